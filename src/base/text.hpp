@@ -1,0 +1,37 @@
+// Small text helpers for messages: nearest name, human-readable sizes, aligned tables.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace cohort {
+
+/// The candidate with the smallest edit distance to `name`, or "" if none is closer than half of its length.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// 1536 -> "1.5 KiB".
+std::string human_bytes(Bytes bytes);
+/// 124439808 -> "124.44M".
+std::string human_count(double count);
+/// Seconds as "12 s", "3 min 05 s", "2 h 07 min".
+std::string human_seconds(double seconds);
+/// "a, b, c".
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+/// A plain-text table with aligned columns; numbers (and anything after `right_from`) are right-aligned.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// Columns from index `right_from` on are right-aligned. Ends with a newline.
+  std::string str(std::size_t right_from = 1) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace cohort

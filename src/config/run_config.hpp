@@ -1,0 +1,127 @@
+// The run file as structs: one struct per TOML section, defaults in place. What each key means, its range and how it is parsed is
+// said once, in config/schema.cpp. After validate() every derived value (0 = "choose for me") has been filled in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace cohort {
+
+/// [run]
+struct RunSection {
+  std::string name = "run";
+  std::string directory;  // "" = runs/<name>
+  std::uint64_t seed = 1234;
+};
+
+/// [model]
+struct ModelSection {
+  std::string kind = "gpt2";  // gpt2 | llama | mlp
+  Count layers = 4;           // transformer blocks; linear layers for mlp
+  Count width = 128;          // C, model width
+  Count heads = 4;            // NH, query heads
+  Count kv_heads = 0;         // NKV, key and value heads (llama); 0 = heads
+  Count ffn_width = 0;        // F; 0 = 4 C (gpt2), 8/3 C rounded up to a multiple of 32 (llama)
+  Count context = 64;         // T, tokens of one sample
+  Count vocabulary = 0;       // V; 0 = that of the token file
+  bool tied_head = true;      // the output projection shares the embedding's weight
+  double dropout = 0.0;       // probability, gpt2 only
+  double init_std = 0.02;     // of normal initial values; residual projections are divided by sqrt(2 layers)
+  double rope_theta = 10000.0;
+  double norm_epsilon = 1e-5;
+  bool activation_checkpointing = false;  // keep only each block's input, recompute the rest in backward
+  Count inputs = 16;                      // mlp: features of a sample
+  Count classes = 2;                      // mlp: width of the head
+};
+
+/// [data]
+struct DataSection {
+  std::string kind = "tokens";  // tokens | two_moons (for the mlp)
+  std::string tokens;           // token file written by `cohort data prepare`
+  Count samples = 4096;         // two_moons: training samples
+};
+
+/// [train]
+struct TrainSection {
+  Count steps = 1000;
+  Count micro_batch = 8;             // samples of one forward and backward on one rank
+  Count global_batch = 0;            // samples of one optimizer step over all ranks; 0 = micro_batch x dp x accumulation
+  Count accumulation = 0;            // micro-batches of one step and rank; 0 = global_batch / (micro_batch x dp)
+  double clip_norm = 1.0;            // largest global gradient norm; 0 = no clipping
+  Count validate_every = 100;        // steps; 0 = only at the end
+  Count validation_batches = 0;      // micro-batches over all ranks; 0 = the whole validation split
+};
+
+/// [optimizer]
+struct OptimizerSection {
+  std::string kind = "adamw";
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // of matrices; norms and biases do not decay
+};
+
+/// [schedule]
+struct ScheduleSection {
+  std::string kind = "cosine";     // cosine | linear | constant
+  Count warmup_steps = 0;
+  Count decay_steps = 0;           // step at which the final rate is reached; 0 = train.steps
+  double final_fraction = 0.1;     // final rate / peak rate
+};
+
+/// [parallel]
+struct ParallelSection {
+  std::string data = "bucketed";  // monolith | manual | naive | hooks | bucketed
+  Count dp = 0;                   // 0 = world / (pp cp tp)
+  Count pp = 1;
+  Count cp = 1;
+  Count tp = 1;
+  double bucket_mib = 4.0;        // bucketed: MiB of gradients of one all-reduce
+};
+
+/// [checkpoint]
+struct CheckpointSection {
+  Count every = 0;        // steps; 0 = only at the end
+  bool at_end = true;
+  Count keep = 0;         // newest checkpoints kept; 0 = all
+};
+
+/// [log]
+struct LogSection {
+  Count every = 10;            // steps between progress lines on the console (metrics.jsonl has every step)
+  std::string level = "info";  // of the rank logs: debug | info | warning
+};
+
+/// [sample]: text generated at the end of training (token models only)
+struct SampleSection {
+  Count tokens = 200;           // 0 = none
+  std::string prompt = "";      // "" = start of the validation split
+  double temperature = 0.8;     // 0 = the likeliest token
+  Count top_k = 0;              // 0 = all
+};
+
+/// [device]
+struct DeviceSection {
+  std::string kind = "cpu";  // cpu | cuda
+  Count threads = 1;         // threads of one rank for matrix products
+};
+
+struct RunConfig {
+  RunSection run;
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
+  OptimizerSection optimizer;
+  ScheduleSection schedule;
+  ParallelSection parallel;
+  CheckpointSection checkpoint;
+  LogSection log;
+  SampleSection sample;
+  DeviceSection device;
+};
+
+}  // namespace cohort

@@ -1,0 +1,33 @@
+#include "tensor/arena.hpp"
+
+#include <algorithm>
+
+namespace cohort {
+namespace {
+
+constexpr Bytes kAlignment = 64;          // a cache line, and the widest vector register
+constexpr Bytes kSmallestChunk = 4 * kMiB;
+
+Bytes rounded_up(Bytes bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+Tensor Arena::take(const Shape& shape, DType dtype) {
+  const Bytes bytes = rounded_up(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
+  // The first chunk from here on with room; what is left of the skipped ones stays unused until a rewind.
+  while (position_.chunk < chunks_.size() && position_.used + bytes > chunks_[position_.chunk].bytes()) {
+    ++position_.chunk;
+    position_.used = 0;
+  }
+  if (position_.chunk == chunks_.size()) {
+    chunks_.push_back(Tensor::zeros(label_, {std::max(bytes, kSmallestChunk)}, DType::u8));
+  }
+  Tensor tensor = Tensor::wrap(chunks_[position_.chunk].data<std::uint8_t>() + position_.used, shape, dtype);
+  position_.used += bytes;
+  Bytes in_use = position_.used;
+  for (std::size_t chunk = 0; chunk < position_.chunk; ++chunk) in_use += chunks_[chunk].bytes();
+  peak_ = std::max(peak_, in_use);
+  return tensor;
+}
+
+}  // namespace cohort

@@ -1,0 +1,49 @@
+// Memory for activations: allocated once, handed out from the front, given back by rewinding to a mark. A training step thus
+// allocates nothing from the system, and the memory of a run stays flat.
+#pragma once
+
+#include <vector>
+
+#include "tensor/tensor.hpp"
+
+namespace cohort {
+
+class Arena {
+ public:
+  explicit Arena(std::string label) : label_(std::move(label)) {}
+
+  /// Uninitialised memory, 64-byte aligned, valid until the arena is rewound past it. Grows by whole chunks; chunks are kept.
+  Tensor take(const Shape& shape, DType dtype = DType::f32);
+
+  struct Mark {
+    std::size_t chunk = 0;
+    Bytes used = 0;
+  };
+  Mark mark() const { return position_; }
+  /// Gives back all that was taken since the mark.
+  void rewind(Mark mark) { position_ = mark; }
+
+  /// Largest number of bytes that were in use at once.
+  Bytes peak_bytes() const { return peak_; }
+
+  /// Rewinds at the end of a scope.
+  class Scope {
+   public:
+    explicit Scope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
+    ~Scope() { arena_.rewind(mark_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Arena& arena_;
+    Mark mark_;
+  };
+
+ private:
+  std::string label_;
+  std::vector<Tensor> chunks_;  // u8 tensors
+  Mark position_;
+  Bytes peak_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,57 @@
+// A tensor: a row-major, contiguous block of elements of a runtime dtype, in a Kokkos View. Copies share the memory.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <span>
+#include <string>
+
+#include "base/dtype.hpp"
+#include "tensor/shape.hpp"
+
+namespace cohort {
+
+class Tensor {
+ public:
+  Tensor() = default;  // no memory: defined() is false
+
+  /// Owns zeroed memory. `label` is what Kokkos tools show; it gets the prefix "cohort::".
+  static Tensor zeros(const std::string& label, const Shape& shape, DType dtype = DType::f32);
+  /// Somebody else's memory, which must outlive the tensor.
+  static Tensor wrap(void* data, const Shape& shape, DType dtype = DType::f32);
+
+  bool defined() const { return data_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  Count elements() const { return shape_.elements(); }
+  Bytes bytes() const { return elements() * size_of(dtype_); }
+
+  /// Typed access; a wrong type is a bug and throws.
+  template <class T>
+  T* data() const {
+    COHORT_CHECK(dtype_ == dtype_of<T>, "a {} tensor was read as {}", name_of(dtype_), name_of(dtype_of<T>));
+    return static_cast<T*>(data_);
+  }
+  float* f32() const { return data<float>(); }
+  void* raw() const { return data_; }
+  template <class T>
+  std::span<T> span() const {
+    return {data<T>(), static_cast<std::size_t>(elements())};
+  }
+
+  /// The same elements under another shape of as many elements.
+  Tensor reshaped(const Shape& shape) const;
+  /// Rows [begin, end) of the first dim; shares the memory.
+  Tensor slice(Count begin, Count end) const;
+  /// Sets every element to zero.
+  void zero() const;
+  /// Copies the elements of a tensor of the same shape and dtype.
+  void copy_from(const Tensor& other) const;
+
+ private:
+  Kokkos::View<std::byte*> owner_;  // empty for wrapped memory
+  void* data_ = nullptr;
+  Shape shape_;
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace cohort

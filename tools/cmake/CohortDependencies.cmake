@@ -1,0 +1,26 @@
+# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN, CUDA.
+find_package(Threads REQUIRED)
+find_package(MPI REQUIRED COMPONENTS C)
+find_package(Kokkos REQUIRED)   # tools/cmake/FindKokkos.cmake: Kokkos_ROOT, else Debian's Trilinos build
+set(HDF5_PREFER_PARALLEL ON)
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(CBLAS REQUIRED)    # tools/cmake/FindCBLAS.cmake
+find_package(ZLIB REQUIRED)
+find_package(fmt REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(COHORT_ENABLE_ONEDNN)
+  find_package(OneDNN)          # tools/cmake/FindOneDNN.cmake
+  if(COHORT_REQUIRE_ONEDNN AND NOT OneDNN_FOUND)
+    message(FATAL_ERROR "oneDNN was required and not found: install libdnnl-dev, or set OneDNN_ROOT")
+  endif()
+endif()
+if(COHORT_ENABLE_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# System headers, so that our warnings are about our code.
+add_library(cohort_hdf5 INTERFACE)
+target_include_directories(cohort_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(cohort_hdf5 INTERFACE ${HDF5_C_LIBRARIES})

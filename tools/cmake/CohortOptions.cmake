@@ -1,0 +1,41 @@
+# Options, build type and compiler flags.
+include(CMakeDependentOption)
+
+option(COHORT_ENABLE_TESTS "Build the tests (needs GoogleTest)" ON)
+option(COHORT_ENABLE_CUDA "Build the CUDA, NCCL and cuBLASLt backends (needs a Kokkos with CUDA in Kokkos_ROOT)" OFF)
+option(COHORT_ENABLE_ONEDNN "Use oneDNN's sgemm for CPU matrix products where it is found" ON)
+option(COHORT_REQUIRE_ONEDNN "Stop the configure step if oneDNN is not found" OFF)
+option(COHORT_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
+option(COHORT_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+set(COHORT_ARCH "native" CACHE STRING "Value of -march; empty leaves it to the compiler. On mixed clusters name the oldest CPU")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Flags of every target of ours. -fopenmp-simd only enables "#pragma omp simd", which marks the loops whose sums may be reordered;
+# -ffast-math is not used, so that results do not depend on what the compiler fancies.
+add_library(cohort_flags INTERFACE)
+target_include_directories(cohort_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(cohort_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fopenmp-simd
+                                              -fno-math-errno -fno-trapping-math)
+if(COHORT_ARCH)
+  target_compile_options(cohort_flags INTERFACE -march=${COHORT_ARCH})
+endif()
+if(COHORT_WARNINGS_AS_ERRORS)
+  target_compile_options(cohort_flags INTERFACE -Werror)
+endif()
+if(COHORT_SANITIZE)
+  target_compile_options(cohort_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(cohort_flags INTERFACE -fsanitize=address,undefined)
+endif()

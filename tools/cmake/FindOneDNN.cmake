@@ -1,0 +1,10 @@
+# Finds oneDNN (formerly DNNL) for its sgemm. Defines OneDNN_FOUND and the target OneDNN::OneDNN. OneDNN_ROOT names a prefix.
+include(FindPackageHandleStandardArgs)
+find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+find_library(OneDNN_LIBRARY NAMES dnnl)
+find_package_handle_standard_args(OneDNN REQUIRED_VARS OneDNN_LIBRARY OneDNN_INCLUDE_DIR)
+if(OneDNN_FOUND AND NOT TARGET OneDNN::OneDNN)
+  add_library(OneDNN::OneDNN UNKNOWN IMPORTED)
+  set_target_properties(OneDNN::OneDNN PROPERTIES IMPORTED_LOCATION ${OneDNN_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${OneDNN_INCLUDE_DIR})
+endif()
+mark_as_advanced(OneDNN_INCLUDE_DIR OneDNN_LIBRARY)
