@@ -33,6 +33,13 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+/// An error that every rank has learned of and throws alike (see comm/agreement.hpp): rank 0 alone prints it, and no rank waits for
+/// another, so the job ends without MPI_Abort.
+class SharedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws Error with a formatted message: fail(ExitCode::data, "{}: empty file", path).
 template <class... Args>
 [[noreturn]] void fail(ExitCode code, fmt::format_string<Args...> format, Args&&... args) {

@@ -1,0 +1,21 @@
+// The subcommands: one file each. An add_*_command() declares the command's options on the CLI11 app and, when the command was
+// chosen, sets `action` to what it does; main runs the action and turns its result, or a cohort::Error, into the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace cohort {
+
+using Action = std::function<int()>;
+
+void add_train_command(CLI::App& app, Action& action);
+void add_eval_command(CLI::App& app, Action& action);
+void add_generate_command(CLI::App& app, Action& action);
+void add_data_command(CLI::App& app, Action& action);
+void add_comm_command(CLI::App& app, Action& action);
+void add_bench_command(CLI::App& app, Action& action);
+void add_topo_command(CLI::App& app, Action& action);
+void add_info_command(CLI::App& app, Action& action);
+
+}  // namespace cohort
