@@ -1,0 +1,12 @@
+// Llama (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU, grouped-query attention, no biases.
+#pragma once
+
+#include <memory>
+
+#include "models/decoder.hpp"
+
+namespace cohort {
+
+std::unique_ptr<Model> make_llama(const ModelSection& config);
+
+}  // namespace cohort

@@ -1,0 +1,93 @@
+#include "models/mlp.hpp"
+
+#include <cmath>
+
+#include "ops/activation.hpp"
+#include "ops/cross_entropy.hpp"
+
+namespace cohort {
+namespace {
+
+// Keeps the variance of the signal through ReLU layers (He et al. 2015).
+double he_std(Count inputs) { return std::sqrt(2.0 / static_cast<double>(inputs)); }
+
+}  // namespace
+
+Mlp::Mlp(const ModelSection& config) : Model("mlp"), inputs_(config.inputs), classes_(config.classes) {
+  Count inputs = config.inputs;
+  for (Count layer = 0; layer < config.layers; ++layer) {
+    const std::string name = fmt::format("layers.{}", layer);
+    layers_.emplace_back(registry_, std::vector<LinearSpec>{{name, config.width, he_std(inputs)}}, inputs, true);
+    units_.push_back({name, layers_.back().parameters()});
+    inputs = config.width;
+  }
+  layers_.emplace_back(registry_, std::vector<LinearSpec>{{"head", config.classes, he_std(inputs)}}, inputs, true);
+  units_.push_back({"head", layers_.back().parameters()});
+}
+
+Tensor Mlp::features(const ModelInput& input) const {
+  // The ops only read it; Tensor has no read-only form.
+  return Tensor::wrap(const_cast<float*>(input.features.data()), {input.samples, inputs_});
+}
+
+Tensor Mlp::run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved) {
+  Tensor x = features(input);
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const Linear& linear = layers_[layer];
+    hooks.pre_forward(units_[layer]);
+    const Tensor product = context.take({input.samples, linear.outputs()});
+    linear.forward(context, product, x);
+    if (saved != nullptr) saved->inputs.push_back(x);
+    if (layer + 1 == layers_.size()) {
+      ops::add_bias(context.exec, product, linear.bias());
+      x = product;
+    } else {
+      const Tensor out = context.take(product.shape());
+      ops::relu_forward(context.exec, out, product, linear.bias());
+      if (saved != nullptr) saved->products.push_back(product);
+      x = out;
+    }
+    hooks.post_forward(units_[layer]);
+  }
+  return x;
+}
+
+double Mlp::forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+  saved_ = {};
+  saved_.dlogits = run(context, input, hooks, &saved_);
+  return ops::cross_entropy_forward_backward(context.exec, saved_.dlogits, input.targets, gradient_scale);
+}
+
+void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) {
+  const Arena::Scope scratch(*context.activations);
+  Tensor dy = saved_.dlogits;
+  for (std::size_t layer = layers_.size(); layer-- > 0;) {
+    const Linear& linear = layers_[layer];
+    hooks.pre_backward(units_[layer]);
+    if (layer + 1 == layers_.size()) {
+      ops::bias_backward(context.exec, linear.bias_gradient(), dy);
+    } else {
+      ops::relu_backward(context.exec, dy, linear.bias_gradient(), dy, saved_.products[layer], linear.bias());
+    }
+    const Tensor dx = layer == 0 ? Tensor{} : context.take(saved_.inputs[layer].shape());
+    linear.backward(context, dx, dy, saved_.inputs[layer]);
+    for (Parameter* parameter : units_[layer].parameters) hooks.grad_ready(*parameter);
+    dy = dx;
+  }
+}
+
+double Mlp::loss(const StepContext& context, const ModelInput& input) {
+  const Arena::Scope scratch(*context.activations);
+  Hooks none;
+  return ops::cross_entropy_forward(context.exec, run(context, input, none, nullptr), input.targets);
+}
+
+void Mlp::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) {
+  const Arena::Scope scratch(*context.activations);
+  Hooks none;
+  logits.copy_from(run(context, input, none, nullptr));
+}
+
+double Mlp::flops_per_token(Count) const { return 6.0 * static_cast<double>(registry_.elements()); }
+
+}  // namespace cohort

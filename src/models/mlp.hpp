@@ -1,0 +1,37 @@
+// A plain classifier: `layers` linear layers with ReLU between them and a head of `classes`. Small enough to watch every gradient;
+// the course's first subject for data parallelism.
+#pragma once
+
+#include "models/model.hpp"
+#include "nn/linear.hpp"
+
+namespace cohort {
+
+class Mlp : public Model {
+ public:
+  explicit Mlp(const ModelSection& config);
+
+  double forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
+  void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
+  double loss(const StepContext& context, const ModelInput& input) override;
+  void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) override;
+  Count classes() const override { return classes_; }
+  double flops_per_token(Count tokens) const override;
+
+ private:
+  Tensor features(const ModelInput& input) const;
+  // Logits, its bias added. With `saved`, keeps each layer's input and product.
+  struct Saved {
+    std::vector<Tensor> inputs;   // of each layer and the head
+    std::vector<Tensor> products; // of each layer, before bias and ReLU
+    Tensor dlogits;
+  };
+  Tensor run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved);
+
+  Count inputs_;
+  Count classes_;
+  std::vector<Linear> layers_;  // the head is the last
+  Saved saved_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,35 @@
+#include "models/model.hpp"
+
+#include "models/gpt2.hpp"
+#include "models/llama.hpp"
+#include "models/mlp.hpp"
+
+namespace cohort {
+namespace {
+
+std::unique_ptr<Model> declare_model(const ModelSection& config) {
+  if (config.kind == "gpt2") return make_gpt2(config);
+  if (config.kind == "llama") return make_llama(config);
+  if (config.kind == "mlp") return std::make_unique<Mlp>(config);
+  fail(ExitCode::config, "model.kind = \"{}\": known are gpt2, llama, mlp", config.kind);
+}
+
+}  // namespace
+
+ModelInput ModelInput::slice(Count begin, Count end) const {
+  const auto part = [&](auto values) {
+    const std::size_t per_sample = samples == 0 ? 0 : values.size() / static_cast<std::size_t>(samples);
+    return values.subspan(static_cast<std::size_t>(begin) * per_sample, static_cast<std::size_t>(end - begin) * per_sample);
+  };
+  return {end - begin, part(inputs), part(targets), part(features), part(slots)};
+}
+
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed) {
+  std::unique_ptr<Model> model = declare_model(config);
+  model->parameters().allocate(seed);
+  return model;
+}
+
+Count count_parameters(const ModelSection& config) { return declare_model(config)->parameters().elements(); }
+
+}  // namespace cohort

@@ -1,0 +1,70 @@
+// What a model is to the rest of Cohort. Models know nothing of ranks; strategies act through the hooks.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "nn/context.hpp"
+#include "nn/hooks.hpp"
+#include "tensor/parameter.hpp"
+
+namespace cohort {
+
+/// One micro-batch as a model sees it. Token models read inputs and targets [samples * tokens]; the mlp reads features
+/// [samples * inputs] and one target a sample. A target of ops::kIgnoredTarget counts nothing.
+struct ModelInput {
+  Count samples = 0;
+  std::span<const std::int32_t> inputs;
+  std::span<const std::int32_t> targets;
+  std::span<const float> features;
+  std::span<const Count> slots;  // [samples] positions in the global batch; key the dropout masks
+
+  /// Samples [begin, end) of this batch.
+  ModelInput slice(Count begin, Count end) const;
+};
+
+class Model {
+ public:
+  explicit Model(std::string kind) : kind_(std::move(kind)) {}
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const std::string& kind() const { return kind_; }
+  ParameterRegistry& parameters() { return registry_; }
+  const ParameterRegistry& parameters() const { return registry_; }
+  /// In the order of the forward pass.
+  const std::vector<Unit>& units() const { return units_; }
+
+  /// Training pass. Returns the sum of the loss (nats) over the counted targets, and prepares the gradient of
+  /// `gradient_scale` times that sum. backward() must follow before the activations are rewound.
+  virtual double forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) = 0;
+  /// Accumulates the gradients of all parameters; calls grad_ready once for each.
+  virtual void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
+  /// The sum of the loss alone; no gradients, no dropout, few activations.
+  virtual double loss(const StepContext& context, const ModelInput& input) = 0;
+  /// Logits [samples, V] of what follows each sample's last token (mlp: of its class), without dropout.
+  virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) = 0;
+  /// Width of the logits.
+  virtual Count classes() const = 0;
+
+  /// Floating-point operations of forward and backward for one token (mlp: one sample), by the convention 6 N + 12 L C T of the
+  /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted.
+  virtual double flops_per_token(Count tokens) const = 0;
+
+ protected:
+  std::string kind_;
+  ParameterRegistry registry_;
+  std::vector<Unit> units_;
+};
+
+/// Builds the model of a validated run file with its initial values. `seed` keys the values.
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed);
+
+/// Number of parameters that make_model would allocate, without allocating them.
+Count count_parameters(const ModelSection& config);
+
+}  // namespace cohort

@@ -1,0 +1,52 @@
+// Causal self-attention as a layer: query, key and value projections, optional rotary positions, attention, output projection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/linear.hpp"
+#include "ops/attention.hpp"
+
+namespace cohort {
+
+struct AttentionSpec {
+  Count width = 0;       // C
+  Count heads = 0;       // NH
+  Count kv_heads = 0;    // NKV
+  Count tokens = 0;      // T, the longest sample
+  bool bias = false;
+  bool rotary = false;
+  double rope_theta = 10000.0;
+  double dropout = 0.0;  // of the softmax weights
+  double init_std = 0.02;
+  double output_std = 0.02;  // of the output projection
+};
+
+class Attention {
+ public:
+  /// Declares name.query, name.key, name.value and name.output. `layer` keys the dropout masks.
+  Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer);
+
+  /// What backward needs: the packed projections (biased and rotated), the heads' outputs and the softmax denominators.
+  struct Saved {
+    Tensor qkv, heads, lse;
+    ops::AttentionShape shape;
+  };
+
+  /// y [B*T, C] = output projection of the attention over x [B*T, C], its bias left to the caller. B samples of equal length.
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch) const;
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the output's bias.
+  void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
+
+  const Linear& output() const { return output_; }
+  std::vector<Parameter*> parameters() const;
+
+ private:
+  AttentionSpec spec_;
+  std::uint32_t layer_;
+  Linear qkv_;
+  Linear output_;
+  Tensor cosines_, sines_;  // [T, HS/2] if rotary
+};
+
+}  // namespace cohort

@@ -1,0 +1,93 @@
+#include "nn/block.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::uint32_t kPlacesOfABlock = 3;  // see first_place_; place 0 of the model is the embedding's dropout
+
+std::uint32_t first_place(int index) { return 1 + kPlacesOfABlock * static_cast<std::uint32_t>(index); }
+
+}  // namespace
+
+Block::Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index)
+    : spec_(spec),
+      first_place_(first_place(index)),
+      norm1_(registry, name + ".norm1", spec.norm, spec.attention.width, spec.norm_epsilon),
+      attention_(registry, name + ".attention", spec.attention, first_place_),
+      norm2_(registry, name + ".norm2", spec.norm, spec.attention.width, spec.norm_epsilon),
+      feed_forward_(registry, name + ".feed_forward", spec.feed_forward) {}
+
+Block::Saved Block::forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const {
+  Saved saved{x, batch, std::nullopt};
+  if (spec_.checkpointing) {
+    const Arena::Scope forgotten(*context.activations);
+    run(context, out, x, batch);
+  } else {
+    saved.inside = run(context, out, x, batch);
+  }
+  return saved;
+}
+
+Block::Saved::Inside Block::run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const {
+  Saved::Inside s;
+  s.normed1 = context.take(x.shape());
+  s.middle = context.take(x.shape());
+  s.normed2 = context.take(x.shape());
+  s.norm1 = norm1_.forward(context, s.normed1, x);
+  // `out` serves as the memory of each branch's last product before it is added to the residual stream.
+  s.attention = attention_.forward(context, out, s.normed1, batch);
+  end_branch(context, s.middle, x, out, attention_.output(), first_place_ + 1);
+  s.norm2 = norm2_.forward(context, s.normed2, s.middle);
+  s.feed_forward = feed_forward_.forward(context, out, s.normed2);
+  end_branch(context, out, s.middle, out, feed_forward_.down(), first_place_ + 2);
+  return s;
+}
+
+void Block::end_branch(const StepContext& context, const Tensor& out, const Tensor& x, const Tensor& branch, const Linear& last,
+                       std::uint32_t place) const {
+  const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
+  if (key.probability > 0.0) {
+    if (last.has_bias()) ops::add_bias(context.exec, branch, last.bias());
+    ops::dropout(context.exec, branch, key);
+    ops::add(context.exec, out, x, branch);
+  } else if (last.has_bias()) {
+    ops::add_residual(context.exec, out, x, branch, last.bias());
+  } else {
+    ops::add(context.exec, out, x, branch);
+  }
+}
+
+Tensor Block::begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last, std::uint32_t place) const {
+  const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
+  Tensor dbranch = dout;
+  if (key.probability > 0.0) {
+    dbranch = context.take(dout.shape());  // dout itself goes on along the residual stream
+    dbranch.copy_from(dout);
+    ops::dropout(context.exec, dbranch, key);
+  }
+  if (last.has_bias()) ops::bias_backward(context.exec, last.bias_gradient(), dbranch);
+  return dbranch;
+}
+
+void Block::backward(const StepContext& context, const Tensor& dx, const Saved& saved) const {
+  const Arena::Scope scratch(*context.activations);
+  const Saved::Inside s = saved.inside ? *saved.inside : run(context, context.take(dx.shape()), saved.input, saved.batch);
+  const Tensor dnormed = context.take(dx.shape());
+
+  feed_forward_.backward(context, dnormed, begin_branch_backward(context, dx, feed_forward_.down(), first_place_ + 2), s.normed2,
+                         s.feed_forward);
+  norm2_.backward(context, dx, dnormed, s.middle, s.norm2);
+
+  attention_.backward(context, dnormed, begin_branch_backward(context, dx, attention_.output(), first_place_ + 1), s.normed1, s.attention);
+  norm1_.backward(context, dx, dnormed, saved.input, s.norm1);
+}
+
+std::vector<Parameter*> Block::parameters() const {
+  std::vector<Parameter*> all = norm1_.parameters();
+  for (Parameter* parameter : attention_.parameters()) all.push_back(parameter);
+  for (Parameter* parameter : norm2_.parameters()) all.push_back(parameter);
+  for (Parameter* parameter : feed_forward_.parameters()) all.push_back(parameter);
+  return all;
+}
+
+}  // namespace cohort

@@ -1,0 +1,63 @@
+// A transformer block with normalisation before each branch (GPT-2, Llama):
+//   x = x + attention(norm(x));  x = x + feed_forward(norm(x))
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/attention.hpp"
+#include "nn/feed_forward.hpp"
+#include "nn/norm.hpp"
+
+namespace cohort {
+
+struct BlockSpec {
+  AttentionSpec attention;
+  FeedForwardSpec feed_forward;
+  NormKind norm = NormKind::layer;
+  double norm_epsilon = 1e-5;
+  double dropout = 0.0;         // at the end of each branch
+  bool checkpointing = false;   // forward keeps nothing but the input; backward runs it again (Chen et al. 2016)
+};
+
+class Block {
+ public:
+  /// `index` counts blocks from 0 and keys the dropout masks.
+  Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index);
+
+  struct Saved {
+    Tensor input;       // [B*T, C]
+    Count batch = 0;
+    struct Inside {
+      Tensor normed1, middle, normed2;  // [B*T, C]
+      Norm::Saved norm1, norm2;
+      Attention::Saved attention;
+      FeedForward::Saved feed_forward;
+    };
+    std::optional<Inside> inside;  // empty if checkpointing
+  };
+
+  /// out [B*T, C] from x [B*T, C]; x must stay as it is until backward.
+  Saved forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
+  /// dx [B*T, C] holds the gradient of out and, at the end, that of x.
+  void backward(const StepContext& context, const Tensor& dx, const Saved& saved) const;
+
+  std::vector<Parameter*> parameters() const;
+
+ private:
+  Saved::Inside run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
+  // out = x + dropout(branch + bias of its last layer).
+  void end_branch(const StepContext& context, const Tensor& out, const Tensor& x, const Tensor& branch, const Linear& last, std::uint32_t place) const;
+  // The gradient of a branch's last product, from that of its end; also accumulates the bias gradient of its last layer.
+  Tensor begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last, std::uint32_t place) const;
+
+  BlockSpec spec_;
+  std::uint32_t first_place_;  // dropout masks: attention weights, end of attention, end of feed-forward
+  Norm norm1_;
+  Attention attention_;
+  Norm norm2_;
+  FeedForward feed_forward_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,28 @@
+// What forward and backward need beside the model and its input.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ops/exec.hpp"
+#include "ops/pointwise.hpp"
+#include "tensor/arena.hpp"
+
+namespace cohort {
+
+struct StepContext {
+  ops::Exec exec;
+  Arena* activations = nullptr;  // what forward saves for backward, and the scratch memory of both
+  bool training = false;         // dropout acts only in training
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;             // optimizer step, keys the dropout masks
+  std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks
+
+  Tensor take(const Shape& shape) const { return activations->take(shape); }
+  /// The dropout mask of place `layer` in the model.
+  ops::DropoutKey dropout_key(double probability, std::uint32_t layer) const {
+    return {training ? probability : 0.0, seed, step, layer, slots};
+  }
+};
+
+}  // namespace cohort

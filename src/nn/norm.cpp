@@ -1,0 +1,39 @@
+#include "nn/norm.hpp"
+
+#include "ops/norm.hpp"
+
+namespace cohort {
+
+Norm::Norm(ParameterRegistry& registry, const std::string& name, NormKind kind, Count width, double epsilon)
+    : kind_(kind),
+      epsilon_(static_cast<float>(epsilon)),
+      weight_(&registry.declare(name + ".weight", {width}, {InitSpec::Kind::ones})) {
+  if (kind == NormKind::layer) bias_ = &registry.declare(name + ".bias", {width}, {InitSpec::Kind::zeros});
+}
+
+Norm::Saved Norm::forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
+  Saved saved;
+  saved.rstd = context.take({x.shape().rows()});
+  if (kind_ == NormKind::layer) {
+    saved.mean = context.take({x.shape().rows()});
+    ops::layernorm_forward(context.exec, y, saved.mean, saved.rstd, x, weight_->value, bias_->value, epsilon_);
+  } else {
+    ops::rmsnorm_forward(context.exec, y, saved.rstd, x, weight_->value, epsilon_);
+  }
+  return saved;
+}
+
+void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
+  if (kind_ == NormKind::layer) {
+    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->value, saved.mean, saved.rstd);
+  } else {
+    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->value, saved.rstd);
+  }
+}
+
+std::vector<Parameter*> Norm::parameters() const {
+  if (bias_ == nullptr) return {weight_};
+  return {weight_, bias_};
+}
+
+}  // namespace cohort

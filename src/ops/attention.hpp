@@ -1,0 +1,45 @@
+// Causal self-attention with grouped-query heads (Vaswani et al. 2017; Ainslie et al. 2023), and rotary positions (Su et al. 2021).
+//
+// The packed activation qkv [B, T, (NH + 2 NKV) HS] holds in each row the query heads, then the key heads, then the value heads.
+// Query head h reads key/value head h / (NH / NKV).
+#pragma once
+
+#include "ops/exec.hpp"
+#include "ops/pointwise.hpp"
+#include "tensor/tensor.hpp"
+
+namespace cohort::ops {
+
+struct AttentionShape {
+  Count batch;      // B
+  Count tokens;     // T
+  Count heads;      // NH
+  Count kv_heads;   // NKV
+  Count head_size;  // HS
+
+  Count width() const { return heads * head_size; }                            // C
+  Count packed_width() const { return (heads + 2 * kv_heads) * head_size; }    // row of qkv
+};
+
+/// Elements of scratch memory that forward and backward need: a few tiles of one head, never T x T for all heads.
+Count attention_scratch_elements(const AttentionShape& shape);
+
+/// out [B, T, NH HS] = softmax(q k^T / sqrt(HS), causal) v, head by head in blocks of query rows; blocks above the diagonal are
+/// skipped. Saves lse [B, NH, T], the logarithm of each row's softmax denominator (as in FlashAttention-2, Dao 2023).
+/// Dropout, if any, acts on the softmax weights; an element's index in its sample is (head * T + query) * T + key.
+void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
+                       const Tensor& scratch, const DropoutKey& dropout_key = {});
+
+/// dqkv = gradient with respect to qkv; the weights are recomputed from qkv and lse. `out` is what forward wrote.
+void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
+                        const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key = {});
+
+/// Rotates the query and key heads of qkv in place, pairing element i with i + HS/2 (the "rotate half" form of Llama):
+/// (a, b) -> (a cos - b sin, b cos + a sin) with angle t * theta^(-2 i / HS) for the token at position t of its sample.
+void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines);
+/// The inverse rotation, on dqkv in place.
+void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines, const Tensor& sines);
+/// Fills the tables cosines, sines [T, HS/2], computed in double precision.
+void rope_tables(const Tensor& cosines, const Tensor& sines, double theta);
+
+}  // namespace cohort::ops

@@ -1,0 +1,67 @@
+#include "ops/cross_entropy.hpp"
+
+#include <cmath>
+
+#include "ops/fast_math.hpp"
+
+namespace cohort::ops {
+namespace {
+
+// Both forms: with `gradient_scale` null only the loss is computed.
+double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, std::span<const std::int32_t> targets, const float* gradient_scale) {
+  const Count rows = logits.shape().rows();
+  const Count n = logits.shape().columns();
+  COHORT_CHECK(static_cast<Count>(targets.size()) == rows, "cross entropy: {} targets for logits {}", targets.size(), logits.shape().str());
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    COHORT_CHECK(targets[r] == kIgnoredTarget || (targets[r] >= 0 && targets[r] < n), "cross entropy: target {} at row {} is outside the vocabulary of {}",
+                 targets[r], r, n);
+  }
+  float* data = logits.f32();
+  const std::int32_t* target = targets.data();
+  const bool with_gradient = gradient_scale != nullptr;
+  const float scale = with_gradient ? *gradient_scale : 0.0f;
+  double loss = 0.0;
+  Kokkos::parallel_reduce(
+      label, Kokkos::RangePolicy<Exec::Space, Kokkos::IndexType<Count>>(exec.space, 0, rows),
+      [=](Count r, double& sum_of_losses) {
+        float* row = data + r * n;
+        if (target[r] == kIgnoredTarget) {
+          if (with_gradient) std::fill(row, row + n, 0.0f);
+          return;
+        }
+        float largest = row[0];
+#pragma omp simd reduction(max : largest)
+        for (Count v = 0; v < n; ++v) largest = row[v] > largest ? row[v] : largest;
+        const float logit = row[target[r]];
+        float sum = 0.0f;
+        if (with_gradient) {
+#pragma omp simd reduction(+ : sum)
+          for (Count v = 0; v < n; ++v) {
+            row[v] = fast_exp(row[v] - largest);
+            sum += row[v];
+          }
+          const float factor = scale / sum;
+#pragma omp simd
+          for (Count v = 0; v < n; ++v) row[v] *= factor;
+          row[target[r]] -= scale;
+        } else {
+#pragma omp simd reduction(+ : sum)
+          for (Count v = 0; v < n; ++v) sum += fast_exp(row[v] - largest);
+        }
+        sum_of_losses += std::log(static_cast<double>(sum)) + static_cast<double>(largest) - static_cast<double>(logit);
+      },
+      loss);
+  return loss;
+}
+
+}  // namespace
+
+double cross_entropy_forward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets) {
+  return cross_entropy(exec, "cohort::cross_entropy_forward", logits, targets, nullptr);
+}
+
+double cross_entropy_forward_backward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets, float scale) {
+  return cross_entropy(exec, "cohort::cross_entropy_forward_backward", logits, targets, &scale);
+}
+
+}  // namespace cohort::ops

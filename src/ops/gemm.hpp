@@ -1,0 +1,35 @@
+// Matrix products. One signature, three rungs: a plain triple loop (ops/reference/), CBLAS (gemm_cblas.cpp) and oneDNN's sgemm
+// (gemm_onednn.cpp); CMake picks one of the last two. All pass the same test.
+#pragma once
+
+#include <string_view>
+
+#include "ops/exec.hpp"
+#include "tensor/tensor.hpp"
+
+namespace cohort::ops {
+
+enum class Transpose { no, yes };
+
+/// A row-major matrix inside a larger array: element (i, j) is data[i * stride + j].
+struct MatrixView {
+  float* data;
+  Count rows;
+  Count columns;
+  Count stride;  // elements from one row to the next, >= columns
+};
+
+/// Any tensor as a matrix: the last dim is the columns, all others the rows.
+MatrixView as_matrix(const Tensor& tensor);
+
+/// C = alpha op(A) op(B) + beta C, with op(X) = X or its transpose. Shapes: op(A) [m, k], op(B) [k, n], C [m, n].
+/// beta = 0 overwrites C without reading it. Moves about 4 (mk + kn + mn (1 + [beta != 0])) bytes for 2 m n k operations.
+void gemm(const Exec& exec, const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b, Transpose transpose_b,
+          float alpha = 1.0f, float beta = 0.0f);
+
+/// "oneDNN 2.7.2" or "CBLAS (OpenBLAS 0.3.21 ...)".
+std::string gemm_backend();
+/// Threads that matrix products of this process may use.
+void set_gemm_threads(int threads);
+
+}  // namespace cohort::ops
