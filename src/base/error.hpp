@@ -33,8 +33,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// An error that every rank has learned of and throws alike (see comm/agreement.hpp): rank 0 alone prints it, and no rank waits for
-/// another, so the job ends without MPI_Abort.
+/// An error that every rank has learned of and throws alike (see comm/agreement.hpp): rank 0 alone prints it, and no rank waits
+/// for another, so the job ends without MPI_Abort.
 class SharedError : public Error {
  public:
   using Error::Error;
@@ -52,7 +52,7 @@ template <class... Args>
 
 /// Checks an invariant of Cohort itself. On failure throws Error(internal) with the expression, file and line.
 /// Use fail() for anything that a user can cause.
-#define COHORT_CHECK(condition, ...)                                                                \
-  do {                                                                                              \
+#define COHORT_CHECK(condition, ...)                                                                  \
+  do {                                                                                                \
     if (!(condition)) ::cohort::fail_check(#condition, __FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -29,7 +29,8 @@ class CounterRandom {
  public:
   constexpr CounterRandom(std::uint64_t seed, RandomPurpose purpose, std::uint32_t step = 0, std::uint32_t stream = 0)
       // The counter has 128 bits: 64 for the index, 32 for the step, 32 for the stream; the purpose goes into the key.
-      : key_{static_cast<std::uint32_t>(seed) ^ (static_cast<std::uint32_t>(purpose) * 0x85EBCA6Bu), static_cast<std::uint32_t>(seed >> 32)},
+      : key_{static_cast<std::uint32_t>(seed) ^ (static_cast<std::uint32_t>(purpose) * 0x85EBCA6Bu),
+             static_cast<std::uint32_t>(seed >> 32)},
         step_(step),
         stream_(stream) {}
 

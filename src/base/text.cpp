@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <numeric>
+#include <system_error>
+
+#include "base/error.hpp"
 
 namespace cohort {
 namespace {
@@ -53,6 +57,20 @@ std::string human_bytes(Bytes bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kSuffix[unit]);
 }
 
+Bytes parse_bytes(std::string_view text) {
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  std::string_view unit = error == std::errc{} ? text.substr(static_cast<std::size_t>(end - text.data())) : "?";
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  static constexpr std::array<std::pair<std::string_view, Bytes>, 5> kUnits{
+      {{"", 1}, {"B", 1}, {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB}}};
+  for (const auto& [name, unit_bytes] : kUnits) {
+    const double bytes = number * static_cast<double>(unit_bytes);
+    if (unit == name && bytes >= 0.0 && bytes < 0x1.0p62 && bytes == std::floor(bytes)) return static_cast<Bytes>(bytes);
+  }
+  fail(ExitCode::usage, "'{}' is not a size: give whole bytes, as in 4, 64KiB, 1MiB or 1.5GiB", text);
+}
+
 std::string human_count(double count) {
   static constexpr std::array<const char*, 5> kSuffix{"", "K", "M", "B", "T"};
   std::size_t unit = 0;
@@ -84,7 +102,8 @@ std::string Table::str(std::size_t right_from) const {
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t column = 0; column < row.size(); ++column) {
-      line += column >= right_from ? fmt::format("{:>{}}", row[column], widths[column]) : fmt::format("{:<{}}", row[column], widths[column]);
+      line += column >= right_from ? fmt::format("{:>{}}", row[column], widths[column])
+                                   : fmt::format("{:<{}}", row[column], widths[column]);
       if (column + 1 < row.size()) line += "  ";
     }
     line.erase(line.find_last_not_of(' ') + 1);

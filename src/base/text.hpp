@@ -15,6 +15,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 
 /// 1536 -> "1.5 KiB".
 std::string human_bytes(Bytes bytes);
+/// "4", "64KiB", "1 MiB", "1.5GiB" -> bytes. Throws Error(usage) on anything else, fractions of a
+/// byte included.
+Bytes parse_bytes(std::string_view text);
 /// 124439808 -> "124.44M".
 std::string human_count(double count);
 /// Seconds as "12 s", "3 min 05 s", "2 h 07 min".

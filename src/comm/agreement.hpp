@@ -8,9 +8,9 @@
 
 namespace cohort {
 
-/// Runs `work` on every rank, then lets all ranks agree on the outcome. If any rank threw, all throw one SharedError with the message
-/// and exit code of the lowest rank that failed; its rank and host are named unless all failed alike. `what` says what was being
-/// done ("reading the token file"). `work` must not communicate. // Collective over: comm
+/// Runs `work` on every rank, then lets all ranks agree on the outcome. If any rank threw, all throw one SharedError with the
+/// message and exit code of the lowest rank that failed; its rank and host are named unless all failed alike. `what` says what
+/// was being done ("reading the token file"). `work` must not communicate. // Collective over: comm
 void agree(Communicator& comm, std::string_view what, const std::function<void()>& work);
 
 }  // namespace cohort

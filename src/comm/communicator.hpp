@@ -14,6 +14,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/dtype.hpp"
 #include "base/units.hpp"
@@ -22,15 +24,21 @@ namespace cohort {
 
 enum class ReduceOp { sum, max, avg };
 
-/// An operation in flight. Move-only. Destroying it before wait() is a bug in the caller: the destructor then waits and swallows errors.
+/// The largest tag that every MPI must offer (MPI 4.0, section 9.1.2: MPI_TAG_UB is at least 32767), less one kept in hand.
+inline constexpr int kMaxTag = 32766;
+
+/// An operation in flight. Move-only. Destroying it (or assigning over it) before wait() is a bug in the caller: the destructor
+/// then waits and swallows errors. While an exception unwinds the stack it waits two seconds at most, since the peers may never
+/// come: the rank must reach main, which ends the job.
 class Request {
  public:
   /// What a backend implements.
   class State {
    public:
     virtual ~State() = default;
-    /// True once done; also gives the library a chance to make progress.
+    /// True once done, and the result is then in its buffer; also gives the library a chance to make progress.
     virtual bool test() = 0;
+    /// Called at most once, and not after test() returned true.
     virtual void wait() = 0;
   };
 
@@ -40,21 +48,24 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
+  /// True once done. After true, or after an error was thrown, the request is empty: further calls return at once.
   bool test();
   void wait();
 
  private:
+  void finish() noexcept;
+
   std::unique_ptr<State> state_;
 };
 
-/// One call as the message trace sees it: what was asked for, by whom, and how long the caller was held up.
+/// One call as the message trace sees it: what was asked for, and of whom.
 struct CommEvent {
-  const char* operation;    // "all_reduce", ...
-  const std::string* group; // name of the communicator
-  Count elements;
-  DType dtype;
-  Bytes bytes;              // payload of one rank: elements times element size (all-gather and reduce-scatter: of the whole)
-  bool asynchronous;
+  const char* operation;     // "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "recv", "barrier"
+  const std::string* group;  // name of the communicator; valid during the call of the observer
+  Count elements;            // of the argument (all-gather and reduce-scatter: of the whole, size() blocks)
+  DType dtype;               // u8 for a barrier
+  Bytes bytes;               // payload of one rank: elements times element size
+  bool asynchronous;         // the caller asked for the asynchronous form
 };
 
 class Communicator {
@@ -72,36 +83,35 @@ class Communicator {
 
   /// data[i] <- op over ranks of data[i], in place. // Collective
   Request all_reduce_async(void* data, Count elements, DType dtype, ReduceOp op);
-  void all_reduce(void* data, Count elements, DType dtype, ReduceOp op) { all_reduce_async(data, elements, dtype, op).wait(); }
+  void all_reduce(void* data, Count elements, DType dtype, ReduceOp op);
 
-  /// `send` holds size() blocks of `block_elements`; rank r receives the reduced block r in `recv`. // Collective
+  /// `send` holds size() blocks of `block_elements`; rank r receives the reduced block r in `recv`, which is not part of `send`.
+  // Collective
   Request reduce_scatter_async(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op);
-  void reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) {
-    reduce_scatter_async(send, recv, block_elements, dtype, op).wait();
-  }
+  void reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op);
 
   /// Each rank gives `block_elements`; all receive the size() blocks in rank order in `recv`. // Collective
-  /// `send` may be the caller's own block inside `recv`.
+  /// `send` may be the caller's own block inside `recv`; else the two do not overlap.
   Request all_gather_async(const void* send, void* recv, Count block_elements, DType dtype);
-  void all_gather(const void* send, void* recv, Count block_elements, DType dtype) {
-    all_gather_async(send, recv, block_elements, dtype).wait();
-  }
+  void all_gather(const void* send, void* recv, Count block_elements, DType dtype);
 
-  /// // Collective
+  /// data on all ranks <- data of `root`. // Collective
   Request broadcast_async(void* data, Count elements, DType dtype, int root);
-  void broadcast(void* data, Count elements, DType dtype, int root) { broadcast_async(data, elements, dtype, root).wait(); }
+  void broadcast(void* data, Count elements, DType dtype, int root);
 
-  /// Point to point. Matching: same pair, same tag (0 to 32766), in order of posting. Not collective.
+  /// Point to point. Matching: same pair, same tag (0 to kMaxTag), in order of posting; both sides name the same count and type,
+  /// also when it is 0. A blocking send may wait for its receive. A rank does not send to itself. Not collective.
   Request send_async(const void* data, Count elements, DType dtype, int to, int tag = 0);
-  void send(const void* data, Count elements, DType dtype, int to, int tag = 0) { send_async(data, elements, dtype, to, tag).wait(); }
+  void send(const void* data, Count elements, DType dtype, int to, int tag = 0);
   Request recv_async(void* data, Count elements, DType dtype, int from, int tag = 0);
-  void recv(void* data, Count elements, DType dtype, int from, int tag = 0) { recv_async(data, elements, dtype, from, tag).wait(); }
+  void recv(void* data, Count elements, DType dtype, int from, int tag = 0);
 
   /// No rank leaves before all have entered. // Collective
-  virtual void barrier() = 0;
+  void barrier();
 
-  /// Ranks with the same colour form a new group, ordered by key. A negative colour takes no part and gets null. // Collective
-  virtual std::unique_ptr<Communicator> split(int color, int key, std::string name) = 0;
+  /// Ranks with the same colour form a new group, ordered by key, then by rank here. A negative colour takes no part and gets
+  /// null. The new group has no observer. // Collective
+  std::unique_ptr<Communicator> split(int color, int key, std::string name);
 
   /// Calls `observer` at each operation from now on; an empty function ends it.
   void observe(std::function<void(const CommEvent&)> observer) { observer_ = std::move(observer); }
@@ -116,9 +126,26 @@ class Communicator {
   virtual Request do_broadcast(void* data, Count elements, DType dtype, int root) = 0;
   virtual Request do_send(const void* data, Count elements, DType dtype, int to, int tag) = 0;
   virtual Request do_recv(void* data, Count elements, DType dtype, int from, int tag) = 0;
+  virtual void do_barrier() = 0;
+  virtual std::unique_ptr<Communicator> do_split(int color, int key, std::string name) = 0;
+
+  /// Throws Error(internal): "all_reduce on group 'dp', rank 1 of 4: <message>".
+  [[noreturn]] void fail_operation(const char* operation, const std::string& message) const;
 
  private:
-  void note(const char* operation, Count elements, DType dtype, Bytes bytes);
+  // What the two forms of each operation share: check, tell the observer, start.
+  enum class Form { blocking, asynchronous };
+  Request start_all_reduce(Form form, void* data, Count elements, DType dtype, ReduceOp op);
+  Request start_reduce_scatter(Form form, const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op);
+  Request start_all_gather(Form form, const void* send, void* recv, Count block_elements, DType dtype);
+  Request start_broadcast(Form form, void* data, Count elements, DType dtype, int root);
+  Request start_send(Form form, const void* data, Count elements, DType dtype, int to, int tag);
+  Request start_recv(Form form, void* data, Count elements, DType dtype, int from, int tag);
+
+  void check_buffer(const char* operation, const void* data, Count elements) const;
+  void check_average(const char* operation, DType dtype, ReduceOp op) const;
+  void check_peer(const char* operation, int peer, int tag) const;
+  void note(const char* operation, Form form, Count elements, DType dtype);
 
   std::string name_;
   int rank_;

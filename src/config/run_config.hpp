@@ -1,10 +1,11 @@
 // The run file as structs: one struct per TOML section, defaults in place. What each key means, its range and how it is parsed is
-// said once, in config/schema.cpp. After validate() every derived value (0 = "choose for me") has been filled in.
+// said once, in config/schema.cpp. After validate() every derived value (0 = "choose for me") that the run uses has been filled
+// in, except model.vocabulary, which comes from the token file; keys that the run does not use stay at their defaults.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
-#include <vector>
 
 #include "base/units.hpp"
 
@@ -15,6 +16,8 @@ struct RunSection {
   std::string name = "run";
   std::string directory;  // "" = runs/<name>
   std::uint64_t seed = 1234;
+
+  bool operator==(const RunSection&) const = default;
 };
 
 /// [model]
@@ -35,6 +38,8 @@ struct ModelSection {
   bool activation_checkpointing = false;  // keep only each block's input, recompute the rest in backward
   Count inputs = 16;                      // mlp: features of a sample
   Count classes = 2;                      // mlp: width of the head
+
+  bool operator==(const ModelSection&) const = default;
 };
 
 /// [data]
@@ -42,17 +47,21 @@ struct DataSection {
   std::string kind = "tokens";  // tokens | two_moons (for the mlp)
   std::string tokens;           // token file written by `cohort data prepare`
   Count samples = 4096;         // two_moons: training samples
+
+  bool operator==(const DataSection&) const = default;
 };
 
 /// [train]
 struct TrainSection {
   Count steps = 1000;
-  Count micro_batch = 8;             // samples of one forward and backward on one rank
-  Count global_batch = 0;            // samples of one optimizer step over all ranks; 0 = micro_batch x dp x accumulation
-  Count accumulation = 0;            // micro-batches of one step and rank; 0 = global_batch / (micro_batch x dp)
-  double clip_norm = 1.0;            // largest global gradient norm; 0 = no clipping
-  Count validate_every = 100;        // steps; 0 = only at the end
-  Count validation_batches = 0;      // micro-batches over all ranks; 0 = the whole validation split
+  Count micro_batch = 8;         // samples of one forward and backward on one rank
+  Count global_batch = 0;        // samples of one optimizer step over all ranks; 0 = micro_batch x dp x accumulation
+  Count accumulation = 0;        // micro-batches of one step and rank; 0 = global_batch / (micro_batch x dp)
+  double clip_norm = 1.0;        // largest global gradient norm; 0 = no clipping
+  Count validate_every = 100;    // steps; 0 = only at the end
+  Count validation_batches = 0;  // micro-batches over all ranks; 0 = the whole validation split
+
+  bool operator==(const TrainSection&) const = default;
 };
 
 /// [optimizer]
@@ -63,14 +72,18 @@ struct OptimizerSection {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  // of matrices; norms and biases do not decay
+
+  bool operator==(const OptimizerSection&) const = default;
 };
 
 /// [schedule]
 struct ScheduleSection {
-  std::string kind = "cosine";     // cosine | linear | constant
+  std::string kind = "cosine";  // cosine | linear | constant
   Count warmup_steps = 0;
-  Count decay_steps = 0;           // step at which the final rate is reached; 0 = train.steps
-  double final_fraction = 0.1;     // final rate / peak rate
+  Count decay_steps = 0;        // step at which the final rate is reached; 0 = train.steps
+  double final_fraction = 0.1;  // final rate / peak rate
+
+  bool operator==(const ScheduleSection&) const = default;
 };
 
 /// [parallel]
@@ -80,34 +93,45 @@ struct ParallelSection {
   Count pp = 1;
   Count cp = 1;
   Count tp = 1;
-  double bucket_mib = 4.0;        // bucketed: MiB of gradients of one all-reduce
+  double bucket_mib = 4.0;  // bucketed: MiB of gradients of one all-reduce
+
+  bool operator==(const ParallelSection&) const = default;
 };
 
 /// [checkpoint]
 struct CheckpointSection {
-  Count every = 0;        // steps; 0 = only at the end
+  Count every = 0;  // steps; 0 = only at the end
   bool at_end = true;
-  Count keep = 0;         // newest checkpoints kept; 0 = all
+  Count keep = 0;       // newest checkpoints kept; 0 = all
+  bool verify = false;  // read each checkpoint back before it counts
+
+  bool operator==(const CheckpointSection&) const = default;
 };
 
 /// [log]
 struct LogSection {
   Count every = 10;            // steps between progress lines on the console (metrics.jsonl has every step)
   std::string level = "info";  // of the rank logs: debug | info | warning
+
+  bool operator==(const LogSection&) const = default;
 };
 
 /// [sample]: text generated at the end of training (token models only)
 struct SampleSection {
-  Count tokens = 200;           // 0 = none
-  std::string prompt = "";      // "" = start of the validation split
-  double temperature = 0.8;     // 0 = the likeliest token
-  Count top_k = 0;              // 0 = all
+  Count tokens = 200;        // 0 = none
+  std::string prompt = "";   // "" = start of the validation split
+  double temperature = 0.8;  // 0 = the likeliest token
+  Count top_k = 0;           // 0 = all
+
+  bool operator==(const SampleSection&) const = default;
 };
 
 /// [device]
 struct DeviceSection {
   std::string kind = "cpu";  // cpu | cuda
   Count threads = 1;         // threads of one rank for matrix products
+
+  bool operator==(const DeviceSection&) const = default;
 };
 
 struct RunConfig {
@@ -122,6 +146,17 @@ struct RunConfig {
   LogSection log;
   SampleSection sample;
   DeviceSection device;
+
+  /// Where each key that was set comes from: "model.width" -> "run.toml:7" or "--set model.width=96". For messages, and to refuse
+  /// keys that were set and would be ignored. Not part of the configuration: comparison leaves it out.
+  std::map<std::string, std::string> origins;
+
+  /// Equal values; where they were set does not matter.
+  bool operator==(const RunConfig& other) const {
+    return run == other.run && model == other.model && data == other.data && train == other.train &&
+           optimizer == other.optimizer && schedule == other.schedule && parallel == other.parallel &&
+           checkpoint == other.checkpoint && log == other.log && sample == other.sample && device == other.device;
+  }
 };
 
 }  // namespace cohort

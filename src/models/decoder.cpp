@@ -69,8 +69,8 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
   return normed;
 }
 
-double Decoder::head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
-                          const Tensor& dnormed) {
+double Decoder::head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets,
+                          float gradient_scale, const Tensor& dnormed) {
   const Count rows = normed.shape().rows();
   const Count chunk = std::clamp<Count>(kLogitElements / spec_.vocabulary, 1, rows);
   const Arena::Scope scratch(*context.activations);
@@ -87,8 +87,10 @@ double Decoder::head_loss(const StepContext& context, const Tensor& normed, std:
       continue;
     }
     loss += ops::cross_entropy_forward_backward(context.exec, logits, chunk_targets, gradient_scale);
-    ops::gemm(context.exec, as_matrix(dnormed.slice(begin, end)), as_matrix(logits), Transpose::no, as_matrix(head_->value), Transpose::no);
-    ops::gemm(context.exec, as_matrix(head_->gradient), as_matrix(logits), Transpose::yes, as_matrix(x), Transpose::no, 1.0f, 1.0f);
+    ops::gemm(context.exec, as_matrix(dnormed.slice(begin, end)), as_matrix(logits), Transpose::no, as_matrix(head_->value),
+              Transpose::no);
+    ops::gemm(context.exec, as_matrix(head_->gradient), as_matrix(logits), Transpose::yes, as_matrix(x), Transpose::no, 1.0f,
+              1.0f);
   }
   return loss;
 }
@@ -135,7 +137,8 @@ void Decoder::last_logits(const StepContext& context, const ModelInput& input, c
   const Count tokens = normed.shape().rows() / input.samples;
   for (Count b = 0; b < input.samples; ++b) {
     const Tensor last = normed.slice((b + 1) * tokens - 1, (b + 1) * tokens);
-    ops::gemm(context.exec, as_matrix(logits.slice(b, b + 1)), as_matrix(last), Transpose::no, as_matrix(head_->value), Transpose::yes);
+    ops::gemm(context.exec, as_matrix(logits.slice(b, b + 1)), as_matrix(last), Transpose::no, as_matrix(head_->value),
+              Transpose::yes);
   }
 }
 
@@ -143,6 +146,16 @@ double Decoder::flops_per_token(Count tokens) const {
   const Count position_elements = positions_ ? positions_->global_shape.elements() : 0;
   return 6.0 * static_cast<double>(registry_.elements() - position_elements) +
          12.0 * static_cast<double>(spec_.layers) * static_cast<double>(spec_.width) * static_cast<double>(tokens);
+}
+
+Count Decoder::activation_elements(Count samples) const {
+  const Count rows = samples * spec_.tokens;
+  const Count outside = 4 * rows * spec_.width + rows;  // embedding, final norm's output and gradient, gradient of the stream
+  const Count inside = blocks_.empty() ? 0 : blocks_.front().inside_elements(samples, spec_.tokens);
+  const Count scratch = blocks_.empty() ? 0 : blocks_.front().backward_elements(samples, spec_.tokens);
+  const Count outputs = spec_.layers * rows * spec_.width;
+  if (spec_.block.checkpointing) return outside + outputs + inside + rows * spec_.width + scratch;
+  return outside + outputs + spec_.layers * inside + scratch;
 }
 
 }  // namespace cohort

@@ -15,8 +15,8 @@ struct DecoderSpec {
   Count vocabulary = 0;  // V
   Count tokens = 0;      // T, the longest sample
   bool learned_positions = false;
-  bool tied_head = false;    // the head's weight is the token embedding's
-  double dropout = 0.0;      // of the embedding
+  bool tied_head = false;  // the head's weight is the token embedding's
+  double dropout = 0.0;    // of the embedding
   double init_std = 0.02;
   BlockSpec block;
 };
@@ -32,6 +32,7 @@ class Decoder : public Model {
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) override;
   Count classes() const override { return spec_.vocabulary; }
   double flops_per_token(Count tokens) const override;
+  Count activation_elements(Count samples) const override;
 
  private:
   // Embeds and runs the blocks and the final norm. With `saved`, keeps what backward needs.
@@ -42,8 +43,8 @@ class Decoder : public Model {
     Tensor dnormed;  // [R, C] gradient of the final norm's output, computed together with the loss
   };
   Tensor run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved);
-  // The loss over all rows, in chunks so that the logits of the whole batch never exist at once. With dnormed, also its gradient and
-  // the head's.
+  // The loss over all rows, in chunks so that the logits of the whole batch never exist at once. With dnormed, also its gradient
+  // and the head's.
   double head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
                    const Tensor& dnormed);
   Tensor positions() const { return positions_ ? positions_->value : Tensor{}; }

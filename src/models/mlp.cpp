@@ -90,4 +90,10 @@ void Mlp::last_logits(const StepContext& context, const ModelInput& input, const
 
 double Mlp::flops_per_token(Count) const { return 6.0 * static_cast<double>(registry_.elements()); }
 
+Count Mlp::activation_elements(Count samples) const {
+  // Forward: product and output of each layer. Backward: the gradient of each layer's input.
+  const auto hidden = static_cast<Count>(layers_.size()) - 1;
+  return samples * (3 * hidden * layers_.front().outputs() + classes_);
+}
+
 }  // namespace cohort

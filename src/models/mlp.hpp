@@ -1,5 +1,5 @@
-// A plain classifier: `layers` linear layers with ReLU between them and a head of `classes`. Small enough to watch every gradient;
-// the course's first subject for data parallelism.
+// A plain classifier: `layers` linear layers with ReLU between them and a head of `classes`. Small enough to watch every
+// gradient; the course's first subject for data parallelism.
 #pragma once
 
 #include "models/model.hpp"
@@ -17,13 +17,14 @@ class Mlp : public Model {
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) override;
   Count classes() const override { return classes_; }
   double flops_per_token(Count tokens) const override;
+  Count activation_elements(Count samples) const override;
 
  private:
   Tensor features(const ModelInput& input) const;
   // Logits, its bias added. With `saved`, keeps each layer's input and product.
   struct Saved {
-    std::vector<Tensor> inputs;   // of each layer and the head
-    std::vector<Tensor> products; // of each layer, before bias and ReLU
+    std::vector<Tensor> inputs;    // of each layer and the head
+    std::vector<Tensor> products;  // of each layer, before bias and ReLU
     Tensor dlogits;
   };
   Tensor run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved);

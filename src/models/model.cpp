@@ -32,4 +32,6 @@ std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed
 
 Count count_parameters(const ModelSection& config) { return declare_model(config)->parameters().elements(); }
 
+Count count_activations(const ModelSection& config, Count samples) { return declare_model(config)->activation_elements(samples); }
+
 }  // namespace cohort

@@ -55,6 +55,9 @@ class Model {
   /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted.
   virtual double flops_per_token(Count tokens) const = 0;
 
+  /// Elements that forward and backward of a micro-batch of `samples` full samples hold at once, without those of parameters.
+  virtual Count activation_elements(Count samples) const = 0;
+
  protected:
   std::string kind_;
   ParameterRegistry registry_;
@@ -66,5 +69,7 @@ std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed
 
 /// Number of parameters that make_model would allocate, without allocating them.
 Count count_parameters(const ModelSection& config);
+/// Model::activation_elements, without building the model.
+Count count_activations(const ModelSection& config, Count samples);
 
 }  // namespace cohort

@@ -44,14 +44,15 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
   return saved;
 }
 
-void Attention::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
+void Attention::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                         const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const ops::AttentionShape& s = saved.shape;
   const Tensor dheads = context.take(saved.heads.shape());
   const Tensor dqkv = context.take(saved.qkv.shape());
   output_.backward(context, dheads, dy, saved.heads);
-  ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, context.take({ops::attention_scratch_elements(s)}),
-                          context.dropout_key(spec_.dropout, layer_));
+  ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv,
+                          context.take({ops::attention_scratch_elements(s)}), context.dropout_key(spec_.dropout, layer_));
   if (spec_.rotary) ops::rope_backward(context.exec, s, dqkv, cosines_.slice(0, s.tokens), sines_.slice(0, s.tokens));
   if (qkv_.has_bias()) ops::bias_backward(context.exec, qkv_.bias_gradient(), dqkv);
   qkv_.backward(context, dx, dqkv, x);

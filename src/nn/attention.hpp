@@ -10,10 +10,10 @@
 namespace cohort {
 
 struct AttentionSpec {
-  Count width = 0;       // C
-  Count heads = 0;       // NH
-  Count kv_heads = 0;    // NKV
-  Count tokens = 0;      // T, the longest sample
+  Count width = 0;     // C
+  Count heads = 0;     // NH
+  Count kv_heads = 0;  // NKV
+  Count tokens = 0;    // T, the longest sample
   bool bias = false;
   bool rotary = false;
   double rope_theta = 10000.0;

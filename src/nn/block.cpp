@@ -1,5 +1,7 @@
 #include "nn/block.hpp"
 
+#include <algorithm>
+
 namespace cohort {
 namespace {
 
@@ -57,7 +59,8 @@ void Block::end_branch(const StepContext& context, const Tensor& out, const Tens
   }
 }
 
-Tensor Block::begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last, std::uint32_t place) const {
+Tensor Block::begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last,
+                                    std::uint32_t place) const {
   const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
   Tensor dbranch = dout;
   if (key.probability > 0.0) {
@@ -78,8 +81,28 @@ void Block::backward(const StepContext& context, const Tensor& dx, const Saved& 
                          s.feed_forward);
   norm2_.backward(context, dx, dnormed, s.middle, s.norm2);
 
-  attention_.backward(context, dnormed, begin_branch_backward(context, dx, attention_.output(), first_place_ + 1), s.normed1, s.attention);
+  attention_.backward(context, dnormed, begin_branch_backward(context, dx, attention_.output(), first_place_ + 1), s.normed1,
+                      s.attention);
   norm1_.backward(context, dx, dnormed, saved.input, s.norm1);
+}
+
+Count Block::inside_elements(Count samples, Count tokens) const {
+  const Count rows = samples * tokens;
+  const AttentionSpec& a = spec_.attention;
+  const Count up = spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 2 : 1);
+  const Count packed = a.width + 2 * a.kv_heads * (a.width / a.heads);
+  return rows * (4 * a.width + packed + a.heads + up + spec_.feed_forward.ffn_width + 4);
+}
+
+Count Block::backward_elements(Count samples, Count tokens) const {
+  const Count rows = samples * tokens;
+  const AttentionSpec& a = spec_.attention;
+  const Count head_size = a.width / a.heads;
+  const Count of_attention = rows * (2 * a.width + 2 * a.kv_heads * head_size) +
+                             ops::attention_scratch_elements({samples, tokens, a.heads, a.kv_heads, head_size}) + rows * a.width;
+  const Count of_feed_forward =
+      rows * spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1);
+  return rows * a.width + std::max(of_attention, of_feed_forward);
 }
 
 std::vector<Parameter*> Block::parameters() const {

@@ -17,8 +17,8 @@ struct BlockSpec {
   FeedForwardSpec feed_forward;
   NormKind norm = NormKind::layer;
   double norm_epsilon = 1e-5;
-  double dropout = 0.0;         // at the end of each branch
-  bool checkpointing = false;   // forward keeps nothing but the input; backward runs it again (Chen et al. 2016)
+  double dropout = 0.0;        // at the end of each branch
+  bool checkpointing = false;  // forward keeps nothing but the input; backward runs it again (Chen et al. 2016)
 };
 
 class Block {
@@ -27,7 +27,7 @@ class Block {
   Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index);
 
   struct Saved {
-    Tensor input;       // [B*T, C]
+    Tensor input;  // [B*T, C]
     Count batch = 0;
     struct Inside {
       Tensor normed1, middle, normed2;  // [B*T, C]
@@ -45,10 +45,16 @@ class Block {
 
   std::vector<Parameter*> parameters() const;
 
+  /// Elements that forward keeps inside the block for `samples` of `tokens` (with checkpointing: while backward runs it again).
+  Count inside_elements(Count samples, Count tokens) const;
+  /// Elements of scratch memory that backward needs on top.
+  Count backward_elements(Count samples, Count tokens) const;
+
  private:
   Saved::Inside run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
   // out = x + dropout(branch + bias of its last layer).
-  void end_branch(const StepContext& context, const Tensor& out, const Tensor& x, const Tensor& branch, const Linear& last, std::uint32_t place) const;
+  void end_branch(const StepContext& context, const Tensor& out, const Tensor& x, const Tensor& branch, const Linear& last,
+                  std::uint32_t place) const;
   // The gradient of a branch's last product, from that of its end; also accumulates the bias gradient of its last layer.
   Tensor begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last, std::uint32_t place) const;
 

@@ -30,7 +30,8 @@ FeedForward::Saved FeedForward::forward(const StepContext& context, const Tensor
   return saved;
 }
 
-void FeedForward::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
+void FeedForward::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                           const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const Tensor dafter = context.take(saved.after.shape());
   down_.backward(context, dafter, dy, saved.after);

@@ -30,7 +30,8 @@ class FeedForward {
 
   /// y [R, C] = down(activation(up(x [R, C]))); the down projection's bias is left to the caller.
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the down projection's bias.
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the down projection's
+  /// bias.
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
   const Linear& down() const { return down_; }

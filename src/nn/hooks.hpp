@@ -1,5 +1,5 @@
-// Where a parallel strategy meets a model: the model calls these as it goes. DDP and sharding are written with them alone, so that
-// models know nothing of ranks.
+// Where a parallel strategy meets a model: the model calls these as it goes. DDP and sharding are written with them alone, so
+// that models know nothing of ranks.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ class Hooks {
   virtual void post_forward(const Unit&) {}
   /// Before a unit's parameters are read in the backward pass.
   virtual void pre_backward(const Unit&) {}
-  /// Nothing will be added to this parameter's gradient any more in this backward pass. Called once for each parameter, from the last
-  /// unit to the first; for a tied weight after its last use.
+  /// Nothing will be added to this parameter's gradient any more in this backward pass. Called once for each parameter, from the
+  /// last unit to the first; for a tied weight after its last use.
   virtual void grad_ready(Parameter&) {}
 };
 

@@ -7,13 +7,15 @@ namespace cohort {
 using ops::as_matrix;
 using ops::Transpose;
 
-Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias) : inputs_(inputs) {
+Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias)
+    : inputs_(inputs) {
   for (const LinearSpec& spec : specs) {
     weights_.push_back(&registry.declare(spec.name + ".weight", {spec.outputs, inputs}, {InitSpec::Kind::normal, spec.init_std}));
     outputs_ += spec.outputs;
   }
   if (!with_bias) return;
-  for (const LinearSpec& spec : specs) biases_.push_back(&registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}));
+  for (const LinearSpec& spec : specs)
+    biases_.push_back(&registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}));
 }
 
 void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& x) const {

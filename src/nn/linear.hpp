@@ -11,9 +11,9 @@
 namespace cohort {
 
 struct LinearSpec {
-  std::string name;     // parameters are name.weight and name.bias
-  Count outputs;        // rows of the weight
-  double init_std;      // of the normal initial weights; biases start at 0
+  std::string name;  // parameters are name.weight and name.bias
+  Count outputs;     // rows of the weight
+  double init_std;   // of the normal initial weights; biases start at 0
 };
 
 class Linear {

@@ -27,8 +27,8 @@ struct Relu {
 
 template <class Activation>
 void bias_activation_forward(const Exec& exec, const char* label, const Tensor& out, const Tensor& x, const Tensor& bias) {
-  COHORT_CHECK(out.elements() == x.elements() && bias.elements() == x.shape().columns(), "activation: {} from {} and bias {}", out.shape().str(),
-               x.shape().str(), bias.shape().str());
+  COHORT_CHECK(out.elements() == x.elements() && bias.elements() == x.shape().columns(), "activation: {} from {} and bias {}",
+               out.shape().str(), x.shape().str(), bias.shape().str());
   const Count n = x.shape().columns();
   float* y = out.f32();
   const float* xs = x.f32();
@@ -42,8 +42,8 @@ void bias_activation_forward(const Exec& exec, const char* label, const Tensor& 
 }
 
 template <class Activation>
-void bias_activation_backward(const Exec& exec, const char* label, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
-                              const Tensor& bias) {
+void bias_activation_backward(const Exec& exec, const char* label, const Tensor& dx, const Tensor& dbias, const Tensor& dout,
+                              const Tensor& x, const Tensor& bias) {
   COHORT_CHECK(dx.elements() == x.elements() && dout.elements() == x.elements() && dbias.elements() == x.shape().columns(),
                "activation backward: {} from {} and bias {}", dx.shape().str(), x.shape().str(), dbias.shape().str());
   const Count rows = x.shape().rows();
@@ -77,19 +77,22 @@ void bias_activation_backward(const Exec& exec, const char* label, const Tensor&
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
   bias_activation_forward<Gelu>(exec, "cohort::gelu_forward", out, x, bias);
 }
-void gelu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x, const Tensor& bias) {
+void gelu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
+                   const Tensor& bias) {
   bias_activation_backward<Gelu>(exec, "cohort::gelu_backward", dx, dbias, dout, x, bias);
 }
 void relu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
   bias_activation_forward<Relu>(exec, "cohort::relu_forward", out, x, bias);
 }
-void relu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x, const Tensor& bias) {
+void relu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
+                   const Tensor& bias) {
   bias_activation_backward<Relu>(exec, "cohort::relu_backward", dx, dbias, dout, x, bias);
 }
 
 void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
   const Count n = out.shape().columns();
-  COHORT_CHECK(x.shape().columns() == 2 * n && x.shape().rows() == out.shape().rows(), "swiglu: {} from {}", out.shape().str(), x.shape().str());
+  COHORT_CHECK(x.shape().columns() == 2 * n && x.shape().rows() == out.shape().rows(), "swiglu: {} from {}", out.shape().str(),
+               x.shape().str());
   float* y = out.f32();
   const float* xs = x.f32();
   for_rows(exec, "cohort::swiglu_forward", out.shape().rows(), [=](Count r) {
@@ -103,7 +106,8 @@ void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
 
 void swiglu_backward(const Exec& exec, const Tensor& dx, const Tensor& dout, const Tensor& x) {
   const Count n = dout.shape().columns();
-  COHORT_CHECK(x.shape().columns() == 2 * n && dx.elements() == x.elements(), "swiglu backward: {} from {}", dx.shape().str(), dout.shape().str());
+  COHORT_CHECK(x.shape().columns() == 2 * n && dx.elements() == x.elements(), "swiglu backward: {} from {}", dx.shape().str(),
+               dout.shape().str());
   float* dxs = dx.f32();
   const float* dy = dout.f32();
   const float* xs = x.f32();

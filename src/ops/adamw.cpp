@@ -12,18 +12,22 @@ constexpr Count kBlock = 4096;
 
 template <class Body>
 void for_blocks(const Exec& exec, const char* label, Count elements, const Body& body) {
-  for_rows(exec, label, (elements + kBlock - 1) / kBlock, [=](Count block) { body(block * kBlock, std::min(elements, (block + 1) * kBlock)); });
+  for_rows(exec, label, (elements + kBlock - 1) / kBlock,
+           [=](Count block) { body(block * kBlock, std::min(elements, (block + 1) * kBlock)); });
 }
 
 }  // namespace
 
-void adamw(const Exec& exec, const Tensor& weight, const Tensor& m, const Tensor& v, const Tensor& gradient, const AdamWStep& step) {
+void adamw(const Exec& exec, const Tensor& weight, const Tensor& m, const Tensor& v, const Tensor& gradient,
+           const AdamWStep& step) {
   const Count elements = weight.elements();
-  COHORT_CHECK(m.elements() == elements && v.elements() == elements && gradient.elements() == elements, "adamw: {} weights, {} m, {} v, {} gradients",
-               elements, m.elements(), v.elements(), gradient.elements());
+  COHORT_CHECK(m.elements() == elements && v.elements() == elements && gradient.elements() == elements,
+               "adamw: {} weights, {} m, {} v, {} gradients", elements, m.elements(), v.elements(), gradient.elements());
   COHORT_CHECK(step.step >= 1, "adamw: step {} (the first is 1)", step.step);
   // The bias corrections in double precision: 1 - beta^step loses digits in fp32 for the first steps of a beta near 1.
-  const auto correction = [&](float beta) { return static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step.step)))); };
+  const auto correction = [&](float beta) {
+    return static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step.step))));
+  };
   const float m_correction = correction(step.beta1);
   const float v_correction = correction(step.beta2);
   float* w = weight.f32();
@@ -48,7 +52,8 @@ double sum_of_squares(const Exec& exec, const Tensor& x) {
   double total = 0.0;
   // fp32 within a block's lanes would lose digits over millions of elements; each lane adds in double.
   Kokkos::parallel_reduce(
-      "cohort::sum_of_squares", Kokkos::RangePolicy<Exec::Space, Kokkos::IndexType<Count>>(exec.space, 0, (elements + kBlock - 1) / kBlock),
+      "cohort::sum_of_squares",
+      Kokkos::RangePolicy<Exec::Space, Kokkos::IndexType<Count>>(exec.space, 0, (elements + kBlock - 1) / kBlock),
       [=](Count block, double& sum) {
         double block_sum = 0.0;
         const Count end = std::min(elements, (block + 1) * kBlock);

@@ -17,9 +17,10 @@ struct AdamWStep {
 };
 
 /// m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
-/// w = w - lr * ( (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon) + weight_decay * w ), with g = gradient_scale * gradient.
-/// All tensors have as many elements. Moves 28 bytes an element.
-void adamw(const Exec& exec, const Tensor& weight, const Tensor& m, const Tensor& v, const Tensor& gradient, const AdamWStep& step);
+/// w = w - lr * ( (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon) + weight_decay * w ), with g = gradient_scale *
+/// gradient. All tensors have as many elements. Moves 28 bytes an element.
+void adamw(const Exec& exec, const Tensor& weight, const Tensor& m, const Tensor& v, const Tensor& gradient,
+           const AdamWStep& step);
 
 /// Sum of squares in double precision, in a fixed order.
 double sum_of_squares(const Exec& exec, const Tensor& x);

@@ -8,8 +8,8 @@
 namespace cohort::ops {
 namespace {
 
-// Query rows of one block. A block's score tile has as many rows and at most T columns: with 64 it stays in the second-level cache
-// up to T = 1024, while the products are still large enough to run near the machine's peak.
+// Query rows of one block. A block's score tile has as many rows and at most T columns: with 64 it stays in the second-level
+// cache up to T = 1024, while the products are still large enough to run near the machine's peak.
 constexpr Count kQueryBlock = 64;
 
 // One head of one sample inside the packed activations.
@@ -20,7 +20,9 @@ struct Head {
 Head head_of(const AttentionShape& s, const Tensor& qkv, Count b, Count h) {
   float* sample = qkv.f32() + b * s.tokens * s.packed_width();
   const Count kv = h / (s.heads / s.kv_heads);
-  const auto part = [&](Count column) { return MatrixView{sample + column * s.head_size, s.tokens, s.head_size, s.packed_width()}; };
+  const auto part = [&](Count column) {
+    return MatrixView{sample + column * s.head_size, s.tokens, s.head_size, s.packed_width()};
+  };
   return {part(h), part(s.heads + kv), part(s.heads + s.kv_heads + kv)};
 }
 
@@ -31,12 +33,13 @@ MatrixView head_of_output(const AttentionShape& s, const Tensor& out, Count b, C
 MatrixView rows(const MatrixView& m, Count begin, Count count) { return {m.data + begin * m.stride, count, m.columns, m.stride}; }
 
 void check(const AttentionShape& s, const Tensor& qkv, const Tensor& out, const Tensor& lse, const Tensor& scratch) {
-  COHORT_CHECK(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "attention: {} query heads over {} key/value heads", s.heads, s.kv_heads);
+  COHORT_CHECK(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "attention: {} query heads over {} key/value heads", s.heads,
+               s.kv_heads);
   COHORT_CHECK(qkv.elements() == s.batch * s.tokens * s.packed_width() && out.elements() == s.batch * s.tokens * s.width() &&
                    lse.elements() == s.batch * s.heads * s.tokens,
                "attention: qkv {}, out {}, lse {}", qkv.shape().str(), out.shape().str(), lse.shape().str());
-  COHORT_CHECK(scratch.elements() >= attention_scratch_elements(s), "attention: scratch of {} elements, {} needed", scratch.elements(),
-               attention_scratch_elements(s));
+  COHORT_CHECK(scratch.elements() >= attention_scratch_elements(s), "attention: scratch of {} elements, {} needed",
+               scratch.elements(), attention_scratch_elements(s));
 }
 
 // Scales the weight of (query, key) as dropout would; the identity for probability 0.
@@ -63,7 +66,8 @@ class WeightDropout {
   Count first_;
 };
 
-// Softmax of one row of scores over its `valid` first keys; the rest of the tile's row becomes 0. Returns the log of the denominator.
+// Softmax of one row of scores over its `valid` first keys; the rest of the tile's row becomes 0. Returns the log of the
+// denominator.
 float softmax_row(float* row, Count valid, Count keys) {
   float largest = row[0];
 #pragma omp simd reduction(max : largest)
@@ -81,7 +85,8 @@ float softmax_row(float* row, Count valid, Count keys) {
   return largest + std::log(sum);
 }
 
-void forward_head(const Exec& exec, const Head& head, const MatrixView& out, float* lse, float* tile, const WeightDropout& dropout) {
+void forward_head(const Exec& exec, const Head& head, const MatrixView& out, float* lse, float* tile,
+                  const WeightDropout& dropout) {
   const Count tokens = head.q.rows;
   const float scale = 1.0f / std::sqrt(static_cast<float>(head.q.columns));
   for (Count begin = 0; begin < tokens; begin += kQueryBlock) {
@@ -100,9 +105,10 @@ void forward_head(const Exec& exec, const Head& head, const MatrixView& out, flo
   }
 }
 
-// For one query row: turns its scores into weights p (dropout applied) and its dp = dout v^T into ds, the gradient with respect to
-// the unscaled scores times `scale`. `delta` is the row's sum of dout * out.
-void backward_row(float* p, float* dp, Count query, Count keys, float lse, float delta, float scale, const WeightDropout& dropout) {
+// For one query row: turns its scores into weights p (dropout applied) and its dp = dout v^T into ds, the gradient with respect
+// to the unscaled scores times `scale`. `delta` is the row's sum of dout * out.
+void backward_row(float* p, float* dp, Count query, Count keys, float lse, float delta, float scale,
+                  const WeightDropout& dropout) {
   const Count valid = query + 1;
   if (dropout.active()) {
     for (Count j = 0; j < valid; ++j) {
@@ -130,13 +136,14 @@ float dot(const float* x, const float* y, Count n) {
 }
 
 // `first_of_group`: no other query head has added to this key/value head's gradient yet.
-void backward_head(const Exec& exec, const Head& head, const Head& grad, const MatrixView& dout, const MatrixView& out, const float* lse,
-                   float* scratch, bool first_of_group, const WeightDropout& dropout) {
+void backward_head(const Exec& exec, const Head& head, const Head& grad, const MatrixView& dout, const MatrixView& out,
+                   const float* lse, float* scratch, bool first_of_group, const WeightDropout& dropout) {
   const Count tokens = head.q.rows;
   const Count size = head.q.columns;
   const float scale = 1.0f / std::sqrt(static_cast<float>(size));
   const Count blocks = (tokens + kQueryBlock - 1) / kQueryBlock;
-  // From the last block to the first: the last one touches every key, so it can overwrite dk and dv and no pass to zero them is needed.
+  // From the last block to the first: the last one touches every key, so it can overwrite dk and dv and no pass to zero them is
+  // needed.
   for (Count block = blocks - 1; block >= 0; --block) {
     const Count begin = block * kQueryBlock;
     const Count count = std::min(kQueryBlock, tokens - begin);
@@ -168,8 +175,8 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
   check(shape, qkv, out, lse, scratch);
   for (Count b = 0; b < shape.batch; ++b) {
     for (Count h = 0; h < shape.heads; ++h) {
-      forward_head(exec, head_of(shape, qkv, b, h), head_of_output(shape, out, b, h), lse.f32() + (b * shape.heads + h) * shape.tokens,
-                   scratch.f32(), WeightDropout(shape, dropout_key, b, h));
+      forward_head(exec, head_of(shape, qkv, b, h), head_of_output(shape, out, b, h),
+                   lse.f32() + (b * shape.heads + h) * shape.tokens, scratch.f32(), WeightDropout(shape, dropout_key, b, h));
     }
   }
 }
@@ -177,8 +184,8 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key) {
   check(shape, qkv, out, lse, scratch);
-  COHORT_CHECK(dqkv.elements() == qkv.elements() && dout.elements() == out.elements(), "attention backward: dqkv {}, dout {}", dqkv.shape().str(),
-               dout.shape().str());
+  COHORT_CHECK(dqkv.elements() == qkv.elements() && dout.elements() == out.elements(), "attention backward: dqkv {}, dout {}",
+               dqkv.shape().str(), dout.shape().str());
   for (Count b = 0; b < shape.batch; ++b) {
     for (Count h = 0; h < shape.heads; ++h) {
       backward_head(exec, head_of(shape, qkv, b, h), head_of(shape, dqkv, b, h), head_of_output(shape, dout, b, h),

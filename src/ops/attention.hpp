@@ -1,4 +1,5 @@
-// Causal self-attention with grouped-query heads (Vaswani et al. 2017; Ainslie et al. 2023), and rotary positions (Su et al. 2021).
+// Causal self-attention with grouped-query heads (Vaswani et al. 2017; Ainslie et al. 2023), and rotary positions (Su et al.
+// 2021).
 //
 // The packed activation qkv [B, T, (NH + 2 NKV) HS] holds in each row the query heads, then the key heads, then the value heads.
 // Query head h reads key/value head h / (NH / NKV).
@@ -17,8 +18,8 @@ struct AttentionShape {
   Count kv_heads;   // NKV
   Count head_size;  // HS
 
-  Count width() const { return heads * head_size; }                            // C
-  Count packed_width() const { return (heads + 2 * kv_heads) * head_size; }    // row of qkv
+  Count width() const { return heads * head_size; }                          // C
+  Count packed_width() const { return (heads + 2 * kv_heads) * head_size; }  // row of qkv
 };
 
 /// Elements of scratch memory that forward and backward need: a few tiles of one head, never T x T for all heads.

@@ -8,13 +8,15 @@ namespace cohort::ops {
 namespace {
 
 // Both forms: with `gradient_scale` null only the loss is computed.
-double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, std::span<const std::int32_t> targets, const float* gradient_scale) {
+double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, std::span<const std::int32_t> targets,
+                     const float* gradient_scale) {
   const Count rows = logits.shape().rows();
   const Count n = logits.shape().columns();
-  COHORT_CHECK(static_cast<Count>(targets.size()) == rows, "cross entropy: {} targets for logits {}", targets.size(), logits.shape().str());
+  COHORT_CHECK(static_cast<Count>(targets.size()) == rows, "cross entropy: {} targets for logits {}", targets.size(),
+               logits.shape().str());
   for (std::size_t r = 0; r < targets.size(); ++r) {
-    COHORT_CHECK(targets[r] == kIgnoredTarget || (targets[r] >= 0 && targets[r] < n), "cross entropy: target {} at row {} is outside the vocabulary of {}",
-                 targets[r], r, n);
+    COHORT_CHECK(targets[r] == kIgnoredTarget || (targets[r] >= 0 && targets[r] < n),
+                 "cross entropy: target {} at row {} is outside the vocabulary of {}", targets[r], r, n);
   }
   float* data = logits.f32();
   const std::int32_t* target = targets.data();
@@ -60,7 +62,8 @@ double cross_entropy_forward(const Exec& exec, const Tensor& logits, std::span<c
   return cross_entropy(exec, "cohort::cross_entropy_forward", logits, targets, nullptr);
 }
 
-double cross_entropy_forward_backward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets, float scale) {
+double cross_entropy_forward_backward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets,
+                                      float scale) {
   return cross_entropy(exec, "cohort::cross_entropy_forward_backward", logits, targets, &scale);
 }
 

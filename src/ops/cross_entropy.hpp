@@ -15,8 +15,8 @@ inline constexpr std::int32_t kIgnoredTarget = -1;
 /// logits [R, V]. Targets must lie in [0, V) or be ignored.
 double cross_entropy_forward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets);
 
-/// As above, and overwrites logits with scale * (softmax(logits) - onehot(target)), the gradient of scale * loss; ignored rows get 0.
-/// Moves 8 R V bytes.
+/// As above, and overwrites logits with scale * (softmax(logits) - onehot(target)), the gradient of scale * loss; ignored rows
+/// get 0. Moves 8 R V bytes.
 double cross_entropy_forward_backward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets, float scale);
 
 }  // namespace cohort::ops

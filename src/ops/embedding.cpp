@@ -10,7 +10,8 @@ void check(std::span<const std::int32_t> tokens, const Tensor& rows, const Tenso
                "embedding: {} tokens, rows {}, table {}", tokens.size(), rows.shape().str(), table.shape().str());
   const Count vocabulary = table.shape()[0];
   for (std::size_t r = 0; r < tokens.size(); ++r) {
-    COHORT_CHECK(tokens[r] >= 0 && tokens[r] < vocabulary, "embedding: token {} at row {} is outside the vocabulary of {}", tokens[r], r, vocabulary);
+    COHORT_CHECK(tokens[r] >= 0 && tokens[r] < vocabulary, "embedding: token {} at row {} is outside the vocabulary of {}",
+                 tokens[r], r, vocabulary);
   }
 }
 
@@ -38,8 +39,8 @@ void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std:
   });
 }
 
-void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table, std::span<const std::int32_t> tokens,
-                        const Tensor& dout) {
+void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table,
+                        std::span<const std::int32_t> tokens, const Tensor& dout) {
   check(tokens, dout, dtoken_table);
   const Count rows = dout.shape().rows();
   const Count n = dout.shape().columns();

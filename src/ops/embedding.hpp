@@ -15,7 +15,7 @@ void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std:
                        const Tensor& position_table);
 
 /// Accumulates the rows of dout into dtoken_table (and dposition_table if defined), in row order: the same bits each time.
-void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table, std::span<const std::int32_t> tokens,
-                        const Tensor& dout);
+void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table,
+                        std::span<const std::int32_t> tokens, const Tensor& dout);
 
 }  // namespace cohort::ops

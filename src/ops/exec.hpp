@@ -4,8 +4,8 @@
 //   B samples of a micro-batch   T tokens of a sample   R rows = B*T        C model width     F width of the feed-forward layer
 //   NH query heads               NKV key/value heads    HS head size = C/NH  V vocabulary
 //
-// Held by every op: outputs that are activations (or their gradients) are overwritten; gradients of parameters are accumulated into.
-// Ops never communicate and never allocate; scratch memory comes from the caller.
+// Held by every op: outputs that are activations (or their gradients) are overwritten; gradients of parameters are accumulated
+// into. Ops never communicate and never allocate; scratch memory comes from the caller.
 #pragma once
 
 #include <Kokkos_Core.hpp>

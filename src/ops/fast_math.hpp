@@ -1,5 +1,5 @@
-// exp for vector loops: branch-free, so that the compiler turns a loop over it into vector code (the C library's expf stays scalar
-// without -ffast-math). Relative error below 2 ulp in [-87.3, 88.7]; arguments outside are clamped to that range.
+// exp for vector loops: branch-free, so that the compiler turns a loop over it into vector code (the C library's expf stays
+// scalar without -ffast-math). Relative error below 2 ulp in [-87.3, 88.7]; arguments outside are clamped to that range.
 #pragma once
 
 #include <bit>
@@ -9,9 +9,9 @@ namespace cohort::ops {
 
 inline float fast_exp(float x) {
   constexpr float kLog2e = 1.44269504f;
-  constexpr float kLn2High = 0.693359375f;       // ln 2 in two parts: n * kLn2High is exact for |n| < 2^10
+  constexpr float kLn2High = 0.693359375f;  // ln 2 in two parts: n * kLn2High is exact for |n| < 2^10
   constexpr float kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;          // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   x = x < -87.3f ? -87.3f : x;
   x = x > 88.7f ? 88.7f : x;
   const float shifted = x * kLog2e + kRound;

@@ -24,8 +24,8 @@ MatrixView as_matrix(const Tensor& tensor);
 
 /// C = alpha op(A) op(B) + beta C, with op(X) = X or its transpose. Shapes: op(A) [m, k], op(B) [k, n], C [m, n].
 /// beta = 0 overwrites C without reading it. Moves about 4 (mk + kn + mn (1 + [beta != 0])) bytes for 2 m n k operations.
-void gemm(const Exec& exec, const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b, Transpose transpose_b,
-          float alpha = 1.0f, float beta = 0.0f);
+void gemm(const Exec& exec, const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b,
+          Transpose transpose_b, float alpha = 1.0f, float beta = 0.0f);
 
 /// "oneDNN 2.7.2" or "CBLAS (OpenBLAS 0.3.21 ...)".
 std::string gemm_backend();

@@ -10,13 +10,14 @@ struct GemmSizes {
 };
 
 /// The sizes of C = op(A) op(B), after checking that they fit each other.
-inline GemmSizes gemm_sizes(const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b, Transpose transpose_b) {
+inline GemmSizes gemm_sizes(const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b,
+                            Transpose transpose_b) {
   const bool ta = transpose_a == Transpose::yes;
   const bool tb = transpose_b == Transpose::yes;
   const GemmSizes s{ta ? a.columns : a.rows, tb ? b.rows : b.columns, ta ? a.rows : a.columns};
   const Count k_of_b = tb ? b.columns : b.rows;
-  COHORT_CHECK(c.rows == s.m && c.columns == s.n && k_of_b == s.k, "gemm: C [{}, {}] = op(A) [{}, {}] op(B) [{}, {}]", c.rows, c.columns, s.m,
-               s.k, k_of_b, s.n);
+  COHORT_CHECK(c.rows == s.m && c.columns == s.n && k_of_b == s.k, "gemm: C [{}, {}] = op(A) [{}, {}] op(B) [{}, {}]", c.rows,
+               c.columns, s.m, s.k, k_of_b, s.n);
   return s;
 }
 

@@ -33,8 +33,8 @@ void check_rows(const Tensor& x, const Tensor& other) {
 
 }  // namespace
 
-void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                       const Tensor& bias, float epsilon) {
+void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+                       const Tensor& weight, const Tensor& bias, float epsilon) {
   check_rows(x, out);
   const Count n = x.shape().columns();
   float* y = out.f32();
@@ -55,8 +55,8 @@ void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, 
   });
 }
 
-void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout, const Tensor& x,
-                        const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
+void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
   check_rows(x, dx);
   check_rows(x, dout);
   const Count rows = x.shape().rows();
@@ -75,8 +75,8 @@ void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweigh
     float* dxr = dxs + r * n;
     const float m = means[r];
     const float s = rstds[r];
-    float sum = 0.0f;         // of the gradient with respect to the normalised row
-    float sum_times_x = 0.0f; // of that times the normalised row
+    float sum = 0.0f;          // of the gradient with respect to the normalised row
+    float sum_times_x = 0.0f;  // of that times the normalised row
 #pragma omp simd reduction(+ : sum, sum_times_x)
     for (Count c = 0; c < n; ++c) {
       const float dnorm = dyr[c] * w[c];
@@ -103,7 +103,8 @@ void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweigh
   });
 }
 
-void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight, float epsilon) {
+void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                     float epsilon) {
   check_rows(x, out);
   const Count n = x.shape().columns();
   float* y = out.f32();
@@ -123,8 +124,8 @@ void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, co
   });
 }
 
-void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x, const Tensor& weight,
-                      const Tensor& rstd) {
+void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
+                      const Tensor& weight, const Tensor& rstd) {
   check_rows(x, dx);
   check_rows(x, dout);
   const Count rows = x.shape().rows();

@@ -22,9 +22,8 @@ inline constexpr Count kColumnChunk = 256;
 /// body(begin, end) for each chunk of columns; the body walks all rows. For sums over rows: bias and norm gradients.
 template <class Body>
 void for_column_chunks(const Exec& exec, const std::string& label, Count columns, const Body& body) {
-  for_rows(exec, label, (columns + kColumnChunk - 1) / kColumnChunk, [columns, body](Count chunk) {
-    body(chunk * kColumnChunk, std::min(columns, (chunk + 1) * kColumnChunk));
-  });
+  for_rows(exec, label, (columns + kColumnChunk - 1) / kColumnChunk,
+           [columns, body](Count chunk) { body(chunk * kColumnChunk, std::min(columns, (chunk + 1) * kColumnChunk)); });
 }
 
 }  // namespace cohort::ops

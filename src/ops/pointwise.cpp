@@ -33,8 +33,8 @@ void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
 }
 
 void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) {
-  COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(), x.shape().str(),
-               y.shape().str());
+  COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(),
+               x.shape().str(), y.shape().str());
   const Count n = out.shape().columns();
   float* o = out.f32();
   const float* xs = x.f32();

@@ -21,18 +21,18 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y);
 /// out = x + y + bias, the end of a residual branch: x, y, out [R, C], bias [C]. out may be x or y. Moves 12 R C bytes.
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias);
 
-/// Names one dropout mask. The mask of an element is a pure function of (seed, step, layer, global index of the element), where the
-/// global index is (slot * elements of a sample + index in the sample): the same for every layout and number of ranks.
+/// Names one dropout mask. The mask of an element is a pure function of (seed, step, layer, global index of the element), where
+/// the global index is (slot * elements of a sample + index in the sample): the same for every layout and number of ranks.
 struct DropoutKey {
-  double probability = 0.0;           // 0 = no dropout
+  double probability = 0.0;  // 0 = no dropout
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t layer = 0;            // tells apart the places in the model
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch of the step
 };
 
-/// x [B * rows of a sample, N] is scaled by 1 / (1 - p) where kept and zeroed where dropped, in place. Backward is the same call on
-/// the gradient. Does nothing for probability 0.
+/// x [B * rows of a sample, N] is scaled by 1 / (1 - p) where kept and zeroed where dropped, in place. Backward is the same call
+/// on the gradient. Does nothing for probability 0.
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key);
 
 }  // namespace cohort::ops

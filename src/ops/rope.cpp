@@ -7,8 +7,8 @@ namespace cohort::ops {
 namespace {
 
 // Rotates by +angle (sign = 1) or -angle (sign = -1).
-void rotate(const Exec& exec, const char* label, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines,
-            float sign) {
+void rotate(const Exec& exec, const char* label, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines,
+            const Tensor& sines, float sign) {
   const Count half = shape.head_size / 2;
   COHORT_CHECK(shape.head_size % 2 == 0 && cosines.elements() == shape.tokens * half && sines.elements() == shape.tokens * half,
                "rope: head size {}, tables {}", shape.head_size, cosines.shape().str());
@@ -42,7 +42,8 @@ void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& q
   rotate(exec, "cohort::rope_forward", shape, qkv, cosines, sines, 1.0f);
 }
 
-void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines, const Tensor& sines) {
+void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines,
+                   const Tensor& sines) {
   rotate(exec, "cohort::rope_backward", shape, dqkv, cosines, sines, -1.0f);
 }
 

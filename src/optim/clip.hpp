@@ -6,7 +6,8 @@
 
 namespace cohort {
 
-/// Euclidean norm over all gradients, each element counted once, summed in double precision. The gradients must be the global ones.
+/// Euclidean norm over all gradients, each element counted once, summed in double precision. The gradients must be the global
+/// ones.
 double gradient_norm(const ops::Exec& exec, const ParameterRegistry& parameters);
 
 /// What to multiply the gradients by so that their norm is at most `clip_norm`: 1 if it already is, or if clip_norm is 0 (off).

@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-constexpr Bytes kAlignment = 64;          // a cache line, and the widest vector register
+constexpr Bytes kAlignment = 64;  // a cache line, and the widest vector register
 constexpr Bytes kSmallestChunk = 4 * kMiB;
 
 Bytes rounded_up(Bytes bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }

@@ -17,7 +17,8 @@ void initialise(const Parameter& parameter, std::uint64_t seed) {
       std::fill(value, value + elements, 1.0f);
       break;
     case InitSpec::Kind::normal:
-      for (Count i = 0; i < elements; ++i) value[i] = static_cast<float>(parameter.init.scale * random.normal(static_cast<std::uint64_t>(i)));
+      for (Count i = 0; i < elements; ++i)
+        value[i] = static_cast<float>(parameter.init.scale * random.normal(static_cast<std::uint64_t>(i)));
       break;
     case InitSpec::Kind::uniform:
       for (Count i = 0; i < elements; ++i)

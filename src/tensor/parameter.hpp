@@ -34,14 +34,14 @@ struct InitSpec {
 
 /// One logical weight. `global_shape` is what a checkpoint stores; value, gradient and state hold this rank's part of it.
 struct Parameter {
-  std::string name;      // "blocks.3.attention.qkv.weight"
-  int id = 0;            // position in the registry; keys the random stream of the initial values
+  std::string name;  // "blocks.3.attention.qkv.weight"
+  int id = 0;        // position in the registry; keys the random stream of the initial values
   Shape global_shape;
   ShardSpec shards;
   InitSpec init;
-  bool decays = false;   // weight decay applies: matrices yes, norms and biases no
+  bool decays = false;  // weight decay applies: matrices yes, norms and biases no
   Tensor value;
-  Tensor gradient;       // accumulated into by backward; zeroed by ParameterRegistry::zero_gradients
+  Tensor gradient;                                // accumulated into by backward; zeroed by ParameterRegistry::zero_gradients
   std::map<std::string, Tensor> optimizer_state;  // "m", "v"
 
   Count elements() const { return value.elements(); }

@@ -11,11 +11,14 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype) 
   // At least one byte, so that a tensor without elements is still defined.
   const auto bytes = static_cast<std::size_t>(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
   try {
-    tensor.owner_ = Kokkos::View<std::byte*>("cohort::" + label, bytes);
+    // Kokkos would set bytes to zero one by one.
+    tensor.owner_ = Kokkos::View<std::byte*>(Kokkos::view_alloc(Kokkos::WithoutInitializing, "cohort::" + label), bytes);
   } catch (const std::exception& error) {
-    fail(ExitCode::internal, "out of memory: {} bytes for {} {} of shape {} ({})", bytes, name_of(dtype), label, shape.str(), error.what());
+    fail(ExitCode::internal, "out of memory: {} bytes for {} {} of shape {} ({})", bytes, name_of(dtype), label, shape.str(),
+         error.what());
   }
   tensor.data_ = tensor.owner_.data();
+  std::memset(tensor.data_, 0, bytes);
   return tensor;
 }
 
@@ -35,7 +38,8 @@ Tensor Tensor::reshaped(const Shape& shape) const {
 }
 
 Tensor Tensor::slice(Count begin, Count end) const {
-  COHORT_CHECK(shape_.dims() > 0 && 0 <= begin && begin <= end && end <= shape_[0], "rows {} to {} of {}", begin, end, shape_.str());
+  COHORT_CHECK(shape_.dims() > 0 && 0 <= begin && begin <= end && end <= shape_[0], "rows {} to {} of {}", begin, end,
+               shape_.str());
   Tensor tensor = *this;
   std::vector<Count> dims = shape_.vector();
   const Count row_elements = shape_[0] == 0 ? 0 : elements() / shape_[0];
@@ -48,8 +52,8 @@ Tensor Tensor::slice(Count begin, Count end) const {
 void Tensor::zero() const { std::memset(data_, 0, static_cast<std::size_t>(bytes())); }
 
 void Tensor::copy_from(const Tensor& other) const {
-  COHORT_CHECK(other.shape() == shape_ && other.dtype() == dtype_, "copy of {} {} into {} {}", name_of(other.dtype()), other.shape().str(),
-               name_of(dtype_), shape_.str());
+  COHORT_CHECK(other.shape() == shape_ && other.dtype() == dtype_, "copy of {} {} into {} {}", name_of(other.dtype()),
+               other.shape().str(), name_of(dtype_), shape_.str());
   std::memcpy(data_, other.raw(), static_cast<std::size_t>(bytes()));
 }
 

@@ -13,13 +13,16 @@ class CombineResults : public ::testing::EmptyTestEventListener {
  public:
   explicit CombineResults(int rank) : rank_(rank) {}
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
-    if (result.failed() && rank_ != 0) std::printf("[rank %d] %s:%d %s\n", rank_, result.file_name() ? result.file_name() : "", result.line_number(), result.summary());
+    if (result.failed() && rank_ != 0)
+      std::printf("[rank %d] %s:%d %s\n", rank_, result.file_name() ? result.file_name() : "", result.line_number(),
+                  result.summary());
   }
   void OnTestEnd(const ::testing::TestInfo& info) override {
     int failed = info.result()->Failed() ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     failures_ += failed;
-    if (failed > 0 && rank_ == 0 && !info.result()->Failed()) std::printf("[  FAILED  ] %s.%s on %d other rank(s)\n", info.test_suite_name(), info.name(), failed);
+    if (failed > 0 && rank_ == 0 && !info.result()->Failed())
+      std::printf("[  FAILED  ] %s.%s on %d other rank(s)\n", info.test_suite_name(), info.name(), failed);
   }
   int failures() const { return failures_; }
 

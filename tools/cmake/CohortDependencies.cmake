@@ -21,6 +21,6 @@ if(COHORT_ENABLE_TESTS)
 endif()
 
 # System headers, so that our warnings are about our code.
-add_library(cohort_hdf5 INTERFACE)
-target_include_directories(cohort_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
-target_link_libraries(cohort_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+add_library(cohort_dep_hdf5 INTERFACE)
+target_include_directories(cohort_dep_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(cohort_dep_hdf5 INTERFACE ${HDF5_C_LIBRARIES} MPI::MPI_C)  # parallel HDF5: hdf5.h includes mpi.h

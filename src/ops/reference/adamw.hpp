@@ -17,8 +17,8 @@ struct AdamWSettings {
   Count step;             // 1 for the first
 };
 
-/// One step. m and v are running means of the gradient and of its square that begin at 0; dividing by 1 - beta^step makes up for that
-/// beginning. Weight decay acts on the weight beside the adaptive step, not through the gradient: that is the W of AdamW.
+/// One step. m and v are running means of the gradient and of its square that begin at 0; dividing by 1 - beta^step makes up for
+/// that beginning. Weight decay acts on the weight beside the adaptive step, not through the gradient: that is the W of AdamW.
 inline void adamw(AdamWState& state, Input gradient, const AdamWSettings& s) {
   for (Count i = 0; i < static_cast<Count>(gradient.size()); ++i) {
     const double g = s.gradient_scale * gradient[i];

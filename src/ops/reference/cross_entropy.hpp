@@ -14,8 +14,8 @@ struct CrossEntropy {
   Array dlogits;      // [R, V], gradient of scale * loss
 };
 
-/// loss = sum over rows of -log softmax(logits_r)[target_r] = log(sum_v exp(logits_rv)) - logits_r,target; its gradient with respect
-/// to the logits is softmax(logits_r) - onehot(target_r). Rows with a negative target count nothing. logits [R, V].
+/// loss = sum over rows of -log softmax(logits_r)[target_r] = log(sum_v exp(logits_rv)) - logits_r,target; its gradient with
+/// respect to the logits is softmax(logits_r) - onehot(target_r). Rows with a negative target count nothing. logits [R, V].
 inline CrossEntropy cross_entropy(Input logits, std::span<const std::int32_t> targets, Count vocabulary, double scale) {
   CrossEntropy result{0.0, Array(logits.size(), 0.0)};
   for (Count r = 0; r < static_cast<Count>(targets.size()); ++r) {

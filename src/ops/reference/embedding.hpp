@@ -7,7 +7,8 @@
 
 namespace cohort::ops::reference {
 
-/// out [R, C]: out_r = token_table[tokens_r] + position_table[r mod T]. token_table [V, C]; position_table [T, C], or empty for none.
+/// out [R, C]: out_r = token_table[tokens_r] + position_table[r mod T]. token_table [V, C]; position_table [T, C], or empty for
+/// none.
 inline Array embedding_forward(std::span<const std::int32_t> tokens, Input token_table, Input position_table, Count width) {
   const Count positions = static_cast<Count>(position_table.size()) / width;
   Array out;
@@ -20,7 +21,8 @@ inline Array embedding_forward(std::span<const std::int32_t> tokens, Input token
   return out;
 }
 
-/// The gradient of a table [entries, C] whose row index_r was read for row r of dout [R, C]: each entry gets the sum over its readers.
+/// The gradient of a table [entries, C] whose row index_r was read for row r of dout [R, C]: each entry gets the sum over its
+/// readers.
 inline Array table_backward(std::span<const std::int32_t> indices, Input dout, Count entries, Count width) {
   Array dtable(entries * width, 0.0);
   for (Count r = 0; r < static_cast<Count>(indices.size()); ++r) {

@@ -37,8 +37,8 @@ inline Array add_residual(Input x, Input y, Input bias, Count rows, Count width)
 /// the expected value stays what it was. The draw depends on the element's place in the global batch and on nothing else:
 ///   kept  <=>  uniform(slot * elements of a sample + index in the sample) >= p.
 /// slots [B]: the position of each sample in the global batch of the step. Returns [B, elements of a sample].
-inline Array dropout_factors(double probability, std::uint64_t seed, std::uint32_t step, std::uint32_t layer, std::span<const Count> slots,
-                             Count elements_of_sample) {
+inline Array dropout_factors(double probability, std::uint64_t seed, std::uint32_t step, std::uint32_t layer,
+                             std::span<const Count> slots, Count elements_of_sample) {
   const CounterRandom random(seed, RandomPurpose::dropout, step, layer);
   Array factors;
   for (const Count slot : slots) {

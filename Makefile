@@ -1,0 +1,74 @@
+# The front door: `make demo` trains a small language model on 4 MPI ranks, `make test` builds and tests everything.
+# On Debian and Ubuntu both install missing packages first (INSTALL=no leaves that to you: a site's modules, Spack).
+# Set a variable on the command line: make demo NP=2
+
+NP          ?= 4#                  ranks of `make demo`
+INSTALL     ?= yes#                no: install no packages
+JOBS        ?=#                    compile jobs; empty leaves it to Ninja. Each takes up to 1 GB of memory
+TEST_JOBS   ?= $(shell nproc 2>/dev/null || echo 2)#  cores that ctest may use; a test on 4 ranks counts as 4
+CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
+BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BENCH_FLAGS="--layers 4 --width 128"
+
+# Flags of every mpirun that make starts. --oversubscribe: a laptop may have fewer cores than ranks. --bind-to none: else Open MPI may
+# bind all ranks to the same core. Open MPI refuses to run as root unless told so; containers have no other user.
+MPIRUN_FLAGS ?= --oversubscribe --bind-to none $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
+
+COHORT  = build/cpu/cohort
+SOURCES = find src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0
+CLANG_FORMAT ?= clang-format
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:  # install comes before build; Ninja brings the parallelism
+.PHONY: build demo stories test debug-test gpu-test bench format format-check install install-format help clean
+
+build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
+	cmake --preset cpu
+	cmake --build --preset cpu $(addprefix -j,$(JOBS))
+
+demo: install stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
+	mpirun $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite
+
+stories: build ## Write the corpus that the demo and the labs train on into data/
+	mkdir -p data
+	$(COHORT) data synth stories --out data/stories.txt
+	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char
+
+test: install build ## Build and run all tests
+	ctest --test-dir build/cpu -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
+
+# Leaks are not looked for: Open MPI and HDF5 keep memory until the process ends, and their reports would bury ours.
+debug-test: install ## Build with the address and undefined-behaviour sanitizers and run all tests
+	cmake --preset debug
+	cmake --build --preset debug $(addprefix -j,$(JOBS))
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  ctest --test-dir build/debug -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+
+gpu-test: ## Run the tests that need NVIDIA GPUs
+	@command -v nvcc >/dev/null && echo "CUDA compiler: found" || echo "CUDA compiler: missing (nvcc is not on the PATH)"
+	@nvidia-smi -L 2>/dev/null || echo "NVIDIA GPU: missing (nvidia-smi lists none)"
+	@echo "gpu-test: this version of Cohort has no CUDA code yet, so there are no GPU tests and nothing was tested." >&2; exit 1
+
+bench: build ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
+	OMP_NUM_THREADS=1 $(COHORT) bench step $(BENCH_FLAGS)
+
+format: install-format ## Format all C++ sources in place
+	$(SOURCES) | xargs -0 $(CLANG_FORMAT) -i
+
+format-check: install-format ## Fail if a C++ source is not formatted
+	$(SOURCES) | xargs -0 $(CLANG_FORMAT) --dry-run --Werror
+
+install: ## Install missing Debian packages (through sudo when not root)
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies build
+endif
+
+install-format:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies format
+endif
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+clean: ## Remove the build folders (data/ and runs/ stay)
+	rm -rf build

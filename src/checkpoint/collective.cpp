@@ -1,0 +1,85 @@
+#include "checkpoint/collective.hpp"
+
+#include <functional>
+#include <type_traits>
+
+#include "comm/agreement.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr int kRoot = 0;
+
+void agree_on_root(Communicator& comm, std::string_view what, const std::function<void()>& work) {
+  agree(comm, what, [&] {
+    if (comm.rank() == kRoot) work();
+  });
+}
+
+void broadcast_text(Communicator& comm, std::string& text) {
+  auto bytes = static_cast<std::int64_t>(text.size());
+  comm.broadcast(&bytes, 1, DType::i64, kRoot);
+  text.resize(static_cast<std::size_t>(bytes));
+  comm.broadcast(text.data(), bytes, DType::u8, kRoot);
+}
+
+void broadcast_state(Communicator& comm, TrainingState& state) {
+  for_each_field(state, [&](const char*, auto& field) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>) {
+      broadcast_text(comm, field);
+    } else {
+      static_assert(sizeof(field) == sizeof(std::int64_t));
+      comm.broadcast(&field, 1, DType::i64, kRoot);
+    }
+  });
+  broadcast_text(comm, state.run_file);
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint_collectively(Communicator& comm, const std::filesystem::path& run_folder,
+                                                   const ParameterRegistry& registry, const TrainingState& state,
+                                                   const SaveOptions& options) {
+  std::string folder;
+  agree_on_root(comm, "saving the checkpoint", [&] { folder = save_checkpoint(run_folder, registry, state, options).string(); });
+  broadcast_text(comm, folder);
+  return folder;
+}
+
+std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm, const std::filesystem::path& run_folder) {
+  std::string folder;  // "" = none
+  agree_on_root(comm, "looking for checkpoints", [&] {
+    if (const auto latest = find_latest(run_folder)) folder = latest->string();
+  });
+  broadcast_text(comm, folder);
+  if (folder.empty()) return std::nullopt;
+  return folder;
+}
+
+TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
+                                           const ParameterRegistry& registry, std::string_view model,
+                                           const std::vector<std::string>& slots) {
+  TrainingState state;
+  agree_on_root(comm, "loading the checkpoint",
+                [&] { state = load_checkpoint(resolve_checkpoint(path), registry, model, slots); });
+  broadcast_state(comm, state);
+  const Tensor& values = registry.flat_values();
+  comm.broadcast(values.raw(), values.elements(), values.dtype(), kRoot);
+  allocate_optimizer_state(registry, slots);
+  for (const auto& parameter : registry.all()) {
+    for (const std::string& slot : slots) {
+      const Tensor& tensor = parameter->optimizer_state.at(slot);
+      comm.broadcast(tensor.raw(), tensor.elements(), tensor.dtype(), kRoot);
+    }
+  }
+  return state;
+}
+
+TrainingState read_training_state_collectively(Communicator& comm, const std::filesystem::path& path) {
+  TrainingState state;
+  agree_on_root(comm, "reading the checkpoint", [&] { state = read_training_state(resolve_checkpoint(path)); });
+  broadcast_state(comm, state);
+  return state;
+}
+
+}  // namespace cohort

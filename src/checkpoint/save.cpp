@@ -1,0 +1,124 @@
+#include <chrono>
+#include <ctime>
+#include <set>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/reader.hpp"
+#include "hdf5/hdf5.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string now_utc() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+// Names become paths: "a" beside "a.b" would be a dataset and a group of one name.
+void check_names(const ParameterRegistry& registry) {
+  std::set<std::string> paths;
+  for (const auto& parameter : registry.all()) paths.insert(value_dataset(parameter->name));
+  for (const std::string& path : paths) {
+    COHORT_CHECK(path.find("//") == std::string::npos && !path.ends_with('/'),
+                 "the parameter stored as {} has an empty part in its name", path);
+    for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+      COHORT_CHECK(!paths.contains(path.substr(0, slash)), "parameter {} is also the beginning of {}", path.substr(0, slash),
+                   path);
+    }
+  }
+}
+
+void write_tensor(hdf5::File& file, const std::string& name, const Tensor& tensor, Manifest& manifest) {
+  const hdf5::Element element = hdf5::element_of(tensor.dtype());
+  const std::vector<Count> shape = tensor.shape().vector();
+  file.create_dataset(name.substr(1), element, shape).write_raw(tensor.raw(), tensor.elements(), element);
+  manifest.datasets.push_back({name, std::string(name_of(tensor.dtype())), shape, crc32_of(tensor.raw(), tensor.bytes())});
+}
+
+void write_tensors(hdf5::File& file, const ParameterRegistry& registry, Manifest& manifest) {
+  for (const auto& parameter : registry.all()) {
+    COHORT_CHECK(parameter->shards.replicated(), "{} is split over ranks: this checkpoint writer holds whole tensors only",
+                 parameter->name);
+    write_tensor(file, value_dataset(parameter->name), parameter->value, manifest);
+  }
+  for (const auto& parameter : registry.all()) {
+    for (const auto& [slot, tensor] : parameter->optimizer_state) {
+      COHORT_CHECK(tensor.shape() == parameter->global_shape, "optimizer state {} of {} has the shape {}, not {}", slot,
+                   parameter->name, tensor.shape().str(), parameter->global_shape.str());
+      write_tensor(file, state_dataset(slot, parameter->name), tensor, manifest);
+    }
+  }
+}
+
+void write_state(hdf5::File& file, const TrainingState& state, Manifest& manifest) {
+  file.set_attribute("format", std::string(kFormatName));
+  file.set_attribute("version", std::int64_t{kFormatVersion});
+  for_each_field(state, [&](const char* name, const auto& field) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>) {
+      file.set_attribute(name, field);
+    } else {
+      file.set_attribute(name, static_cast<std::int64_t>(field));
+    }
+  });
+  file.write_text(std::string(kRunFileDataset.substr(1)), state.run_file);
+  manifest.datasets.push_back({std::string(kRunFileDataset),
+                               std::string(kTextDType),
+                               {},
+                               crc32_of(state.run_file.data(), static_cast<Bytes>(state.run_file.size()))});
+}
+
+/// Writes and flushes FOLDER/model.h5; returns what it holds.
+Manifest write_model_file(const fs::path& folder, const ParameterRegistry& registry, const TrainingState& state) {
+  Manifest manifest;
+  manifest.step = state.step;
+  manifest.file = kModelFile;
+  const fs::path path = folder / kModelFile;
+  fs::path temporary = path;
+  temporary += ".tmp";
+  hdf5::File file = hdf5::File::create(temporary.string(), ExitCode::io);
+  write_tensors(file, registry, manifest);
+  write_state(file, state, manifest);
+  file.close();
+  commit_file(temporary, path);
+  manifest.file_bytes = static_cast<Bytes>(fs::file_size(path));
+  return manifest;
+}
+
+}  // namespace
+
+fs::path save_checkpoint(const fs::path& run_folder, const ParameterRegistry& registry, TrainingState state,
+                         const SaveOptions& options) {
+  check_names(registry);
+  if (state.created.empty()) state.created = now_utc();
+  const fs::path folder = checkpoints_folder(run_folder);
+  const fs::path temporary = folder / temporary_name(state.step);
+  make_folders(folder);
+  tidy_checkpoints(run_folder);
+  make_folders(temporary);
+  try {
+    const Manifest manifest = write_model_file(temporary, registry, state);
+    write_file_atomically(temporary / kManifestFile, to_json_text(manifest));
+    if (options.verify) CheckpointReader(temporary).verify();
+    publish_checkpoint(run_folder, temporary, state.step);
+  } catch (...) {
+    // Give the space back, which may be what was lacking. Nothing counts on it: the name is not that of a checkpoint.
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+  prune_checkpoints(run_folder, state.step, options.keep);
+  return folder / step_name(state.step);
+}
+
+}  // namespace cohort

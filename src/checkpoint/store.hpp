@@ -1,0 +1,41 @@
+// The folder of a run's checkpoints: which there are, which is the newest, which may go. All of it by names and renames, so that
+// a process killed at any moment leaves every complete checkpoint complete. One process saves in a run folder at a time; any may
+// read.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace cohort {
+
+struct StoredCheckpoint {
+  Count step = 0;
+  std::filesystem::path folder;
+};
+
+/// The complete checkpoints of a run (those with a manifest), by rising step. Empty if there is no such run. Changes nothing.
+std::vector<StoredCheckpoint> list_checkpoints(const std::filesystem::path& run_folder);
+
+/// The folder of the newest complete checkpoint of a run.
+std::optional<std::filesystem::path> find_latest(const std::filesystem::path& run_folder);
+
+/// What a person names: a checkpoint's folder (returned as it is), or a run's folder (its newest checkpoint).
+/// Error (checkpoint) that lists the checkpoints that there are.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
+
+/// Puts the finished `temporary` folder in the place of checkpoint `step`, replacing one that is there. When it returns, the
+/// checkpoint is on disk. At every moment before, the former checkpoint of that step (if any) counts. Throws Error(io).
+void publish_checkpoint(const std::filesystem::path& run_folder, const std::filesystem::path& temporary, Count step);
+
+/// Clears away what killed saves left behind. For the one process that saves: a reader would destroy a save in progress.
+void tidy_checkpoints(const std::filesystem::path& run_folder);
+
+/// Keeps the `keep` newest checkpoints up to `step`, which was just written; 0 keeps all. Later steps, left by a run that was
+/// taken back to an earlier checkpoint, are not ours to judge and stay. Throws Error(io).
+void prune_checkpoints(const std::filesystem::path& run_folder, Count step, Count keep);
+
+}  // namespace cohort

@@ -1,0 +1,47 @@
+// What a checkpoint holds beside the tensors: enough to go on as if nothing had happened.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/units.hpp"
+
+namespace cohort {
+
+struct TrainingState {
+  Count step = 0;          // optimizer steps done
+  Count samples_seen = 0;  // by all ranks together: the position of the sampler (step x global batch)
+  Count tokens_seen = 0;   // by all ranks together
+  std::uint64_t seed = 0;  // keys every random stream; the generator has no other state
+  std::string model;       // kind and sizes of the model; a checkpoint of another model is refused
+  std::string data;        // what was trained on: name and checksum of the token file
+  std::string run_file;    // the resolved run file (TOML)
+
+  // Who wrote it. For people; loading does not depend on it.
+  std::string cohort_version;
+  std::string git_revision;  // "" if unknown
+  std::string created;       // UTC, ISO 8601; save_checkpoint() fills it in when empty
+  Count ranks = 1;
+  std::string layout;  // "dp=4 pp=1 cp=1 tp=1"
+
+  bool operator==(const TrainingState&) const = default;
+};
+
+/// Calls visit(name, field) for every field but run_file (which is a dataset of its own, since attributes have a size limit), so
+/// that writing, reading, sending and showing agree on what there is. A field is a Count, a std::uint64_t or a std::string.
+template <class State, class Visit>
+void for_each_field(State& state, Visit&& visit) {
+  visit("step", state.step);
+  visit("samples_seen", state.samples_seen);
+  visit("tokens_seen", state.tokens_seen);
+  visit("seed", state.seed);
+  visit("model", state.model);
+  visit("data", state.data);
+  visit("cohort_version", state.cohort_version);
+  visit("git_revision", state.git_revision);
+  visit("created", state.created);
+  visit("ranks", state.ranks);
+  visit("layout", state.layout);
+}
+
+}  // namespace cohort

@@ -1,0 +1,71 @@
+#include "comm/agreement.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace cohort {
+namespace {
+
+struct Failure {
+  ExitCode code;
+  std::string message;
+};
+
+std::optional<Failure> attempt(const std::function<void()>& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Failure{error.code(), error.what()};
+  } catch (const std::exception& error) {
+    return Failure{ExitCode::internal, error.what()};
+  } catch (...) {
+    return Failure{ExitCode::internal, "an exception that is not a std::exception"};
+  }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+/// `text` of `root`, on all ranks. // Collective over: comm
+std::string broadcast_text(Communicator& comm, std::string text, int root) {
+  auto length = static_cast<std::int64_t>(text.size());
+  comm.broadcast(&length, 1, DType::i64, root);
+  text.resize(static_cast<std::size_t>(length));
+  comm.broadcast(text.data(), length, DType::u8, root);
+  return text;
+}
+
+}  // namespace
+
+void agree(Communicator& comm, std::string_view what, const std::function<void()>& work) {
+  const std::optional<Failure> own = attempt(work);
+
+  // The maximum of (size - rank) over the ranks that failed names the lowest of them; 0 means that none did.
+  const std::int32_t ballot = own ? comm.size() - comm.rank() : 0;
+  const std::int32_t first = all_reduce_value(comm, ballot, ReduceOp::max);
+  if (first == 0) return;
+
+  const int root = comm.size() - first;
+  auto code = own ? static_cast<std::int32_t>(own->code) : 0;
+  comm.broadcast(&code, 1, DType::i32, root);
+  const std::string message = broadcast_text(comm, own ? own->message : "", root);
+  const std::string host = broadcast_text(comm, host_name(), root);
+
+  const std::int32_t differs = own && own->message == message ? 0 : 1;
+  const bool all_alike = all_reduce_value(comm, differs, ReduceOp::max) == 0;
+  const std::string who = all_alike ? "" : fmt::format("{} rank {} on {}, ", comm.name(), root, host);
+  throw SharedError(static_cast<ExitCode>(code), fmt::format("{}{}: {}", who, what, message));
+}
+
+}  // namespace cohort

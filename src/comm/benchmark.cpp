@@ -1,0 +1,105 @@
+#include "comm/benchmark.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "comm/agreement.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr Bytes kElementBytes = sizeof(float);
+
+/// Small whole numbers, so that the sum over ranks is exact in fp32 in any order of addition (up to 10,000 ranks or so).
+float input_value(int rank, std::size_t i) { return static_cast<float>(rank % 8) + static_cast<float>(i % 251); }
+
+void check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data) {
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = input_value(comm.rank(), i);
+  run_all_reduce(algorithm, comm, data);
+  float ranks_part = 0.0f;
+  for (int r = 0; r < comm.size(); ++r) ranks_part += input_value(r, 0);
+  agree(comm, "checking the all-reduce before timing it", [&] {
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const float expected = ranks_part + static_cast<float>(comm.size()) * input_value(0, i);
+      if (data[i] != expected) {
+        fail(ExitCode::internal, "{} of {} elements: element {} is {}, must be {}", name_of(algorithm), data.size(), i, data[i],
+             expected);
+      }
+    }
+  });
+}
+
+/// Seconds of one all-reduce on this rank: a barrier, then `calls` in a row.
+double time_once(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data, int calls) {
+  comm.barrier();
+  const auto start = std::chrono::steady_clock::now();
+  for (int call = 0; call < calls; ++call) run_all_reduce(algorithm, comm, data);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
+}
+
+/// As many as fit a fifth of a second, from 3 to 20; the same on all ranks, since `seconds` is.
+int choose_repeats(double seconds) { return std::clamp(static_cast<int>(0.2 / std::max(seconds, 1e-6)), 3, 20); }
+
+AllReduceTiming measure(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data, int repeats) {
+  check_sums(comm, algorithm, data);
+  std::fill(data.begin(), data.end(), 0.0f);  // zeros stay zeros, however often they are summed
+  const auto bytes = static_cast<Bytes>(data.size_bytes());
+  const int calls = bytes <= 64 * kKiB ? 10 : 1;
+  const double warm_up = all_reduce_value(comm, time_once(comm, algorithm, data, calls), ReduceOp::max);
+  if (repeats == 0) repeats = choose_repeats(warm_up * calls);
+
+  std::vector<double> seconds(static_cast<std::size_t>(repeats));
+  for (double& s : seconds) s = time_once(comm, algorithm, data, calls);
+  all_reduce(comm, std::span(seconds), ReduceOp::max);  // the slowest rank counts, repeat by repeat
+  const auto middle = seconds.begin() + repeats / 2;
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  const double n = comm.size();
+  const double bus_bytes = 2.0 * (n - 1.0) / n * static_cast<double>(bytes);
+  return {bytes, algorithm, repeats, *middle, bus_bytes / *middle};
+}
+
+}  // namespace
+
+void check(const AllReduceBenchmark& benchmark) {
+  for (const Bytes bytes : {benchmark.min_bytes, benchmark.max_bytes}) {
+    if (bytes < kElementBytes || bytes % kElementBytes != 0) {
+      fail(ExitCode::usage, "a message of {} bytes is not a whole number of fp32 elements: give a multiple of {}", bytes,
+           kElementBytes);
+    }
+  }
+  if (benchmark.min_bytes > benchmark.max_bytes) {
+    fail(ExitCode::usage, "the smallest message ({}) is larger than the largest ({})", human_bytes(benchmark.min_bytes),
+         human_bytes(benchmark.max_bytes));
+  }
+  if (benchmark.algorithms.empty())
+    fail(ExitCode::usage, "no all-reduce algorithm was chosen: name one of mpi, naive, tree, ring");
+  if (benchmark.repeats < 0)
+    fail(ExitCode::usage, "{} repeats: give 1 or more, or 0 to let the program choose", benchmark.repeats);
+}
+
+std::vector<Bytes> message_sizes(const AllReduceBenchmark& benchmark) {
+  std::vector<Bytes> sizes;
+  for (Bytes bytes = benchmark.min_bytes; bytes < benchmark.max_bytes; bytes *= 4) sizes.push_back(bytes);
+  sizes.push_back(benchmark.max_bytes);
+  return sizes;
+}
+
+void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,
+                   const std::function<void(const std::vector<AllReduceTiming>&)>& on_size) {
+  check(benchmark);
+  std::vector<float> buffer;
+  agree(comm, "making the message buffer", [&] { buffer.resize(static_cast<std::size_t>(benchmark.max_bytes / kElementBytes)); });
+  for (const Bytes bytes : message_sizes(benchmark)) {
+    std::vector<AllReduceTiming> timings;
+    for (const AllReduceAlgorithm algorithm : benchmark.algorithms) {
+      timings.push_back(
+          measure(comm, algorithm, std::span(buffer).first(static_cast<std::size_t>(bytes / kElementBytes)), benchmark.repeats));
+    }
+    on_size(timings);
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,27 @@
+// The MPI backend. Each communicator owns a duplicate of its MPI communicator, so that its messages never meet those of another
+// library, and turns the errors that MPI returns into cohort::Error.
+//
+// Every operation is an MPI non-blocking one, the blocking forms wait for it: a sum has the same bits in both forms. Open MPI
+// runs these in software, progressed by MPI calls alone: who overlaps them with computation calls test() now and then.
+// Reductions: Open MPI's in-place MPI_Iallreduce is a binomial tree to rank 0 and a broadcast, so an element's sum depends
+// neither on its place in the buffer nor on how the buffer is cut into calls (tests/comm holds it to that).
+#pragma once
+
+#include <limits>
+#include <memory>
+
+#include "comm/communicator.hpp"
+
+namespace cohort {
+
+struct MpiOptions {
+  /// MPI counts are ints: larger operations are cut into calls of at most this many elements (all-gather and reduce-scatter: of
+  /// all ranks' blocks together, one element of each at least). Tests set small limits to exercise the cutting. At least 1.
+  Count max_elements_per_call = std::numeric_limits<int>::max();
+};
+
+/// The group of all ranks of the job, "world". MPI must be up, and must still be up when the last of its groups and requests is
+/// destroyed. Collective over: MPI_COMM_WORLD
+std::unique_ptr<Communicator> make_world_communicator(const MpiOptions& options = {});
+
+}  // namespace cohort

@@ -1,0 +1,207 @@
+// `cohort bench`: how fast this machine trains, as a share of what its matrix products can reach.
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "commands/commands.hpp"
+#include "config/validate.hpp"
+#include "mesh/mesh.hpp"
+#include "observe/clock.hpp"
+#include "ops/gemm.hpp"
+#include "runtime/runtime.hpp"
+#include "train/trainee.hpp"
+
+namespace cohort {
+namespace {
+
+struct Options {
+  RunConfig config;
+  Count steps = 20;
+  bool json = false;
+};
+
+// The rate of large square products of one rank, in GFLOP/s: the best of several, since other work on the machine only slows
+// them.
+double gemm_peak_gflops() {
+  constexpr Count kSize = 1024;
+  constexpr int kRepeats = 12;
+  const Tensor a = Tensor::zeros("bench.a", {kSize, kSize});
+  const Tensor b = Tensor::zeros("bench.b", {kSize, kSize});
+  const Tensor c = Tensor::zeros("bench.c", {kSize, kSize});
+  const CounterRandom random(1, RandomPurpose::test);
+  for (Count i = 0; i < a.elements(); ++i)
+    a.f32()[i] = b.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)));
+  double best = 0.0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const double begin = steady_seconds();
+    ops::gemm({}, ops::as_matrix(c), ops::as_matrix(a), ops::Transpose::no, ops::as_matrix(b), ops::Transpose::no);
+    best = std::max(best, 2e-9 * static_cast<double>(kSize * kSize * kSize) / (steady_seconds() - begin));
+  }
+  return best;
+}
+
+// Random tokens: speed does not depend on what they say.
+class RandomBatches {
+ public:
+  RandomBatches(const RunConfig& config, int rank) {
+    const CounterRandom random(config.run.seed, RandomPurpose::test, static_cast<std::uint32_t>(rank));
+    const Count tokens = config.train.micro_batch * config.model.context;
+    for (Count i = 0; i < tokens + 1; ++i) {
+      tokens_.push_back(static_cast<std::int32_t>(random.u32(static_cast<std::uint64_t>(i)) %
+                                                  static_cast<std::uint32_t>(config.model.vocabulary)));
+    }
+    for (Count slot = 0; slot < config.train.micro_batch; ++slot) slots_.push_back(rank * config.train.micro_batch + slot);
+    const std::span<const std::int32_t> all(tokens_);
+    const ModelInput input{config.train.micro_batch, all.first(all.size() - 1), all.last(all.size() - 1), {}, slots_};
+    inputs_.assign(static_cast<std::size_t>(config.train.accumulation), input);
+  }
+  std::span<const ModelInput> inputs() const { return inputs_; }
+
+ private:
+  std::vector<std::int32_t> tokens_;
+  std::vector<Count> slots_;
+  std::vector<ModelInput> inputs_;
+};
+
+nlohmann::ordered_json measure(const Options& options, Communicator& world, double launched) {
+  const RunConfig& config = options.config;
+  const Mesh mesh(world, MeshShape(config.parallel.dp, 1, 1, 1));
+  Trainee trainee(config, mesh);
+  const RandomBatches batches(config, world.rank());
+  const Count tokens = config.train.global_batch * config.model.context;
+  StepTimers timers;
+  trainee.step(0, batches.inputs(), tokens, timers);
+  world.barrier();
+  const double first_step = steady_seconds() - launched;
+
+  double peak = gemm_peak_gflops();
+  std::vector<double> seconds;
+  nlohmann::ordered_json phases;
+  std::array<double, kPhases.size()> phase_seconds{};
+  for (Count step = 1; step <= options.steps; ++step) {
+    timers.begin_step();
+    trainee.step(step, batches.inputs(), tokens, timers);
+    seconds.push_back(all_reduce_value(world, timers.step_seconds(), ReduceOp::max));
+    for (Phase phase : kPhases)
+      phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
+  }
+  peak = all_reduce_value(world, std::max(peak, gemm_peak_gflops()), ReduceOp::sum);
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const double flops = trainee.model().flops_per_token(config.model.context);
+  const double gflops = 1e-9 * flops * static_cast<double>(tokens) / median;
+  for (Phase phase : {Phase::forward, Phase::backward, Phase::communication, Phase::optimizer}) {
+    phases[std::string(name_of(phase))] = phase_seconds[static_cast<std::size_t>(phase)];
+  }
+  return {{"model", config.model.kind},
+          {"parameters", trainee.model().parameters().elements()},
+          {"ranks", world.size()},
+          {"strategy", trainee.strategy().name()},
+          {"tokens_per_step", tokens},
+          {"steps", options.steps},
+          {"step_seconds", median},
+          {"step_seconds_best", seconds.front()},
+          {"tokens_per_second", static_cast<double>(tokens) / median},
+          {"flops_per_token", flops},
+          {"gflops", gflops},
+          {"gemm_peak_gflops", peak},
+          {"share_of_peak", gflops / peak},
+          {"phase_seconds", phases},
+          {"activation_bytes", trainee.activations().peak_bytes()},
+          {"first_step_seconds", first_step},
+          {"matrix_products", ops::gemm_backend()}};
+}
+
+void print_result(const nlohmann::ordered_json& r) {
+  const auto number = [&](const char* key) { return r.at(key).get<double>(); };
+  Table table({"", ""});
+  table.add({"model", fmt::format("{}, {} parameters", r.at("model").get<std::string>(), human_count(number("parameters")))});
+  table.add({"ranks, strategy", fmt::format("{}, {}", r.at("ranks").get<int>(), r.at("strategy").get<std::string>())});
+  table.add({"step", fmt::format("{:.1f} ms median of {}, best {:.1f} ms", 1e3 * number("step_seconds"),
+                                 r.at("steps").get<Count>(), 1e3 * number("step_seconds_best"))});
+  for (const auto& [phase, seconds] : r.at("phase_seconds").items()) {
+    table.add({"  " + phase, fmt::format("{:.1f} ms", 1e3 * seconds.get<double>())});
+  }
+  table.add({"tokens/s", fmt::format("{:.0f}", number("tokens_per_second"))});
+  table.add({"GFLOP/s",
+             fmt::format("{:.1f} (6 N + 12 L C T = {} per token)", number("gflops"), human_count(number("flops_per_token")))});
+  table.add({"GEMM peak", fmt::format("{:.1f} GFLOP/s over all ranks, measured now with {}", number("gemm_peak_gflops"),
+                                      r.at("matrix_products").get<std::string>())});
+  table.add({"share of peak", fmt::format("{:.1f} %", 100.0 * number("share_of_peak"))});
+  table.add({"activations", human_bytes(r.at("activation_bytes").get<Bytes>())});
+  table.add({"first step", fmt::format("{:.2f} s after the command began", number("first_step_seconds"))});
+  fmt::print("{}", table.str(2));
+}
+
+int bench_step(Options options) {
+  const double launched = steady_seconds();
+  const Runtime runtime;
+  const std::unique_ptr<Communicator> world = make_world_communicator();
+  options.config.data.tokens = "random";  // no file is read; validate() wants a name
+  validate(options.config, world->size());
+  const nlohmann::ordered_json result = measure(options, *world, launched);
+  if (world->rank() != 0) return 0;
+  if (options.json) {
+    fmt::print("{}\n", result.dump());
+  } else {
+    print_result(result);
+  }
+  return 0;
+}
+
+void add_step(CLI::App& bench, Action& action) {
+  auto* command = bench.add_subcommand("step", "Time whole training steps on random tokens");
+  command->footer(
+      "Examples:\n"
+      "  cohort bench step                                     6 layers, width 384, T 256, batch 8\n"
+      "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 200\n"
+      "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks");
+  const auto options = std::make_shared<Options>();
+  RunConfig& c = options->config;
+  c.model.layers = 6;
+  c.model.width = 384;
+  c.model.heads = 6;
+  c.model.context = 256;
+  c.model.vocabulary = 65;
+  c.train.micro_batch = 8;
+  command->add_option("--model", c.model.kind, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}))->capture_default_str();
+  command->add_option("--layers", c.model.layers, "Blocks")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--width", c.model.width, "Model width")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--heads", c.model.heads, "Query heads")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--context", c.model.context, "Tokens of a sample")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--vocabulary", c.model.vocabulary, "Tokens of the vocabulary")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--micro-batch", c.train.micro_batch, "Samples of one forward and backward on one rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--accumulation", c.train.accumulation, "Micro-batches of a step")->check(CLI::PositiveNumber);
+  command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
+      ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed"}))
+      ->capture_default_str();
+  command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--threads", c.device.threads, "Threads of one rank's matrix products")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps to time, after one to warm up")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([&action, options] { action = [options] { return bench_step(*options); }; });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("bench", "Measure speed");
+  command->require_subcommand(1);
+  add_step(*command, action);
+}
+
+}  // namespace cohort

@@ -1,0 +1,125 @@
+// `cohort comm`: how fast this job's ranks can add up their gradients. Measures MPI's all-reduce and the three of the course by
+// message size, as latency and bus bandwidth.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "comm/benchmark.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "commands/commands.hpp"
+#include "runtime/runtime.hpp"
+
+namespace cohort {
+namespace {
+
+struct Options {
+  std::string min = "4";
+  std::string max = "64MiB";
+  std::vector<std::string> algorithms{"mpi", "naive", "tree", "ring"};
+  int repeats = 0;
+  bool json = false;
+};
+
+AllReduceBenchmark benchmark_of(const Options& options) {
+  AllReduceBenchmark benchmark;
+  benchmark.min_bytes = parse_bytes(options.min);
+  benchmark.max_bytes = parse_bytes(options.max);
+  benchmark.algorithms.clear();
+  for (const std::string& name : options.algorithms) benchmark.algorithms.push_back(all_reduce_algorithm_from_name(name));
+  benchmark.repeats = options.repeats;
+  check(benchmark);
+  return benchmark;
+}
+
+// Fixed widths, so that a line can be printed as soon as it is measured.
+constexpr int kSizeWidth = 10;
+constexpr int kColumnWidth = 12;
+
+void print_header(const AllReduceBenchmark& benchmark, const Runtime& runtime) {
+  fmt::print("All-reduce (sum, fp32) over {} rank(s) on {} node(s). Median of the repeats, each as slow as its slowest rank.\n",
+             runtime.size(), runtime.node_count());
+  fmt::print(
+      "Bus bandwidth = 2 (n-1)/n x bytes / time: what each rank must send at least; independent of n on an ideal network.\n\n");
+  std::string names = fmt::format("{:>{}}", "", kSizeWidth);
+  std::string units = fmt::format("{:>{}}", "message", kSizeWidth);
+  for (const AllReduceAlgorithm algorithm : benchmark.algorithms) {
+    names += fmt::format("{:>{}}{:>{}}", name_of(algorithm), kColumnWidth, "", kColumnWidth);
+    units += fmt::format("{:>{}}{:>{}}", "time us", kColumnWidth, "bus GB/s", kColumnWidth);
+  }
+  fmt::print("{}\n{}\n", names.erase(names.find_last_not_of(' ') + 1), units);
+}
+
+void print_row(const std::vector<AllReduceTiming>& timings, int ranks) {
+  std::string line = fmt::format("{:>{}}", human_bytes(timings.front().bytes), kSizeWidth);
+  for (const AllReduceTiming& timing : timings) {
+    const std::string bandwidth = ranks == 1 ? "-" : fmt::format("{:.3f}", timing.bus_bytes_per_second / 1e9);
+    line += fmt::format("{:>{}.1f}{:>{}}", timing.seconds * 1e6, kColumnWidth, bandwidth, kColumnWidth);
+  }
+  fmt::print("{}\n", line);
+  std::fflush(stdout);  // through mpirun's pipe too
+}
+
+nlohmann::ordered_json json_of(const AllReduceTiming& timing) {
+  return {{"algorithm", name_of(timing.algorithm)},
+          {"bytes", timing.bytes},
+          {"repeats", timing.repeats},
+          {"latency_us", timing.seconds * 1e6},
+          {"bus_gb_per_s", timing.bus_bytes_per_second / 1e9}};
+}
+
+int measure(const Options& options) {
+  const AllReduceBenchmark benchmark = benchmark_of(options);  // before anything is started
+  const Runtime runtime;
+  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const bool table = runtime.rank() == 0 && !options.json;
+  if (table) {
+    for (const std::string& warning : runtime.warnings()) fmt::print("warning: {}\n", warning);
+    print_header(benchmark, runtime);
+  }
+  nlohmann::ordered_json timings_json = nlohmann::ordered_json::array();
+  run_benchmark(*world, benchmark, [&](const std::vector<AllReduceTiming>& timings) {
+    if (table) print_row(timings, world->size());
+    for (const AllReduceTiming& timing : timings) timings_json.push_back(json_of(timing));
+  });
+  if (runtime.rank() == 0 && options.json) {
+    const nlohmann::ordered_json report{{"operation", "all_reduce"},
+                                        {"dtype", "fp32"},
+                                        {"world_size", runtime.size()},
+                                        {"node_count", runtime.node_count()},
+                                        {"bus_bandwidth", "2 (n-1)/n x bytes / time"},
+                                        {"timings", std::move(timings_json)},
+                                        {"warnings", runtime.warnings()}};
+    fmt::print("{}\n", report.dump(2));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_comm_command(CLI::App& app, Action& action) {
+  auto* command =
+      app.add_subcommand("comm", "Measure all-reduce by message size: MPI's and the naive, tree and ring of the course");
+  command->footer(
+      "Examples:\n"
+      "  mpirun -np 4 cohort comm                                   all sizes and algorithms, in about 20 s\n"
+      "  mpirun -np 4 cohort comm --min 1KiB --max 1MiB --algorithms tree,ring\n"
+      "                                                             where does the ring overtake the tree?\n"
+      "  srun --mpi=pmix cohort comm --json > all_reduce.json       for a plot");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--min", options->min, "Smallest message: bytes, or with KiB, MiB, GiB")->capture_default_str();
+  command->add_option("--max", options->max, "Largest message; sizes grow by 4 in between")->capture_default_str();
+  command->add_option("--algorithms", options->algorithms, "Which all-reduces, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--repeats", options->repeats, "Timings of each; 0: as many as fit a fifth of a second, from 3 to 20")
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([&action, options] { action = [options] { return measure(*options); }; });
+}
+
+}  // namespace cohort

@@ -1,0 +1,74 @@
+// `cohort eval`: the validation loss of a checkpoint.
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "checkpoint/collective.hpp"
+#include "comm/agreement.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "commands/commands.hpp"
+#include "commands/load_run.hpp"
+#include "ops/gemm.hpp"
+#include "runtime/runtime.hpp"
+#include "train/data_setup.hpp"
+#include "train/evaluate.hpp"
+#include "train/resume.hpp"
+
+namespace cohort {
+namespace {
+
+struct Options {
+  std::string checkpoint;
+  std::string tokens;
+  Count batches = 0;
+  bool json = false;
+};
+
+int evaluate_checkpoint(const Options& options) {
+  const Runtime runtime;
+  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
+  std::vector<std::string> overrides;
+  if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);
+  RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
+  RunData data;
+  agree(*world, "opening the data", [&] { data = open_data(config, world->rank() == 0); });
+  ops::set_gemm_threads(static_cast<int>(config.device.threads));
+  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed);
+  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
+  Arena activations("activations");
+  const Evaluation evaluation = evaluate(*model, activations, *data.dataset, *world, config.train.micro_batch, options.batches);
+  if (world->rank() != 0) return 0;
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"step", state.step},
+                                              {"validation_loss", evaluation.loss},
+                                              {"targets", evaluation.targets},
+                                              {"samples", evaluation.samples}}
+                           .dump());
+  } else {
+    fmt::print("step {}: validation loss {:.6f} nats (perplexity {:.3f}) over {} targets of {} samples of {}\n", state.step,
+               evaluation.loss, std::exp(evaluation.loss), evaluation.targets, evaluation.samples, data.dataset->name());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("eval", "Measure the validation loss of a checkpoint");
+  command->footer(
+      "Examples:\n"
+      "  cohort eval runs/demo                              the newest checkpoint of a run\n"
+      "  mpirun -np 4 cohort eval runs/demo                 the same number, on four ranks\n"
+      "  cohort eval runs/demo/checkpoints/step_00000100 --tokens data/other.h5");
+  const auto options = std::make_shared<Options>();
+  command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
+  command->add_option("--tokens", options->tokens, "Another token file than the run's");
+  command->add_option("--batches", options->batches, "Micro-batches over all ranks; 0 = the whole validation split")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([&action, options] { action = [options] { return evaluate_checkpoint(*options); }; });
+}
+
+}  // namespace cohort

@@ -1,0 +1,77 @@
+// `cohort generate`: text from a checkpoint.
+#include <cstdio>
+#include <memory>
+
+#include "base/error.hpp"
+#include "checkpoint/collective.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "commands/commands.hpp"
+#include "commands/load_run.hpp"
+#include "ops/gemm.hpp"
+#include "runtime/runtime.hpp"
+#include "train/data_setup.hpp"
+#include "train/generate.hpp"
+#include "train/resume.hpp"
+
+namespace cohort {
+namespace {
+
+struct Options {
+  std::string checkpoint;
+  std::string prompt;
+  std::string tokens_file;
+  Count tokens = 200;
+  double temperature = 0.8;
+  Count top_k = 0;
+  std::uint64_t seed = 1;
+};
+
+int generate_text(const Options& options) {
+  const Runtime runtime;
+  if (runtime.size() > 1) throw SharedError(ExitCode::usage, "cohort generate runs on one rank: start it without mpirun");
+  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
+  std::vector<std::string> overrides;
+  if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
+  RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
+  if (config.model.kind == "mlp")
+    fail(ExitCode::usage, "{} holds an mlp, a classifier: it has no text to generate", options.checkpoint);
+  const RunData data = open_data(config, false);
+  ops::set_gemm_threads(static_cast<int>(config.device.threads));
+  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed);
+  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
+  const Tokenizer& tokenizer = data.tokens->tokenizer();
+  const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
+  if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to go on from");
+  fmt::print("{}", options.prompt);
+  generate(*model, prompt,
+           {.tokens = options.tokens,
+            .temperature = options.temperature,
+            .top_k = options.top_k,
+            .seed = options.seed,
+            .context = config.model.context},
+           [&](std::int32_t token) {
+             fmt::print("{}", tokenizer.text_of(token));
+             std::fflush(stdout);
+           });
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  command->footer("Example:\n  cohort generate runs/demo --prompt \"Once upon a time\" --tokens 300 --temperature 0.7");
+  const auto options = std::make_shared<Options>();
+  command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
+  command->add_option("--prompt", options->prompt, "The text to go on from")->required();
+  command->add_option("--tokens", options->tokens, "Tokens to generate")->check(CLI::Range(1, 1000000));
+  command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-k", options->top_k, "Choose among the k likeliest tokens; 0 = all")->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", options->seed, "The same seed gives the same text");
+  command->add_option("--tokens-file", options->tokens_file, "The token file whose tokenizer to use, if it has moved");
+  command->callback([&action, options] { action = [options] { return generate_text(*options); }; });
+}
+
+}  // namespace cohort

@@ -1,0 +1,39 @@
+#include "commands/load_run.hpp"
+
+#include <functional>
+
+#include "base/error.hpp"
+#include "comm/agreement.hpp"
+#include "config/describe.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+
+namespace cohort {
+
+RunConfig load_run(Communicator& world, const std::string& path, const std::vector<std::string>& overrides, Count world_size) {
+  RunConfig config;
+  agree(world, "reading the run file", [&] {
+    config = load_run_file(path, overrides);
+    validate(config, world_size);
+  });
+  // Ranks of one job with different run files would wait for each other for ever.
+  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(to_toml(config)) >> 1);
+  if (all_reduce_value(world, hash, ReduceOp::max) != -all_reduce_value(world, -hash, ReduceOp::max)) {
+    throw SharedError(ExitCode::config,
+                      fmt::format("{}: the run file differs between ranks; give all nodes the same file", path));
+  }
+  return config;
+}
+
+RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, std::vector<std::string> overrides) {
+  overrides.insert(overrides.begin(),
+                   {"parallel.dp=0", "train.global_batch=0", "train.accumulation=1", "parallel.data=bucketed"});
+  RunConfig config;
+  agree(world, "reading the checkpoint's run file", [&] {
+    config = parse_run_file(run_file, "the checkpoint's run file", overrides);
+    validate(config, world.size());
+  });
+  return config;
+}
+
+}  // namespace cohort

@@ -1,0 +1,19 @@
+// A run file on all ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// Reads and validates the run file on every rank; an error on any is an error on all, and so is a file that differs between
+/// ranks. `world_size` is the number of ranks to validate for. // Collective over: world
+RunConfig load_run(Communicator& world, const std::string& path, const std::vector<std::string>& overrides, Count world_size);
+
+/// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen anew. // Collective over: world
+RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, std::vector<std::string> overrides);
+
+}  // namespace cohort

@@ -1,0 +1,114 @@
+// `cohort train`: trains the model of a run file.
+#include <memory>
+
+#include "base/error.hpp"
+#include "checkpoint/collective.hpp"
+#include "comm/agreement.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "commands/commands.hpp"
+#include "commands/load_run.hpp"
+#include "commands/version.hpp"
+#include "config/describe.hpp"
+#include "runtime/ending.hpp"
+#include "runtime/runtime.hpp"
+#include "train/estimate.hpp"
+#include "train/run_directory.hpp"
+#include "train/trainer.hpp"
+
+namespace cohort {
+namespace {
+
+struct Options {
+  std::string run_file;
+  std::vector<std::string> overrides;
+  bool resume = false;
+  bool resume_if_any = false;
+  bool overwrite = false;
+  bool allow_changes = false;
+  bool dry_run = false;
+  Count ranks = 0;
+  bool help_keys = false;
+};
+
+ExistingRun existing_run(const Options& options) {
+  if (options.resume) return ExistingRun::resume;
+  if (options.resume_if_any) return ExistingRun::resume_if_any;
+  if (options.overwrite) return ExistingRun::overwrite;
+  return ExistingRun::refuse;
+}
+
+int dry_run(RunConfig config, Communicator& world) {
+  RunData data;
+  agree(world, "opening the data", [&] {
+    data = open_data(config, world.rank() == 0);
+    const Sampler fits(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
+  });
+  if (world.rank() == 0) {
+    fmt::print("{}\n{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
+               describe_run(config, data.dataset->samples(Split::train)));
+  }
+  return 0;
+}
+
+int train(const Options& options) {
+  if (options.help_keys) {
+    if (is_speaking_rank()) fmt::print("{}", describe_keys());
+    return 0;
+  }
+  if (options.run_file.empty())
+    fail(ExitCode::usage, "which run file? For example: cohort train inputs/demo.toml (`cohort train --help`)");
+  if (options.ranks > 0 && !options.dry_run)
+    fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
+  const Runtime runtime;
+  const std::unique_ptr<Communicator> world = make_world_communicator();
+  RunConfig config = load_run(*world, options.run_file, options.overrides, options.ranks > 0 ? options.ranks : world->size());
+  if (options.dry_run) return dry_run(config, *world);
+  if (world->rank() == 0) {
+    for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
+  }
+  RunData data;
+  agree(*world, "opening the data", [&] { data = open_data(config, world->rank() == 0); });
+  TrainerOptions trainer_options;
+  trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
+  trainer_options.allow_changes = options.allow_changes;
+  trainer_options.cohort_version = cohort_version();
+  trainer_options.git_revision = git_revision();
+  Trainer trainer(config, data, *world, trainer_options);
+  return static_cast<int>(trainer.run());
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("train", "Train the model of a run file");
+  command->footer(
+      "Examples:\n"
+      "  cohort train inputs/demo.toml --dry-run              check the run file; parameters, memory and batch\n"
+      "  cohort train inputs/demo.toml --dry-run --ranks 64   the same as 64 ranks would see it\n"
+      "  mpirun -np 4 cohort train inputs/demo.toml           train on four ranks\n"
+      "  mpirun -np 4 cohort train inputs/demo.toml --resume  go on from the newest checkpoint\n"
+      "  cohort train inputs/demo.toml --set model.width=256 --set run.name=wide\n"
+      "  cohort train --help-keys                             every key of a run file\n"
+      "\n"
+      "SIGINT, SIGTERM and SIGUSR1 end the run at the next step with a checkpoint and exit code 9.");
+  const auto options = std::make_shared<Options>();
+  command->add_option("run.toml", options->run_file, "The run file");
+  command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
+  auto* resume = command->add_flag("--resume", options->resume,
+                                   "Go on from the newest checkpoint of the run folder; an error if there is none");
+  auto* if_any = command->add_flag("--resume-if-any", options->resume_if_any,
+                                   "Go on if there is a checkpoint, else start: for requeued jobs");
+  auto* overwrite =
+      command->add_flag("--overwrite", options->overwrite, "Start over in a run folder that holds checkpoints, deleting them");
+  resume->excludes(if_any)->excludes(overwrite);
+  if_any->excludes(overwrite);
+  command->add_flag("--allow-changes", options->allow_changes,
+                    "Resume although model, optimizer, schedule, batch, seed or data changed");
+  command->add_flag("--dry-run", options->dry_run, "Validate and print the resolved run; train nothing");
+  command->add_option("--ranks", options->ranks, "With --dry-run: validate for this many ranks")->check(CLI::PositiveNumber);
+  command->add_flag("--help-keys", options->help_keys, "Explain every key of a run file");
+  command->callback([&action, options] { action = [options] { return train(*options); }; });
+}
+
+}  // namespace cohort

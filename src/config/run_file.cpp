@@ -1,0 +1,203 @@
+#include "config/run_file.hpp"
+
+#include <toml++/toml.h>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "config/schema.hpp"
+
+namespace cohort {
+namespace {
+
+// What was found, for messages: `the string "many"`.
+std::string found_value(const toml::node& node) {
+  if (const auto* text = node.as_string()) return fmt::format("the string {}", toml_string(text->get()));
+  if (const auto* value = node.as_integer()) return fmt::format("the integer {}", value->get());
+  if (const auto* value = node.as_floating_point()) return fmt::format("the number {}", value->get());
+  if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
+  if (node.is_array()) return "an array";
+  if (node.is_table()) return "a table";
+  return "a date or time";
+}
+
+[[noreturn]] void fail_type(const KeySpec& key, const toml::node& node, const std::string& where) {
+  fail(ExitCode::config, "{}: {} must be {}, but is {}", where, key.full_name(), expected_value(key), found_value(node));
+}
+
+[[noreturn]] void fail_range(const KeySpec& key, const toml::node& node, const std::string& where) {
+  fail(ExitCode::config, "{}: {} is out of range: it must be {}, but is {}", where, key.full_name(), expected_value(key),
+       found_value(node));
+}
+
+std::int64_t read_integer(const KeySpec& key, const toml::node& node, const std::string& where) {
+  const auto* value = node.as_integer();
+  if (value == nullptr) fail_type(key, node, where);
+  const auto& range = std::get<IntegerRange>(key.allowed);
+  if (value->get() < range.low || value->get() > range.high) fail_range(key, node, where);
+  return value->get();
+}
+
+double read_number(const KeySpec& key, const toml::node& node, const std::string& where) {
+  if (!node.is_number()) fail_type(key, node, where);
+  const double value = *node.value<double>();  // an integer is a number too
+  const auto& range = std::get<NumberRange>(key.allowed);
+  const bool high_enough = range.low_open ? value > range.low : value >= range.low;
+  const bool low_enough = range.high_open ? value < range.high : value <= range.high;
+  if (!(high_enough && low_enough)) fail_range(key, node, where);  // NaN ends up here: it compares false with everything
+  return value;
+}
+
+std::string read_string(const KeySpec& key, const toml::node& node, const std::string& where) {
+  const auto* text = node.as_string();
+  if (text == nullptr) fail_type(key, node, where);
+  const auto* choices = std::get_if<Choices>(&key.allowed);
+  if (choices == nullptr) return text->get();
+  for (const std::string& name : choices->names) {
+    if (text->get() == name) return name;
+  }
+  const std::string nearest = nearest_name(text->get(), choices->names);
+  fail(ExitCode::config, "{}: {} must be {}, but is {}{}", where, key.full_name(), expected_value(key), found_value(node),
+       nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
+
+// Sets the key to the node's value and notes where it came from.
+void set_value(RunConfig& config, const KeySpec& key, const toml::node& node, const std::string& where) {
+  const Field field = key.field(config);
+  if (auto* const* text = std::get_if<std::string*>(&field)) {
+    **text = read_string(key, node, where);
+  } else if (auto* const* number = std::get_if<double*>(&field)) {
+    **number = read_number(key, node, where);
+  } else if (auto* const* count = std::get_if<Count*>(&field)) {
+    **count = read_integer(key, node, where);
+  } else if (auto* const* seed = std::get_if<std::uint64_t*>(&field)) {
+    **seed = static_cast<std::uint64_t>(read_integer(key, node, where));
+  } else {
+    const auto* flag = node.as_boolean();
+    if (flag == nullptr) fail_type(key, node, where);
+    *std::get<bool*>(field) = flag->get();
+  }
+  config.origins[key.full_name()] = where;
+}
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> names;
+  for (const SectionSpec& section : all_sections()) names.push_back(section.name);
+  return names;
+}
+
+[[noreturn]] void fail_unknown_section(std::string_view section, const std::string& where) {
+  for (const KeySpec& key : all_keys()) {
+    if (key.name == section)
+      fail(ExitCode::config, "{}: the key '{}' belongs into the section [{}]", where, section, key.section);
+  }
+  const std::string nearest = nearest_name(section, section_names());
+  fail(ExitCode::config, "{}: unknown section [{}]; {}", where, section,
+       nearest.empty() ? "known are " + join(section_names()) : fmt::format("did you mean [{}]?", nearest));
+}
+
+[[noreturn]] void fail_unknown_key(std::string_view section, std::string_view name, const std::string& where) {
+  std::vector<std::string> siblings;
+  for (const KeySpec& key : all_keys()) {
+    if (key.section == section) siblings.push_back(key.name);
+  }
+  const std::string nearest = nearest_name(name, siblings);
+  if (!nearest.empty()) {
+    fail(ExitCode::config, "{}: unknown key {}.{}; did you mean {}.{}?", where, section, name, section, nearest);
+  }
+  for (const KeySpec& key : all_keys()) {
+    if (key.name == name) {
+      fail(ExitCode::config, "{}: unknown key {}.{}; did you mean {}, in the section [{}]?", where, section, name,
+           key.full_name(), key.section);
+    }
+  }
+  fail(ExitCode::config, "{}: unknown key {}.{}; the keys of [{}] are {}", where, section, name, section, join(siblings));
+}
+
+bool is_section(std::string_view name) {
+  for (const SectionSpec& section : all_sections()) {
+    if (section.name == name) return true;
+  }
+  return false;
+}
+
+std::string place(const std::string& source, const toml::source_region& region) {
+  return fmt::format("{}:{}", source, region.begin.line);
+}
+
+toml::table parse_document(std::string_view text, const std::string& source) {
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    const auto& begin = error.source().begin;
+    fail(ExitCode::config, "{}:{}: not valid TOML, at column {}: {}", source, begin.line, begin.column, error.description());
+  }
+}
+
+void read_section(RunConfig& config, const toml::key& name, const toml::node& node, const std::string& source) {
+  const std::string where = place(source, name.source());
+  if (!is_section(name.str())) fail_unknown_section(name.str(), where);
+  const toml::table* section = node.as_table();
+  if (section == nullptr) fail(ExitCode::config, "{}: [{}] must be a section, but is {}", where, name.str(), found_value(node));
+  for (const auto& [key_name, value] : *section) {
+    const KeySpec* key = find_key(name.str(), key_name.str());
+    if (key == nullptr) fail_unknown_key(name.str(), key_name.str(), place(source, key_name.source()));
+    set_value(config, *key, value, place(source, key_name.source()));
+  }
+}
+
+// The value of an override as a TOML document with the one key `value`.
+toml::table parse_override_value(const KeySpec& key, const std::string& text, const std::string& where) {
+  RunConfig scratch;
+  const bool is_string = std::holds_alternative<std::string*>(key.field(scratch));
+  const bool quoted = text.starts_with('"') || text.starts_with('\'');
+  const bool bare_word = is_string && !quoted;
+  if (text.empty() && !is_string)
+    fail(ExitCode::config, "{}: the value is missing; {} must be {}", where, key.full_name(), expected_value(key));
+  try {
+    toml::table document = toml::parse("value = " + (bare_word ? toml_string(text) : text));
+    if (document.size() == 1) return document;
+  } catch (const toml::parse_error&) {
+    // said below, without the position in a document that the user has not written
+  }
+  fail(ExitCode::config, "{}: {} must be {}, but the value is not valid TOML", where, key.full_name(), expected_value(key));
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
+}
+
+void apply_override(RunConfig& config, const std::string& text) {
+  const std::string where = "--set " + text;
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
+    fail(ExitCode::config, "{}: an override has the form section.key=value, for example train.steps=100", where);
+  }
+  const std::string section = trimmed(text.substr(0, dot));
+  const std::string name = trimmed(text.substr(dot + 1, equals - dot - 1));
+  if (!is_section(section)) fail_unknown_section(section, where);
+  const KeySpec* key = find_key(section, name);
+  if (key == nullptr) fail_unknown_key(section, name, where);
+  const toml::table document = parse_override_value(*key, trimmed(text.substr(equals + 1)), where);
+  set_value(config, *key, *document.get("value"), where);
+}
+
+}  // namespace
+
+RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return parse_run_file(read_file(path, "run file"), path.string(), overrides);
+}
+
+RunConfig parse_run_file(std::string_view text, const std::string& source, const std::vector<std::string>& overrides) {
+  const toml::table document = parse_document(text, source);
+  if (document.empty()) fail(ExitCode::config, "{}: the run file is empty; it needs at least the section [data]", source);
+  RunConfig config;
+  for (const auto& [name, node] : document) read_section(config, name, node, source);
+  for (const std::string& override_text : overrides) apply_override(config, override_text);
+  return config;
+}
+
+}  // namespace cohort

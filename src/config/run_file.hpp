@@ -1,0 +1,22 @@
+// Reading a run file: TOML text and --set overrides become a RunConfig. Values are checked one by one here (type, range, known
+// names); how they fit each other and the number of ranks is validate()'s business (config/validate.hpp).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// Reads the run file, then applies the overrides "section.key=value" in order (a later one wins). The value of an override is
+/// TOML; for a key that takes a string the quotes may be left out. Throws Error(io) if the file cannot be read, else
+/// Error(config) naming file and line (or the text of the override), what was found and what is allowed.
+RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+
+/// The same from text; `source` stands for the file name in messages.
+RunConfig parse_run_file(std::string_view text, const std::string& source, const std::vector<std::string>& overrides = {});
+
+}  // namespace cohort

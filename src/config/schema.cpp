@@ -1,0 +1,243 @@
+#include "config/schema.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace cohort {
+namespace {
+
+// Ends of ranges. They are wide; they exist so that products of sizes cannot overflow 64 bits, so that steps fit the 32 bits that
+// the random generator keeps for them, and so that no epsilon becomes zero in fp32.
+constexpr Count kMaxSize = 1 << 20;
+constexpr Count kMaxSteps = 2147483647;
+constexpr Count kMaxSamples = 2147483647;
+constexpr NumberRange kPositive{0.0, 1e6, true};
+constexpr NumberRange kNotNegative{0.0, 1e6};
+constexpr NumberRange kBelowOne{0.0, 1.0, false, true};
+constexpr NumberRange kEpsilon{1e-30, 1.0};
+constexpr std::monostate kAny{};
+
+using OnlyWith = KeySpec::OnlyWith;
+
+// The name of a key is the name of its member: the macro makes both from one word, so that they cannot differ.
+#define KEY(section, name, ...)                                                                    \
+  KeySpec {                                                                                        \
+#section, #name, [](RunConfig & config) -> Field { return &config.section.name; }, __VA_ARGS__ \
+  }
+
+std::vector<KeySpec> model_keys() {
+  const OnlyWith transformer{"model.kind", {"gpt2", "llama"}};
+  const OnlyWith gpt2{"model.kind", {"gpt2"}};
+  const OnlyWith llama{"model.kind", {"llama"}};
+  const OnlyWith mlp{"model.kind", {"mlp"}};
+  return {
+      KEY(model, kind, Choices{{"gpt2", "llama", "mlp"}}, "architecture", {}),
+      KEY(model, layers, IntegerRange{1, 10000}, "transformer blocks; linear layers of the mlp", {}),
+      KEY(model, width, IntegerRange{1, kMaxSize}, "model width C; a multiple of heads", {}),
+      KEY(model, heads, IntegerRange{1, kMaxSize}, "query heads", transformer),
+      KEY(model, kv_heads, IntegerRange{0, kMaxSize}, "key and value heads, a divisor of heads; 0 = heads", llama),
+      KEY(model, ffn_width, IntegerRange{0, kMaxSize},
+          "inner width of the feed-forward part; 0 = 4 C (gpt2), 8/3 C rounded up to a multiple of 32 (llama)", transformer),
+      KEY(model, context, IntegerRange{1, kMaxSize}, "tokens of one sample", transformer),
+      KEY(model, vocabulary, IntegerRange{0, kMaxSamples}, "tokens in the vocabulary; 0 = that of the token file", transformer),
+      KEY(model, tied_head, kAny, "the output projection shares the embedding's weight", transformer),
+      KEY(model, dropout, kBelowOne, "probability of zeroing an activation in training", gpt2),
+      KEY(model, init_std, kPositive, "standard deviation of initial weights; residual projections: divided by sqrt(2 layers)",
+          transformer),
+      KEY(model, rope_theta, (NumberRange{1.0, 1e12, true}), "base of the rotary position angles", llama),
+      KEY(model, norm_epsilon, kEpsilon, "added to the variance in LayerNorm and RMSNorm", transformer),
+      KEY(model, activation_checkpointing, kAny,
+          "keep only each block's input and recompute the rest in backward: less memory, more work", transformer),
+      KEY(model, inputs, IntegerRange{1, kMaxSize}, "features of one sample", mlp),
+      KEY(model, classes, IntegerRange{2, kMaxSize}, "classes that the head tells apart", mlp),
+  };
+}
+
+std::vector<KeySpec> training_keys() {
+  const OnlyWith tokens{"data.kind", {"tokens"}};
+  const OnlyWith two_moons{"data.kind", {"two_moons"}};
+  const OnlyWith decaying{"schedule.kind", {"cosine", "linear"}};
+  return {
+      KEY(data, kind, Choices{{"tokens", "two_moons"}}, "tokens for gpt2 and llama, two_moons (generated points) for the mlp",
+          {}),
+      KEY(data, tokens, kAny, "token file written by `cohort data prepare`", tokens),
+      KEY(data, samples, IntegerRange{1, kMaxSamples}, "training samples to generate", two_moons),
+
+      KEY(train, steps, IntegerRange{1, kMaxSteps}, "optimizer steps of the whole run", {}),
+      KEY(train, micro_batch, IntegerRange{1, kMaxSize}, "samples of one forward and backward on one rank", {}),
+      KEY(train, global_batch, IntegerRange{0, kMaxSamples},
+          "samples of one step over all ranks; 0 = micro_batch x dp x accumulation", {}),
+      KEY(train, accumulation, IntegerRange{0, kMaxSize},
+          "micro-batches of one step on one rank; 0 = global_batch / (micro_batch x dp)", {}),
+      KEY(train, clip_norm, kNotNegative, "largest global gradient norm; 0 = no clipping", {}),
+      KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
+      KEY(train, validation_batches, IntegerRange{0, kMaxSamples},
+          "micro-batches of one validation, over all ranks; 0 = the whole split", {}),
+
+      KEY(optimizer, kind, Choices{{"adamw"}}, "optimizer", {}),
+      KEY(optimizer, learning_rate, kPositive, "peak learning rate", {}),
+      KEY(optimizer, beta1, kBelowOne, "decay of the mean of gradients", {}),
+      KEY(optimizer, beta2, kBelowOne, "decay of the mean of squared gradients", {}),
+      KEY(optimizer, epsilon, kEpsilon, "added to the root of the second mean", {}),
+      KEY(optimizer, weight_decay, kNotNegative, "decay of matrices; norms and biases do not decay", {}),
+
+      KEY(schedule, kind, Choices{{"cosine", "linear", "constant"}}, "course of the learning rate after warm-up", {}),
+      KEY(schedule, warmup_steps, IntegerRange{0, kMaxSteps}, "steps in which the rate rises to its peak; fewer than train.steps",
+          {}),
+      KEY(schedule, decay_steps, IntegerRange{0, kMaxSteps}, "step at which the final rate is reached; 0 = train.steps",
+          decaying),
+      KEY(schedule, final_fraction, (NumberRange{0.0, 1.0}), "final rate / peak rate", decaying),
+  };
+}
+
+std::vector<KeySpec> parallel_keys() {
+  const OnlyWith bucketed{"parallel.data", {"bucketed"}};
+  return {
+      KEY(parallel, data, Choices{{"monolith", "manual", "naive", "hooks", "bucketed"}}, "data-parallel strategy", {}),
+      KEY(parallel, dp, IntegerRange{0, kMaxSize}, "data-parallel ranks; 0 = all that pp, cp and tp leave", {}),
+      KEY(parallel, pp, IntegerRange{1, kMaxSize}, "pipeline stages; in this version 1", {}),
+      KEY(parallel, cp, IntegerRange{1, kMaxSize}, "context-parallel ranks; in this version 1", {}),
+      KEY(parallel, tp, IntegerRange{1, kMaxSize}, "tensor-parallel ranks; in this version 1", {}),
+      KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0, true}), "MiB of gradients of one all-reduce", bucketed),
+  };
+}
+
+std::vector<KeySpec> run_keys() {
+  return {
+      KEY(run, name, kAny, "name of the run: letters, digits, '.', '_' and '-'", {}),
+      KEY(run, directory, kAny, "folder of logs, metrics and checkpoints; \"\" = runs/<name>", {}),
+      KEY(run, seed, (IntegerRange{0, INT64_MAX}), "seed of initial weights, sample order, dropout and sampling", {}),
+  };
+}
+
+std::vector<KeySpec> other_keys() {
+  const OnlyWith tokens{"data.kind", {"tokens"}};
+  return {
+      KEY(checkpoint, every, IntegerRange{0, kMaxSteps}, "steps between checkpoints; 0 = only at the end", {}),
+      KEY(checkpoint, at_end, kAny, "write one after the last step", {}),
+      KEY(checkpoint, keep, IntegerRange{0, kMaxSteps}, "newest checkpoints kept; 0 = all", {}),
+      KEY(checkpoint, verify, kAny, "read each checkpoint back and compare its checksums before it counts", {}),
+
+      KEY(log, every, IntegerRange{1, kMaxSteps}, "steps between progress lines on the console (metrics.jsonl has every step)",
+          {}),
+      KEY(log, level, Choices{{"debug", "info", "warning"}}, "least severe level in the rank logs", {}),
+
+      KEY(sample, tokens, IntegerRange{0, kMaxSize}, "tokens to generate at the end of training; 0 = none", tokens),
+      KEY(sample, prompt, kAny, "text to go on from; \"\" = start of the validation split", tokens),
+      KEY(sample, temperature, (NumberRange{0.0, 1000.0}), "divides the logits; 0 = always the likeliest token", tokens),
+      KEY(sample, top_k, IntegerRange{0, kMaxSamples}, "draw among the k likeliest tokens; 0 = among all", tokens),
+
+      KEY(device, kind, Choices{{"cpu", "cuda"}}, "where tensors live", {}),
+      KEY(device, threads, IntegerRange{1, 1024}, "threads of one rank for matrix products", {}),
+  };
+}
+
+#undef KEY
+
+std::string number_as_toml(double value) {
+  std::string text = fmt::format("{}", value);  // the shortest text that reads back to the same bits
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
+const std::vector<SectionSpec>& all_sections() {
+  static const std::vector<SectionSpec> kSections{
+      {"run", "the run as a whole"},
+      {"model", "what is trained"},
+      {"data", "what it is trained on"},
+      {"train", "length and batch sizes"},
+      {"optimizer", "how weights are updated"},
+      {"schedule", "the learning rate over the steps"},
+      {"parallel", "how the work is spread over ranks: world size = dp x pp x cp x tp"},
+      {"checkpoint", "when the state is saved"},
+      {"log", "what is reported"},
+      {"sample", "text generated at the end of training"},
+      {"device", "the hardware of one rank"},
+  };
+  return kSections;
+}
+
+const std::vector<KeySpec>& all_keys() {
+  static const std::vector<KeySpec> kKeys = [] {
+    std::vector<KeySpec> keys;
+    for (const auto& group : {run_keys(), model_keys(), training_keys(), parallel_keys(), other_keys()}) {
+      keys.insert(keys.end(), group.begin(), group.end());
+    }
+    return keys;
+  }();
+  return kKeys;
+}
+
+const KeySpec* find_key(std::string_view section, std::string_view name) {
+  for (const KeySpec& key : all_keys()) {
+    if (key.section == section && key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+const KeySpec* find_key(std::string_view full_name) {
+  const std::size_t dot = full_name.find('.');
+  return dot == std::string_view::npos ? nullptr : find_key(full_name.substr(0, dot), full_name.substr(dot + 1));
+}
+
+std::string expected_value(const KeySpec& key) {
+  if (const auto* range = std::get_if<IntegerRange>(&key.allowed))
+    return fmt::format("an integer from {} to {}", range->low, range->high);
+  if (const auto* range = std::get_if<NumberRange>(&key.allowed)) {
+    return fmt::format("a number {} {} and {} {}", range->low_open ? "above" : "of at least", range->low,
+                       range->high_open ? "below" : "at most", range->high);
+  }
+  if (const auto* choices = std::get_if<Choices>(&key.allowed)) {
+    return choices->names.size() == 1 ? fmt::format("\"{}\"", choices->names.front()) : "one of " + join(choices->names);
+  }
+  RunConfig defaults;
+  return std::holds_alternative<bool*>(key.field(defaults)) ? "true or false" : "a string";
+}
+
+std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
+  struct Writer {
+    std::string operator()(const std::string* text) const { return toml_string(*text); }
+    std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+    std::string operator()(const double* value) const { return number_as_toml(*value); }
+    std::string operator()(const Count* value) const { return fmt::format("{}", *value); }
+    std::string operator()(const std::uint64_t* value) const { return fmt::format("{}", *value); }
+  };
+  RunConfig copy = config;  // fields are reached through a mutable config
+  return std::visit(Writer{}, key.field(copy));
+}
+
+bool is_used(const KeySpec& key, const RunConfig& config) {
+  if (key.only_with.key.empty()) return true;
+  const KeySpec* decider = find_key(key.only_with.key);
+  COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
+  RunConfig copy = config;
+  const auto* value = std::get<std::string*>(decider->field(copy));
+  return std::find(key.only_with.values.begin(), key.only_with.values.end(), *value) != key.only_with.values.end();
+}
+
+std::string toml_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (c == '\n') {
+      quoted += "\\n";
+    } else if (c == '\t') {
+      quoted += "\\t";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+}  // namespace cohort

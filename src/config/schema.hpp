@@ -1,0 +1,76 @@
+// The one description of the run file: every section and key with its type, what values are allowed, one line of help, and when
+// it applies. Parsing, --set, the resolved run file, the help text and the check for ignored keys all follow from this table.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// A key's value inside a RunConfig; which pointer it is says the key's type.
+using Field = std::variant<std::string*, Count*, double*, bool*, std::uint64_t*>;
+
+/// Both ends are allowed.
+struct IntegerRange {
+  Count low;
+  Count high;
+};
+/// Both ends are allowed unless open. NaN and infinities never are.
+struct NumberRange {
+  double low;
+  double high;
+  bool low_open = false;
+  bool high_open = false;
+};
+struct Choices {
+  std::vector<std::string> names;
+};
+/// monostate: every string, or true and false.
+using Allowed = std::variant<std::monostate, IntegerRange, NumberRange, Choices>;
+
+struct KeySpec {
+  std::string section;
+  std::string name;
+  Field (*field)(RunConfig&);
+  Allowed allowed;
+  std::string help;
+
+  /// The key has an effect only if `key`, one with Choices, has one of `values`. No key: it always has.
+  struct OnlyWith {
+    std::string key;
+    std::vector<std::string> values;
+  } only_with;
+
+  /// "model.width"
+  std::string full_name() const { return section + "." + name; }
+};
+
+struct SectionSpec {
+  std::string name;
+  std::string help;
+};
+
+/// In the order in which they are written and explained.
+const std::vector<SectionSpec>& all_sections();
+const std::vector<KeySpec>& all_keys();
+
+/// Null if there is none.
+const KeySpec* find_key(std::string_view section, std::string_view name);
+/// By "section.key"; null if there is none.
+const KeySpec* find_key(std::string_view full_name);
+
+/// "an integer from 1 to 10000", "a number above 0 and at most 1000", "one of gpt2, llama, mlp", "true or false", "a string".
+std::string expected_value(const KeySpec& key);
+/// The key's value as TOML: strings quoted and escaped, doubles exact (they read back to the same bits).
+std::string value_as_toml(const KeySpec& key, const RunConfig& config);
+/// Whether the key has an effect in this run.
+bool is_used(const KeySpec& key, const RunConfig& config);
+
+/// A TOML basic string: quoted, with what TOML wants escaped.
+std::string toml_string(std::string_view text);
+
+}  // namespace cohort

@@ -1,0 +1,215 @@
+#include "config/validate.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "config/schema.hpp"
+
+namespace cohort {
+namespace {
+
+// "run.toml:7: " for the first of these keys that was set, to begin a message with; "" if all are at their defaults.
+std::string at(const RunConfig& config, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    const auto origin = config.origins.find(key);
+    if (origin != config.origins.end()) return origin->second + ": ";
+  }
+  return "";
+}
+
+// The nearest values to `from` in [1, high] that fit, one on each side: "96 or 128".
+std::string nearest_fits(Count from, Count high, const std::function<bool(Count)>& fits) {
+  std::vector<std::string> found;
+  for (Count value = std::min(from - 1, high); value >= 1; --value) {
+    if (fits(value)) {
+      found.push_back(fmt::format("{}", value));
+      break;
+    }
+  }
+  for (Count value = from + 1; value <= high; ++value) {
+    if (fits(value)) {
+      found.push_back(fmt::format("{}", value));
+      break;
+    }
+  }
+  return found.empty() ? "none" : join(found, " or ");
+}
+
+// The multiples of `unit` around `value`.
+std::string nearest_multiples(Count value, Count unit) {
+  const Count below = value / unit * unit;
+  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
+}
+
+// "Accepted and ignored" would be a lie to whoever set the key.
+void refuse_idle_keys(const RunConfig& config) {
+  for (const KeySpec& key : all_keys()) {
+    const auto origin = config.origins.find(key.full_name());
+    if (origin == config.origins.end() || is_used(key, config)) continue;
+    const KeySpec* decider = find_key(key.only_with.key);
+    fail(ExitCode::config, "{}: {} has no effect with {} = {} (only with {}); remove it", origin->second, key.full_name(),
+         key.only_with.key, value_as_toml(*decider, config), join(key.only_with.values, " or "));
+  }
+}
+
+void check_run(RunConfig& config) {
+  const std::string& name = config.run.name;
+  const bool safe =
+      !name.empty() && name.size() <= 100 && name.front() != '.' && name.front() != '-' &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+      });
+  if (!safe) {
+    fail(ExitCode::config,
+         "{}run.name = {} cannot name a folder: use 1 to 100 letters, digits, '.', '_' and '-', and begin with a letter, digit "
+         "or '_'",
+         at(config, {"run.name"}), toml_string(name));
+  }
+  if (config.run.directory.empty()) config.run.directory = "runs/" + name;
+}
+
+void check_heads(RunConfig& config) {
+  ModelSection& model = config.model;
+  const std::string where = at(config, {"model.width", "model.heads"});
+  const bool llama = model.kind == "llama";
+  // RoPE turns pairs of features, so a head of llama has an even number of them.
+  const Count unit = llama ? 2 : 1;
+  const auto fits = [&](Count width, Count heads) { return width % (heads * unit) == 0; };
+  if (!fits(model.width, model.heads)) {
+    fail(ExitCode::config,
+         "{}model.width = {} is not a multiple of {}model.heads = {}{}; widths that fit: {}; heads that fit: {}", where,
+         model.width, llama ? "2 x " : "", model.heads, llama ? " (RoPE needs an even head size)" : "",
+         nearest_multiples(model.width, model.heads * unit),
+         nearest_fits(model.heads, model.width, [&](Count heads) { return fits(model.width, heads); }));
+  }
+  if (!llama) return;
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.heads % model.kv_heads != 0) {
+    fail(ExitCode::config, "{}model.heads = {} is not a multiple of model.kv_heads = {}; kv_heads that fit: {}",
+         at(config, {"model.kv_heads", "model.heads"}), model.heads, model.kv_heads,
+         nearest_fits(model.kv_heads, model.heads, [&](Count kv_heads) { return model.heads % kv_heads == 0; }));
+  }
+}
+
+void check_model(RunConfig& config) {
+  ModelSection& model = config.model;
+  const bool mlp = model.kind == "mlp";
+  const std::string needed = mlp ? "two_moons" : "tokens";
+  if (config.data.kind != needed) {
+    fail(ExitCode::config, "{}model.kind = \"{}\" is trained on data.kind = \"{}\", but data.kind is \"{}\"",
+         at(config, {"data.kind", "model.kind"}), model.kind, needed, config.data.kind);
+  }
+  if (mlp) return;
+  check_heads(config);
+  if (model.ffn_width == 0) model.ffn_width = model.kind == "gpt2" ? 4 * model.width : (8 * model.width + 95) / 96 * 32;
+  if (config.data.tokens.empty()) {
+    fail(ExitCode::config, "{}data.tokens is not set: name a token file; `cohort data prepare` makes one from text",
+         at(config, {"data.tokens"}));
+  }
+}
+
+void check_layout(RunConfig& config, Count world_size) {
+  ParallelSection& parallel = config.parallel;
+  for (const auto& [name, degree] :
+       {std::pair{"parallel.pp", parallel.pp}, {"parallel.cp", parallel.cp}, {"parallel.tp", parallel.tp}}) {
+    if (degree != 1) {
+      fail(ExitCode::config, "{}{} = {} is not in this version, which has data parallelism only; set it to 1", at(config, {name}),
+           name, degree);
+    }
+  }
+  const Count others = parallel.pp * parallel.cp * parallel.tp;
+  if (parallel.dp == 0) parallel.dp = std::max<Count>(1, world_size / others);
+  if (parallel.dp * others != world_size) {
+    fail(ExitCode::config,
+         "{}the layout dp {} x pp {} x cp {} x tp {} needs {} ranks, but the job has {}; start {} ranks, or set parallel.dp = {} "
+         "(or 0)",
+         at(config, {"parallel.dp"}), parallel.dp, parallel.pp, parallel.cp, parallel.tp, parallel.dp * others, world_size,
+         parallel.dp * others, std::max<Count>(1, world_size / others));
+  }
+  if ((parallel.data == "monolith" || parallel.data == "manual") && world_size != 1) {
+    fail(ExitCode::config,
+         "{}parallel.data = \"{}\" runs on one rank, but the job has {}; start one rank, or choose naive, hooks or bucketed",
+         at(config, {"parallel.data"}), parallel.data, world_size);
+  }
+  if (parallel.data == "manual" && config.train.micro_batch % 2 != 0) {
+    fail(ExitCode::config, "{}parallel.data = \"manual\" halves each micro-batch, but train.micro_batch = {} is odd; {} fits",
+         at(config, {"train.micro_batch", "parallel.data"}), config.train.micro_batch, config.train.micro_batch + 1);
+  }
+}
+
+void check_batch(RunConfig& config) {
+  TrainSection& train = config.train;
+  const Count dp = config.parallel.dp;
+  const Count once = train.micro_batch * dp;  // samples of one micro-batch over all ranks
+  const std::string where = at(config, {"train.global_batch", "train.accumulation", "train.micro_batch"});
+  if (train.accumulation == 0) {
+    if (train.global_batch % once != 0) {
+      fail(ExitCode::config,
+           "{}train.global_batch = {} is not a multiple of train.micro_batch {} x dp {} = {}; global batches that fit: {}", where,
+           train.global_batch, train.micro_batch, dp, once, nearest_multiples(train.global_batch, once));
+    }
+    train.accumulation = std::max<Count>(1, train.global_batch / once);
+  }
+  const Count product = once * train.accumulation;
+  if (train.global_batch == 0) train.global_batch = product;
+  if (train.global_batch != product) {
+    fail(ExitCode::config,
+         "{}train.global_batch = {}, but train.micro_batch {} x dp {} x train.accumulation {} = {}; set global_batch or "
+         "accumulation to 0",
+         where, train.global_batch, train.micro_batch, dp, train.accumulation, product);
+  }
+  if (config.data.kind == "two_moons" && config.data.samples < train.global_batch) {
+    fail(ExitCode::config, "{}data.samples = {} are fewer than the {} of one step (train.global_batch); give at least as many",
+         at(config, {"data.samples"}), config.data.samples, train.global_batch);
+  }
+}
+
+void check_schedule(RunConfig& config) {
+  ScheduleSection& schedule = config.schedule;
+  if (schedule.warmup_steps >= config.train.steps) {
+    fail(ExitCode::config, "{}schedule.warmup_steps = {} must be fewer than train.steps = {}",
+         at(config, {"schedule.warmup_steps", "train.steps"}), schedule.warmup_steps, config.train.steps);
+  }
+  if (schedule.kind == "constant") return;
+  if (schedule.decay_steps == 0) schedule.decay_steps = config.train.steps;
+  if (schedule.decay_steps <= schedule.warmup_steps) {
+    fail(ExitCode::config, "{}schedule.decay_steps = {} must be more than schedule.warmup_steps = {}",
+         at(config, {"schedule.decay_steps"}), schedule.decay_steps, schedule.warmup_steps);
+  }
+}
+
+void check_device(const RunConfig& config, BuildFeatures features) {
+  if (config.device.kind == "cuda" && !features.cuda) {
+    fail(
+        ExitCode::config,
+        "{}device.kind = \"cuda\", but this cohort was built without CUDA; build the preset `cuda`, or set device.kind = \"cpu\"",
+        at(config, {"device.kind"}));
+  }
+}
+
+}  // namespace
+
+void validate(RunConfig& config, Count world_size, BuildFeatures features) {
+  COHORT_CHECK(world_size >= 1, "a job has at least one rank, not {}", world_size);
+  refuse_idle_keys(config);
+  check_run(config);
+  check_model(config);
+  check_layout(config, world_size);
+  check_batch(config);
+  check_schedule(config);
+  check_device(config, features);
+}
+
+void set_vocabulary(RunConfig& config, Count token_file_vocabulary) {
+  if (config.model.vocabulary == 0) config.model.vocabulary = token_file_vocabulary;
+  if (config.model.vocabulary < token_file_vocabulary) {
+    fail(ExitCode::config,
+         "{}model.vocabulary = {} is smaller than the {} tokens of the token file '{}'; set it to 0 or to at least {}",
+         at(config, {"model.vocabulary"}), config.model.vocabulary, token_file_vocabulary, config.data.tokens,
+         token_file_vocabulary);
+  }
+}
+
+}  // namespace cohort

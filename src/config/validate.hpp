@@ -1,0 +1,21 @@
+// How the values of a run file fit each other, the number of ranks and this build; and the values that follow from others.
+#pragma once
+
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// What this binary was built with, as far as a run file can ask for it.
+struct BuildFeatures {
+  bool cuda = false;
+};
+
+/// Checks what single values cannot show and fills what follows: run.directory, model.kv_heads, model.ffn_width, parallel.dp,
+/// train.global_batch, train.accumulation, schedule.decay_steps. Pure: no files, no ranks; the same on every rank. Doing it twice
+/// changes nothing more. Throws Error(config) with the place, the numbers and the nearest ones that fit.
+void validate(RunConfig& config, Count world_size, BuildFeatures features = {});
+
+/// The vocabulary of the token file is known: fills model.vocabulary, or checks that the run file's is large enough for it.
+void set_vocabulary(RunConfig& config, Count token_file_vocabulary);
+
+}  // namespace cohort

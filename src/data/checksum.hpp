@@ -1,0 +1,16 @@
+// CRC-32 (zlib's), of any number of bytes.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cohort {
+
+/// The checksum of what `crc` covers, followed by `bytes` bytes at `data`. The checksum of nothing is 0.
+inline std::uint32_t extend_crc32(std::uint32_t crc, const void* data, std::size_t bytes) {
+  return static_cast<std::uint32_t>(::crc32_z(crc, static_cast<const Bytef*>(data), bytes));
+}
+
+}  // namespace cohort

@@ -1,0 +1,115 @@
+#include "data/prepare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "data/synth_stories.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kBlock = 1 << 18;  // tokens encoded at a time: 1 MiB
+
+void check_options(const PrepareOptions& options) {
+  if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
+  if (options.tokenizer != "byte" && options.tokenizer != "char") {
+    fail(ExitCode::usage, "unknown tokenizer '{}'; known are byte and char", options.tokenizer);
+  }
+  if (!(options.validation > 0 && options.validation < 1)) {
+    fail(ExitCode::usage, "the share of tokens for validation is {}; it must lie between 0 and 1, for example 0.1",
+         options.validation);
+  }
+  for (const std::string& input : options.inputs) {
+    std::error_code ignored;  // a missing input is reported when it is read
+    if (std::filesystem::equivalent(input, options.output, ignored)) {
+      fail(ExitCode::usage, "the output '{}' is also an input and would be overwritten; give it another name", options.output);
+    }
+  }
+  if (std::filesystem::is_directory(options.output)) {
+    fail(ExitCode::io, "the output '{}' is a folder; name a file in it", options.output);
+  }
+}
+
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+void note_oddities(const std::string& path, std::string_view text, std::vector<std::string>& notes) {
+  const std::size_t crlf = count_of(text, "\r\n");
+  const auto bare = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\r')) - crlf;
+  if (crlf > 0) notes.push_back(fmt::format("{}: {} lines end in CRLF (Windows); they are kept as they are", path, crlf));
+  if (bare > 0)
+    notes.push_back(fmt::format("{}: {} carriage returns without a line feed; they are kept as they are", path, bare));
+  if (text.starts_with("\xEF\xBB\xBF"))
+    notes.push_back(fmt::format("{}: starts with a byte order mark; it is kept as it is", path));
+}
+
+// Known if every text is an unchanged corpus of one grammar; a token is a character there, since the stories are ASCII.
+std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, const std::vector<std::string>& texts) {
+  TokenEntropy entropy;
+  double bytes = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto facts = read_corpus_facts(paths[i], texts[i]);
+    if (!facts || (i > 0 && facts->entropy_nats_per_character != entropy.exact)) return std::nullopt;
+    entropy.exact = facts->entropy_nats_per_character;
+    entropy.empirical += facts->empirical_nats_per_character * static_cast<double>(facts->bytes);
+    bytes += static_cast<double>(facts->bytes);
+  }
+  entropy.empirical /= bytes;
+  return entropy;
+}
+
+// Of text that is known to be valid UTF-8: all bytes but those that go on with a character.
+Count count_characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
+}
+
+}  // namespace
+
+Prepared prepare_tokens(const PrepareOptions& options, const std::function<void(double)>& progress) {
+  check_options(options);
+  Prepared prepared;
+  std::vector<std::string> texts;
+  std::vector<TokenSource> sources;
+  Bytes bytes = 0;
+  for (const std::string& input : options.inputs) {
+    texts.push_back(read_file(input, "text"));
+    if (texts.back().empty())
+      fail(ExitCode::data, "the text '{}' is empty; leave it out, or check what should have written it", input);
+    note_oddities(input, texts.back(), prepared.notes);
+    sources.push_back({input, static_cast<Bytes>(texts.back().size())});
+    bytes += sources.back().bytes;
+  }
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const bool by_byte = options.tokenizer == "byte";
+  const std::unique_ptr<Tokenizer> tokenizer = by_byte ? make_byte_tokenizer() : learn_char_tokenizer(views, options.inputs);
+
+  Count tokens = 0;
+  for (const std::string_view text : views) tokens += by_byte ? static_cast<Count>(text.size()) : count_characters(text);
+  prepared.validation = static_cast<Count>(std::llround(static_cast<double>(tokens) * options.validation));
+  prepared.train = tokens - prepared.validation;
+  prepared.vocabulary_size = tokenizer->vocabulary_size();
+  prepared.entropy = entropy_of(options.inputs, texts);
+
+  TokenFileWriter writer(options.output, *tokenizer, prepared.train, prepared.validation, sources, prepared.entropy);
+  std::vector<std::int32_t> block(kBlock);
+  Bytes before = 0;  // bytes of the texts that are done
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (std::size_t position = 0; position < texts[i].size();) {
+      const Count count = tokenizer->encode_some(texts[i], position, block, options.inputs[i]);
+      writer.append(std::span(block).first(static_cast<std::size_t>(count)));
+      if (progress) progress(static_cast<double>(before + static_cast<Bytes>(position)) / static_cast<double>(bytes));
+    }
+    before += sources[i].bytes;
+  }
+  writer.finish();
+  return prepared;
+}
+
+}  // namespace cohort

@@ -1,0 +1,90 @@
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "data/checksum.hpp"
+#include "data/token_file.hpp"
+#include "data/token_format.hpp"
+
+namespace cohort {
+
+TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, Count train, Count validation,
+                                 const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy)
+    : path_(std::move(path)), temporary_(path_ + ".tmp"), vocabulary_size_(tokenizer.vocabulary_size()) {
+  if (train < token_format::kSmallestSplit || validation < token_format::kSmallestSplit) {
+    fail(ExitCode::data,
+         "{}: the text gives {} tokens for training and {} for validation, at least {} of each are needed: give more text or "
+         "another --validation",
+         path_, train, validation, token_format::kSmallestSplit);
+  }
+  file_ = hdf5::File::create(temporary_);
+  file_->set_attribute("format", std::string(token_format::kFormat));
+  file_->set_attribute("version", token_format::kVersion);
+  file_->set_attribute("vocabulary_size", vocabulary_size_);
+  file_->set_attribute("tokenizer", std::string(tokenizer.kind()));
+  const std::string serialised = tokenizer.serialise();
+  file_->set_attribute("tokenizer_crc32", std::int64_t{extend_crc32(0, serialised.data(), serialised.size())});
+  file_->write_text("tokenizer", serialised);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const TokenSource& source : sources) list.push_back({{"file", source.file}, {"bytes", source.bytes}});
+  // A file name may hold any bytes; JSON text is UTF-8.
+  file_->write_text("sources", list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (entropy) {
+    file_->set_attribute("entropy_nats_per_token", entropy->exact);
+    file_->set_attribute("empirical_nats_per_token", entropy->empirical);
+  }
+  for (const Split split : {Split::train, Split::validation}) {
+    Part& part = parts_[static_cast<std::size_t>(split)];
+    part.size = split == Split::train ? train : validation;
+    part.dataset = file_->create_dataset(std::string(name_of(split)), token_format::element_for(vocabulary_size_),
+                                         std::vector<Count>{part.size});
+  }
+}
+
+TokenFileWriter::~TokenFileWriter() {
+  if (!file_) return;
+  for (Part& part : parts_) part.dataset.reset();
+  file_.reset();
+  std::remove(temporary_.c_str());
+}
+
+void TokenFileWriter::append(std::span<const std::int32_t> ids) {
+  for (Part& part : parts_) {
+    const auto room = static_cast<std::size_t>(part.size - part.written);
+    const std::size_t count = std::min(room, ids.size());
+    append(part, ids.first(count));
+    ids = ids.subspan(count);
+  }
+  COHORT_CHECK(ids.empty(), "{}: {} tokens more than were announced", path_, ids.size());
+}
+
+void TokenFileWriter::append(Part& part, std::span<const std::int32_t> ids) {
+  if (ids.empty()) return;
+  const hdf5::Element element = part.dataset->element();
+  const auto width = static_cast<std::size_t>(hdf5::size_of(element));
+  buffer_.resize(ids.size() * width);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    COHORT_CHECK(ids[i] >= 0 && ids[i] < vocabulary_size_, "{}: token id {} with a vocabulary of {}", path_, ids[i],
+                 vocabulary_size_);
+    std::memcpy(buffer_.data() + i * width, &ids[i], width);  // little-endian: the low bytes come first
+  }
+  part.dataset->write_block(std::vector<Count>{part.written}, std::vector<Count>{static_cast<Count>(ids.size())}, buffer_.data(),
+                            element);
+  part.crc32 = extend_crc32(part.crc32, buffer_.data(), buffer_.size());
+  part.written += static_cast<Count>(ids.size());
+}
+
+void TokenFileWriter::finish() {
+  for (Part& part : parts_) {
+    COHORT_CHECK(part.written == part.size, "{}: {} tokens of {} were written", path_, part.written, part.size);
+    part.dataset->set_attribute("crc32", std::int64_t{part.crc32});
+    part.dataset.reset();
+  }
+  file_->close();
+  file_.reset();
+  commit_file(temporary_, path_);
+}
+
+}  // namespace cohort

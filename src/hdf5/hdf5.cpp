@@ -1,0 +1,199 @@
+#include "hdf5/hdf5.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "hdf5/hdf5_internal.hpp"
+
+static_assert(sizeof(hid_t) == sizeof(std::int64_t), "HDF5 1.10 or newer: identifiers have 64 bits");
+static_assert(std::endian::native == std::endian::little, "files are little-endian and read without conversion");
+
+namespace cohort::hdf5 {
+namespace {
+
+herr_t collect(unsigned depth, const H5E_error2_t* entry, void* data) {
+  auto& reasons = *static_cast<std::vector<std::string>*>(data);
+  if (depth < 64 && entry->desc != nullptr) reasons.emplace_back(entry->desc);
+  return 0;
+}
+
+Handle make_property_list(hid_t list_class) {
+  Handle list(Handle::Kind::property_list, H5Pcreate(list_class));
+  COHORT_CHECK(list.id() >= 0, "HDF5 cannot make a property list: {}", take_reason());
+  return list;
+}
+
+Handle make_access_list() {
+  Handle list = make_property_list(H5P_FILE_ACCESS);
+  COHORT_CHECK(H5Pset_libver_bounds(list.id(), H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0, "HDF5 cannot set its format: {}",
+               take_reason());
+#if H5_VERSION_GE(1, 10, 7)
+  COHORT_CHECK(H5Pset_file_locking(list.id(), false, true) >= 0, "HDF5 cannot turn file locking off: {}", take_reason());
+#endif
+  return list;
+}
+
+// HDF5 reports a missing file and a directory with its own wording and the wrong blame; the C library knows better.
+void check_readable(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) fail(ExitCode::io, "{}: cannot be opened: {}", path, std::strerror(errno));
+  char byte = 0;
+  const bool directory = std::fread(&byte, 1, 1, file) == 0 && std::ferror(file) != 0;
+  std::fclose(file);
+  if (directory) fail(ExitCode::io, "{}: cannot be read: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+std::string take_reason() {
+  std::vector<std::string> reasons;  // innermost first
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect, &reasons);
+  H5Eclear2(H5E_DEFAULT);
+  if (reasons.empty()) return "no reason given by HDF5";
+  return reasons.front() == reasons.back() ? reasons.front() : reasons.back() + ": " + reasons.front();
+}
+
+void silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  if (this != &other) {
+    close();
+    kind_ = other.kind_;
+    id_ = other.id_;
+    other.kind_ = Kind::none;
+  }
+  return *this;
+}
+
+bool Handle::close() noexcept {
+  const Kind kind = id_ < 0 ? Kind::none : kind_;
+  kind_ = Kind::none;
+  switch (kind) {
+    case Kind::none:
+      return true;
+    case Kind::file:
+      return H5Fclose(id_) >= 0;
+    case Kind::group:
+      return H5Gclose(id_) >= 0;
+    case Kind::dataset:
+      return H5Dclose(id_) >= 0;
+    case Kind::dataspace:
+      return H5Sclose(id_) >= 0;
+    case Kind::datatype:
+      return H5Tclose(id_) >= 0;
+    case Kind::property_list:
+      return H5Pclose(id_) >= 0;
+    case Kind::attribute:
+      return H5Aclose(id_) >= 0;
+  }
+  return false;
+}
+
+void Object::fail_here(const std::string& doing) const {
+  throw Error(origin_->code, fmt::format("{}: {}: {}: {}", path(), name_, doing, take_reason()));
+}
+
+File File::create(const std::string& path, ExitCode code) {
+  silence();
+  const Handle access = make_access_list();
+  Handle file(Handle::Kind::file, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()));
+  if (file.id() < 0) fail(ExitCode::io, "{}: cannot be created: {}", path, take_reason());
+  return File(std::move(file), std::make_shared<const Origin>(Origin{path, code}), "/");
+}
+
+File File::open(const std::string& path, ExitCode code) {
+  silence();
+  check_readable(path);
+  if (H5Fis_hdf5(path.c_str()) == 0) throw Error(code, fmt::format("{}: not an HDF5 file (or its beginning is damaged)", path));
+  const Handle access = make_access_list();
+  Handle file(Handle::Kind::file, H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()));
+  if (file.id() < 0) throw Error(code, fmt::format("{}: truncated or damaged HDF5 file: {}", path, take_reason()));
+  return File(std::move(file), std::make_shared<const Origin>(Origin{path, code}), "/");
+}
+
+void File::close() {
+  COHORT_CHECK(H5Fget_obj_count(id(), H5F_OBJ_ALL | H5F_OBJ_LOCAL) == 1, "{}: closed while groups or datasets of it are open",
+               path());
+  if (H5Fflush(id(), H5F_SCOPE_GLOBAL) < 0) fail_here("cannot flush");
+  if (!handle_.close()) fail_here("cannot close");
+}
+
+std::string Group::full_name(const std::string& name) const { return name_ == "/" ? "/" + name : name_ + "/" + name; }
+
+Group Group::create_group(const std::string& name) {
+  const Handle links = make_property_list(H5P_LINK_CREATE);
+  COHORT_CHECK(H5Pset_create_intermediate_group(links.id(), 1) >= 0, "HDF5 property: {}", take_reason());
+  Handle group(Handle::Kind::group, H5Gcreate2(id(), name.c_str(), links.id(), H5P_DEFAULT, H5P_DEFAULT));
+  if (group.id() < 0) fail_here(fmt::format("cannot create the group '{}'", name));
+  return Group(std::move(group), origin_, full_name(name));
+}
+
+Group Group::open_group(const std::string& name) const {
+  if (!has_group(name)) throw Error(origin_->code, fmt::format("{}: there is no group '{}'", path(), full_name(name)));
+  Handle group(Handle::Kind::group, H5Gopen2(id(), name.c_str(), H5P_DEFAULT));
+  if (group.id() < 0) fail_here(fmt::format("cannot open the group '{}'", name));
+  return Group(std::move(group), origin_, full_name(name));
+}
+
+Dataset Group::create_dataset(const std::string& name, Element element, std::span<const Count> shape) {
+  const std::vector<hsize_t> sizes(shape.begin(), shape.end());
+  for (const Count size : shape) COHORT_CHECK(size >= 0, "{}: the dataset '{}' has a negative size {}", path(), name, size);
+  const Handle space(Handle::Kind::dataspace, sizes.empty()
+                                                  ? H5Screate(H5S_SCALAR)
+                                                  : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
+  if (space.id() < 0) fail_here(fmt::format("cannot make the shape of the dataset '{}'", name));
+  const Handle links = make_property_list(H5P_LINK_CREATE);
+  COHORT_CHECK(H5Pset_create_intermediate_group(links.id(), 1) >= 0, "HDF5 property: {}", take_reason());
+  const Handle type = make_type(element);
+  Handle dataset(Handle::Kind::dataset,
+                 H5Dcreate2(id(), name.c_str(), type.id(), space.id(), links.id(), H5P_DEFAULT, H5P_DEFAULT));
+  if (dataset.id() < 0) fail_here(fmt::format("cannot create the dataset '{}'", name));
+  return Dataset(std::move(dataset), origin_, full_name(name));
+}
+
+Dataset Group::open_dataset(const std::string& name) const {
+  if (!has_dataset(name)) throw Error(origin_->code, fmt::format("{}: there is no dataset '{}'", path(), full_name(name)));
+  Handle dataset(Handle::Kind::dataset, H5Dopen2(id(), name.c_str(), H5P_DEFAULT));
+  if (dataset.id() < 0) fail_here(fmt::format("cannot open the dataset '{}'", name));
+  return Dataset(std::move(dataset), origin_, full_name(name));
+}
+
+bool Group::has(const std::string& name, Handle::Kind kind) const {
+  // H5Lexists fails instead of saying no when a group on the way is missing: ask for each prefix.
+  for (std::size_t slash = name.find('/');; slash = name.find('/', slash + 1)) {
+    const htri_t found = H5Lexists(id(), name.substr(0, slash).c_str(), H5P_DEFAULT);
+    if (found < 0) fail_here(fmt::format("cannot look up '{}'", name));
+    if (found == 0) return false;
+    if (slash == std::string::npos) break;
+  }
+  const hid_t object = H5Oopen(id(), name.c_str(), H5P_DEFAULT);
+  if (object < 0) fail_here(fmt::format("cannot open '{}'", name));
+  const H5I_type_t type = H5Iget_type(object);
+  if (H5Oclose(object) < 0) fail_here(fmt::format("cannot close '{}'", name));
+  return type == (kind == Handle::Kind::group ? H5I_GROUP : H5I_DATASET);
+}
+
+bool Group::has_group(const std::string& name) const { return has(name, Handle::Kind::group); }
+bool Group::has_dataset(const std::string& name) const { return has(name, Handle::Kind::dataset); }
+
+std::vector<std::string> Group::children() const {
+  H5G_info_t info;
+  if (H5Gget_info(id(), &info) < 0) fail_here("cannot list");
+  std::vector<std::string> names;
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    const ssize_t length = H5Lget_name_by_idx(id(), ".", H5_INDEX_NAME, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT);
+    if (length < 0) fail_here("cannot list");
+    std::string name(static_cast<std::size_t>(length) + 1, '\0');
+    if (H5Lget_name_by_idx(id(), ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT) < 0)
+      fail_here("cannot list");
+    name.resize(static_cast<std::size_t>(length));
+    names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace cohort::hdf5

@@ -1,0 +1,112 @@
+// The program: reads the command line, runs one command, and turns what comes of it into an exit code. The only catch of the
+// program that ends it; see runtime/ending.hpp for who prints and how the other ranks are ended.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "commands/commands.hpp"
+#include "runtime/ending.hpp"
+
+namespace {
+
+constexpr const char* kIntroduction =
+    "Cohort trains transformer language models on MPI ranks: the same program, run file and results on a laptop and on a Slurm "
+    "cluster.";
+
+constexpr const char* kFooter =
+    "Start here:\n"
+    "  cohort info                                   what was built in\n"
+    "  mpirun -np 4 cohort topo                      four ranks on this machine: where are they?\n"
+    "  mpirun --oversubscribe --bind-to none -np 4 cohort topo\n"
+    "                                                ... if it has fewer than four cores; as root add --allow-run-as-root\n"
+    "  srun --mpi=pmix cohort topo                   the same in a Slurm job; `srun --mpi=list` shows what srun offers\n"
+    "\n"
+    "Every command has its own help: cohort topo --help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0 success                        5 data: token files and text\n"
+    "  1 a bug in Cohort                6 a checkpoint is missing, damaged or of another model\n"
+    "  2 the command line               7 a file cannot be read or written\n"
+    "  3 the run file                   8 training failed: the loss is not finite\n"
+    "  4 the launch: MPI, Slurm         9 stopped by a signal after saving; go on with --resume";
+
+void add_commands(CLI::App& app, cohort::Action& action) {
+  cohort::add_train_command(app, action);
+  cohort::add_eval_command(app, action);
+  cohort::add_generate_command(app, action);
+  cohort::add_data_command(app, action);
+  cohort::add_ckpt_command(app, action);
+  cohort::add_bench_command(app, action);
+  cohort::add_topo_command(app, action);
+  cohort::add_info_command(app, action);
+}
+
+// The command that the words of the command line lead to.
+const CLI::App* chosen(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+// The option or command that was meant by a word that nobody expected; "" if none is near.
+std::string nearest_to(const std::string& word, const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return cohort::nearest_name(word.substr(0, word.find('=')), names);
+}
+
+// Of the words that were left over: an option, else the first; its value, left over as well, is not the mistake.
+std::string first_unknown(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with('-'); });
+  if (option != words.end()) return *option;
+  return words.empty() ? "" : words.front();
+}
+
+// Help is an answer, printed once for all ranks. All else is a usage error.
+int end_parse(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return cohort::is_speaking_rank() ? app.exit(error) : 0;
+  const CLI::App* command = chosen(&app);
+  std::string message = error.what();
+  const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;
+  if (const std::string word = first_unknown(app); unknown && !word.empty()) {
+    message = fmt::format("'{}' is not known here", word);
+    if (const std::string meant = nearest_to(word, *command); !meant.empty()) message += fmt::format(": did you mean {}?", meant);
+  }
+  const std::string name = command == &app ? "cohort" : "cohort " + command->get_name();
+  return cohort::end_with_error(
+      cohort::Error(cohort::ExitCode::usage, fmt::format("{} (`{} --help` shows what there is)", message, name)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // 1. The command line. Nothing is started yet, so that --help and mistakes are answered at once, launched or not. Options are
+  // not
+  //    checked against files here: a file can be missing on one node only, and its rank would not be the one that speaks.
+  CLI::App app(kIntroduction, "cohort");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  cohort::Action action;
+  add_commands(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return end_parse(app, error);
+  }
+
+  // 2. The command; those that run on all ranks keep a cohort::Runtime.
+  try {
+    return action();
+  } catch (const cohort::Error& error) {
+    return cohort::end_with_error(error);
+  } catch (const std::exception& error) {
+    return cohort::end_with_exception(error);
+  }
+}

@@ -1,0 +1,62 @@
+// Where the time of a step goes. One phase runs at a time: a scope opened inside another takes over the clock until it closes, so
+// that waiting for a gradient inside backward counts as communication and not as backward too, and the phases never add up to
+// more than the step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "observe/clock.hpp"
+
+namespace cohort {
+
+enum class Phase : std::uint8_t { data, forward, backward, communication, optimizer, validation, checkpoint };
+
+inline constexpr std::array<Phase, 7> kPhases{Phase::data,      Phase::forward,    Phase::backward,  Phase::communication,
+                                              Phase::optimizer, Phase::validation, Phase::checkpoint};
+
+/// "data", "forward", ...: the names in metrics.jsonl.
+std::string_view name_of(Phase phase);
+
+/// For one thread: the one that runs the step.
+class StepTimers {
+ public:
+  explicit StepTimers(Clock clock = steady_seconds) : clock_(clock), step_begin_(clock()), mark_(step_begin_) {}
+
+  /// Sets all phases to zero and starts the step's own clock. No scope may be open.
+  void begin_step();
+
+  /// Seconds spent in a phase since begin_step(); an open scope counts up to the last change of phase.
+  double seconds(Phase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  /// Seconds since begin_step().
+  double step_seconds() const { return clock_() - step_begin_; }
+
+  /// Counts the time until the end of the C++ scope into a phase.
+  class Scope {
+   public:
+    Scope(StepTimers& timers, Phase phase) : timers_(timers), outer_(timers.switch_to(static_cast<int>(phase))) {}
+    ~Scope() { timers_.switch_to(outer_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    StepTimers& timers_;
+    int outer_;
+  };
+  [[nodiscard]] Scope scope(Phase phase) { return Scope(*this, phase); }
+
+ private:
+  static constexpr int kNoPhase = -1;
+
+  // Books the time since the last change on the phase that ran, and returns that phase.
+  int switch_to(int phase);
+
+  Clock clock_;
+  double step_begin_;
+  double mark_;  // when the current phase began to run
+  int current_ = kNoPhase;
+  std::array<double, kPhases.size()> seconds_{};
+};
+
+}  // namespace cohort

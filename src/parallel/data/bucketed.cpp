@@ -1,0 +1,53 @@
+#include "parallel/data/bucketed.hpp"
+
+namespace cohort {
+
+Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes)
+    : DataParallel(model, group), bucket_of_(model.parameters().all().size()) {
+  const ParameterRegistry& registry = model.parameters();
+  for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
+    const Parameter& parameter = **it;
+    const Count begin = registry.offset(parameter);
+    const bool full = !buckets_.empty() && (buckets_.back().end - buckets_.back().begin) * size_of(DType::f32) >= bucket_bytes;
+    if (buckets_.empty() || full) {
+      buckets_.emplace_back();
+      buckets_.back().end = begin + parameter.elements();
+    }
+    buckets_.back().begin = begin;
+    ++buckets_.back().parameters;
+    bucket_of_[static_cast<std::size_t>(parameter.id)] = buckets_.size() - 1;
+  }
+  for (Bucket& bucket : buckets_) bucket.waiting_for = bucket.parameters;
+}
+
+void Bucketed::grad_ready(Parameter& parameter) {
+  if (!last_micro_batch()) return;  // more will be added to this gradient
+  Bucket& ready = buckets_[bucket_of_[static_cast<std::size_t>(parameter.id)]];
+  if (--ready.waiting_for == 0) start(ready);
+  // MPI moves data only inside its calls: testing the buckets under way is what lets them overlap with backward.
+  const auto scope = timers().scope(Phase::communication);
+  for (Bucket& bucket : buckets_) bucket.request.test();
+}
+
+void Bucketed::start(Bucket& bucket) {
+  const auto scope = timers().scope(Phase::communication);
+  float* gradients = model_.parameters().flat_gradients().f32();
+  bucket.request = group_.all_reduce_async(gradients + bucket.begin, bucket.end - bucket.begin, DType::f32, ReduceOp::sum);
+}
+
+void Bucketed::finish_gradients(StepTimers& timers) {
+  const auto scope = timers.scope(Phase::communication);
+  for (Bucket& bucket : buckets_) {
+    COHORT_CHECK(bucket.waiting_for == 0, "{} gradients of a bucket were never ready", bucket.waiting_for);
+    bucket.request.wait();
+    bucket.waiting_for = bucket.parameters;
+  }
+}
+
+std::vector<Count> Bucketed::bucket_elements() const {
+  std::vector<Count> elements;
+  for (const Bucket& bucket : buckets_) elements.push_back(bucket.end - bucket.begin);
+  return elements;
+}
+
+}  // namespace cohort

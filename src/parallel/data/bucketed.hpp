@@ -1,0 +1,43 @@
+// Bucketed, overlapped all-reduce, as in PyTorch DDP (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data
+// Parallel Training"). Gradients become ready from the last layer to the first; neighbours in that order share a bucket of a few
+// MiB. When all gradients of a bucket are ready its all-reduce starts, asynchronously, while backward goes on with earlier
+// layers.
+//
+// A registry keeps all gradients in one block of memory in forward order, so a bucket is simply a range of it: nothing is copied
+// in or out.
+#pragma once
+
+#include <vector>
+
+#include "parallel/data/data_parallel.hpp"
+
+namespace cohort {
+
+class Bucketed : public DataParallel {
+ public:
+  /// A bucket is closed as soon as it holds at least `bucket_bytes`; one gradient is never split.
+  Bucketed(Model& model, Communicator& group, Bytes bucket_bytes);
+  std::string_view name() const override { return "bucketed"; }
+
+  void grad_ready(Parameter& parameter) override;
+
+  /// Elements of each bucket, in the order in which they are sent.
+  std::vector<Count> bucket_elements() const;
+
+ protected:
+  void finish_gradients(StepTimers& timers) override;
+
+ private:
+  struct Bucket {
+    Count begin = 0, end = 0;  // range of the flat gradients
+    int parameters = 0;
+    int waiting_for = 0;  // gradients not yet ready in this backward pass
+    Request request;
+  };
+  void start(Bucket& bucket);
+
+  std::vector<Bucket> buckets_;         // from the last parameters to the first
+  std::vector<std::size_t> bucket_of_;  // by parameter id
+};
+
+}  // namespace cohort

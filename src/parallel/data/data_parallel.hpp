@@ -1,0 +1,59 @@
+// Data parallelism: every rank holds the whole model and works on its own samples; before the optimizer steps, the gradients of
+// all ranks are added up. The strategies differ only in when and how they add.
+//
+// Why a sum and not an average: each rank scales its gradient by 1 / (valid targets of the whole global batch) in forward(), so
+// the sum over ranks and micro-batches is the gradient of the mean loss, whatever the number of ranks and micro-batches, also
+// when some ranks have fewer valid targets than others. An average of per-rank means would be wrong there.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "models/model.hpp"
+#include "observe/timers.hpp"
+
+namespace cohort {
+
+class DataParallel : public Hooks {
+ public:
+  DataParallel(Model& model, Communicator& group) : model_(model), group_(group) {}
+
+  /// "monolith", "manual", "naive", "hooks", "bucketed".
+  virtual std::string_view name() const = 0;
+
+  /// Forward and backward of this rank's micro-batches of one step. Afterwards every parameter's gradient is, on every rank, the
+  /// gradient of `gradient_scale` times the loss summed over all ranks' micro-batches. All ranks of the group must give as many
+  /// micro-batches. Returns this rank's own loss sum. // Collective over: dp
+  double accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
+                              StepTimers& timers);
+
+  /// Called after the optimizer changed the weights (or a checkpoint replaced them).
+  virtual void weights_changed() {}
+
+ protected:
+  /// Forward and backward of one micro-batch; the sum of its loss.
+  virtual double run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers);
+  /// After the last backward: gradients must be global when it returns.
+  virtual void finish_gradients(StepTimers& timers) = 0;
+
+  /// True during the backward pass of the step's last micro-batch: only then are gradients complete.
+  bool last_micro_batch() const { return last_micro_batch_; }
+  /// The timers of the step in progress, for use in hooks.
+  StepTimers& timers() const { return *timers_; }
+
+  Model& model_;
+  Communicator& group_;
+
+ private:
+  bool last_micro_batch_ = false;
+  StepTimers* timers_ = nullptr;
+};
+
+/// The strategy that `parallel.data` names. `model_config` and `seed` build the second replica of "manual".
+std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
+                                                 std::uint64_t seed, Model& model, Communicator& group);
+
+}  // namespace cohort

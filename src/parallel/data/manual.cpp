@@ -1,0 +1,43 @@
+#include "parallel/data/manual.hpp"
+
+#include "ops/pointwise.hpp"
+
+namespace cohort {
+
+Manual::Manual(Model& model, Communicator& group, std::unique_ptr<Model> replica)
+    : DataParallel(model, group), replica_(std::move(replica)) {
+  if (group.size() != 1)
+    fail(ExitCode::config, "parallel.data = \"manual\" keeps its two replicas in one rank, not {}: start it without mpirun",
+         group.size());
+  weights_changed();
+}
+
+void Manual::weights_changed() { replica_->parameters().flat_values().copy_from(model_.parameters().flat_values()); }
+
+double Manual::run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers) {
+  COHORT_CHECK(input.samples % 2 == 0, "manual splits a micro-batch of {} samples in two", input.samples);
+  double loss = 0.0;
+  for (int half = 0; half < 2; ++half) {
+    Model& model = half == 0 ? model_ : *replica_;
+    const ModelInput part = input.slice(half * input.samples / 2, (half + 1) * input.samples / 2);
+    StepContext of_part = context;
+    of_part.slots = part.slots;
+    const Arena::Scope activations(*context.activations);
+    {
+      const auto scope = timers.scope(Phase::forward);
+      loss += model.forward(of_part, part, gradient_scale, *this);
+    }
+    const auto scope = timers.scope(Phase::backward);
+    model.backward(of_part, part, *this);
+  }
+  return loss;
+}
+
+void Manual::finish_gradients(StepTimers& timers) {
+  const auto scope = timers.scope(Phase::communication);
+  const Tensor& sum = model_.parameters().flat_gradients();
+  ops::add(ops::Exec{}, sum, sum, replica_->parameters().flat_gradients());
+  replica_->parameters().zero_gradients();
+}
+
+}  // namespace cohort

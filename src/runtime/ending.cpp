@@ -1,0 +1,94 @@
+#include "runtime/ending.hpp"
+
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <new>
+#include <thread>
+
+#include "runtime/mpi_world.hpp"
+#include "runtime/runtime.hpp"
+
+namespace cohort {
+namespace {
+
+// "rank 3 of 4 on node1: ", or nothing for a single process.
+std::string speaker() {
+  const ProcessIdentity self = process_identity();
+  if (self.size == 1 || !self.rank) return {};
+  return fmt::format("rank {} of {} on {}: ", *self.rank, self.size, self.host);
+}
+
+// mpirun kills all processes when the first one exits with an error, so where no MPI_Finalize holds the silent ranks back, they
+// let rank 0 speak first. The wait is an upper limit: when rank 0 has spoken it exits, and the launcher ends the others.
+constexpr std::chrono::seconds kSilentWait{2};
+
+void end_in_order() noexcept {
+  try {
+    if (Kokkos::is_initialized()) Kokkos::finalize();
+    if (mpi_is_live()) finalize_mpi();
+  } catch (const std::exception& error) {
+    print_line(error.what());
+  }
+}
+
+}  // namespace
+
+bool is_speaking_rank() noexcept {
+  if (const auto claimed = launcher_rank_now()) return *claimed == 0;
+  try {
+    return process_identity().rank.value_or(0) == 0;
+  } catch (const std::exception&) {
+    return true;  // rather twice than never
+  }
+}
+
+void print_line(std::string_view text) noexcept {
+  try {
+    std::cout.flush();
+    std::fflush(stdout);
+    const std::string line = fmt::format("cohort: {}\n", text);
+    for (std::size_t written = 0; written < line.size();) {
+      const ssize_t count = write(STDERR_FILENO, line.data() + written, line.size() - written);
+      if (count < 0 && errno != EINTR) return;  // stderr is closed: nobody is left to tell
+      if (count > 0) written += static_cast<std::size_t>(count);
+    }
+  } catch (const std::exception&) {  // no memory for the line
+  }
+}
+
+int end_with_error(const Error& error) noexcept {
+  const int code = static_cast<int>(error.code());
+  try {
+    // A mistake on the command line is the same on every rank, which all found it before MPI was up.
+    const bool shared =
+        dynamic_cast<const SharedError*>(&error) != nullptr || (error.code() == ExitCode::usage && !mpi_is_live());
+    if (!shared) {
+      print_line(speaker() + error.what());
+    } else if (is_speaking_rank()) {
+      print_line(error.what());
+    } else if (!mpi_is_live() || process_identity().size == 1) {
+      std::this_thread::sleep_for(kSilentWait);
+    }
+    if (!mpi_is_live()) return code;
+    if (!shared && process_identity().size > 1) abort_mpi(error.code());
+  } catch (const std::exception&) {  // no memory to say more
+    if (mpi_is_live()) abort_mpi(error.code());
+  }
+  end_in_order();
+  return code;
+}
+
+int end_with_exception(const std::exception& error) noexcept {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return end_with_error(
+        Error(ExitCode::internal, "out of memory: lower train.micro_batch or the model's size, or use more ranks"));
+  }
+  return end_with_error(Error(ExitCode::internal, fmt::format("internal error: {}", error.what())));
+}
+
+}  // namespace cohort

@@ -1,0 +1,30 @@
+// The end of a process that failed. Only main calls end_with_error(): after the action's objects are gone, while MPI may be up
+// still.
+//
+// Who prints: an error that all ranks share is printed once, by rank 0; an error of one rank is printed by that rank, whichever
+// it is, with its number and host. The line is written before MPI is ended, in one system call, so that it is neither lost nor
+// mixed up.
+#pragma once
+
+#include <exception>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace cohort {
+
+/// Whether this process speaks for the job: rank 0. The launcher's number decides where there is one, since tasks that MPI failed
+/// to join each believe to be rank 0 of 1.
+bool is_speaking_rank() noexcept;
+
+/// Writes "cohort: TEXT" and a newline to stderr, after all that was printed to stdout before.
+void print_line(std::string_view text) noexcept;
+
+/// Prints the error and returns the exit code for main to return. A SharedError, and any error of a single rank, ends MPI in
+/// order. Any other error while MPI is up calls MPI_Abort with that code and does not return: the other ranks are waiting for
+/// this one.
+int end_with_error(const Error& error) noexcept;
+/// The same for an exception that is no cohort::Error: a bug, or memory has run out.
+int end_with_exception(const std::exception& error) noexcept;
+
+}  // namespace cohort

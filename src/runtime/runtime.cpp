@@ -1,0 +1,105 @@
+#include "runtime/runtime.hpp"
+
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "runtime/affinity.hpp"
+#include "runtime/ending.hpp"
+#include "runtime/mpi_world.hpp"
+
+namespace cohort {
+namespace {
+
+// Set once MPI has answered; errors are reported from main, where no Runtime is left to ask.
+std::optional<MpiFacts> known_to_mpi;
+
+std::string host_name() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return "unknown host";
+  return name;
+}
+
+// Runs `check` and keeps what it throws, so that a problem of one rank can be shared before anyone leaves.
+template <class Check>
+void collect(std::optional<Error>& problem, const Check& check) {
+  if (problem) return;
+  try {
+    check();
+  } catch (const Error& error) {
+    problem = error;
+  }
+}
+
+std::vector<std::string> distinct_of_all_ranks(const std::vector<std::string>& own) {
+  std::vector<std::string> distinct;
+  for (const std::string& of_rank : gather_text(join(own, "\n"))) {
+    for (std::size_t at = 0; at < of_rank.size();) {
+      const std::size_t end = std::min(of_rank.find('\n', at), of_rank.size());
+      const std::string warning = of_rank.substr(at, end - at);
+      if (std::find(distinct.begin(), distinct.end(), warning) == distinct.end()) distinct.push_back(warning);
+      at = end + 1;
+    }
+  }
+  return distinct;
+}
+
+}  // namespace
+
+Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
+  // 1. What the launcher claims. Malformed claims are reported after MPI is up, once instead of once per rank.
+  std::optional<Error> problem;
+  collect(problem, [&] { launcher_ = read_launcher_facts(current_environment()); });
+  host_ = launcher_.node_name.empty() ? host_name() : launcher_.node_name;
+
+  // 2. Whether MPI can come up at all: Open MPI ends the process inside MPI_Init if not.
+  if (!problem) {
+    const auto remark = check_before_mpi(launcher_, mpi_is_open_mpi());
+    if (remark && is_speaking_rank()) print_line(*remark);
+  }
+
+  // 3. MPI, the authority.
+  owns_mpi_ = init_mpi();
+  mpi_ = mpi_facts();
+  known_to_mpi = mpi_;
+
+  // 4. Claims against facts. All ranks refuse together.
+  std::vector<std::string> own_warnings;
+  collect(problem, [&] {
+    own_warnings = check_against_mpi(launcher_, mpi_, mpi_library_version());
+    if (const auto cores = check_cores(launcher_, static_cast<int>(allowed_cores().size()))) own_warnings.push_back(*cores);
+  });
+  agree_on_problem(problem);
+  warnings_ = distinct_of_all_ranks(own_warnings);
+
+  // 5. Kokkos, which allocates on the device of this rank.
+  owns_kokkos_ = !Kokkos::is_initialized();
+  if (owns_kokkos_) Kokkos::initialize();
+}
+
+Runtime::~Runtime() {
+  if (std::uncaught_exceptions() > exceptions_before_) return;
+  try {
+    if (owns_kokkos_) Kokkos::finalize();
+    if (owns_mpi_) finalize_mpi();
+  } catch (const std::exception& error) {
+    print_line(fmt::format("while ending MPI: {}", error.what()));
+  }
+}
+
+ProcessIdentity process_identity() {
+  if (known_to_mpi) return {known_to_mpi->rank, known_to_mpi->size, host_name()};
+  try {
+    const LauncherFacts facts = read_launcher_facts(current_environment());
+    return {facts.rank, facts.size.value_or(1), host_name()};
+  } catch (const Error&) {  // malformed variables are reported where they are needed
+    return {std::nullopt, 1, host_name()};
+  }
+}
+
+}  // namespace cohort

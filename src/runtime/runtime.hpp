@@ -1,0 +1,62 @@
+// Bring-up and tear-down: one Runtime lives in the action of a command that runs on all ranks. Its constructor reads the
+// launcher's claims, starts MPI, compares the two and starts Kokkos; its destructor ends both in reverse.
+//
+// When an exception unwinds the destructor, MPI is left up on purpose: MPI_Finalize would wait for ranks that are still working.
+// main catches the exception and calls end_with_error() of runtime/ending.hpp, which prints first and then ends the job. Threads
+// of the math libraries are set where those libraries are used.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/launcher.hpp"
+#include "runtime/launcher_check.hpp"
+
+namespace cohort {
+
+class Runtime {
+ public:
+  /// Throws SharedError(launch), on all ranks that MPI joined, if the job was not started as its launcher says. If MPI or Kokkos
+  /// are up already (in tests), they are used and left up. // Collective over: world
+  Runtime();
+  /// Ends Kokkos, then MPI, unless an exception is on its way to main. // Collective over: world
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  int rank() const { return mpi_.rank; }
+  int size() const { return mpi_.size; }
+  /// Among the ranks of this node, by shared memory as MPI sees it.
+  int local_rank() const { return mpi_.local_rank; }
+  int local_size() const { return mpi_.local_size; }
+  int node_rank() const { return mpi_.node_rank; }
+  int node_count() const { return mpi_.node_count; }
+  /// Slurm's name of this node, else the host's.
+  const std::string& host() const { return host_; }
+  /// What this rank computes on: "cpu".
+  std::string_view device() const { return "cpu"; }
+  const LauncherFacts& launcher() const { return launcher_; }
+  /// On rank 0 the distinct warnings of all ranks about how the job was started; empty on the others. The command prints them.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  LauncherFacts launcher_;
+  MpiFacts mpi_;
+  std::string host_;
+  std::vector<std::string> warnings_;
+  bool owns_mpi_ = false;
+  bool owns_kokkos_ = false;
+  int exceptions_before_;
+};
+
+/// What is known of this process at any time, before, within or after a Runtime; for messages about errors.
+struct ProcessIdentity {
+  std::optional<int> rank;  // by MPI if it is up, else by the launcher
+  int size = 1;
+  std::string host;
+};
+ProcessIdentity process_identity();
+
+}  // namespace cohort

@@ -1,0 +1,30 @@
+// What a run will need, before it starts.
+#pragma once
+
+#include <string>
+
+#include "config/run_config.hpp"
+#include "models/model.hpp"
+
+namespace cohort {
+
+/// Bytes on one rank.
+struct MemoryEstimate {
+  Bytes parameters = 0;
+  Bytes gradients = 0;
+  Bytes optimizer = 0;
+  Bytes activations = 0;
+  Bytes replica = 0;  // the second replica of parallel.data = "manual"
+  Bytes total() const { return parameters + gradients + optimizer + activations + replica; }
+};
+
+/// `config` is validated and its vocabulary known; builds nothing.
+MemoryEstimate estimate_memory(const RunConfig& config);
+
+/// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
+std::string batch_arithmetic(const RunConfig& config);
+
+/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory.
+std::string describe_run(const RunConfig& config, Count training_samples);
+
+}  // namespace cohort

@@ -1,0 +1,53 @@
+#include "train/generate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/random.hpp"
+
+namespace cohort {
+
+std::int32_t draw_token(std::span<const float> logits, double temperature, Count top_k, double uniform) {
+  std::vector<std::int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
+  // Equal logits in the order of their ids, so that the draw does not depend on the sort.
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
+  if (temperature == 0.0) return order.front();
+  if (top_k > 0 && top_k < static_cast<Count>(order.size())) order.resize(static_cast<std::size_t>(top_k));
+  std::vector<double> weights;
+  for (std::int32_t token : order)
+    weights.push_back(std::exp((static_cast<double>(logit(token)) - logit(order.front())) / temperature));
+  double left = uniform * std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    left -= weights[i];
+    if (left < 0.0) return order[i];
+  }
+  return order.back();  // the sum was rounded
+}
+
+std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
+                                   const std::function<void(std::int32_t)>& on_token) {
+  COHORT_CHECK(!prompt.empty() && options.context > 0, "generate: a prompt of {} tokens, context {}", prompt.size(),
+               options.context);
+  Arena activations("generate");
+  const StepContext context{.activations = &activations};
+  const Tensor logits = Tensor::zeros("generate.logits", {1, model.classes()});
+  const CounterRandom random(options.seed, RandomPurpose::sample);
+  std::vector<std::int32_t> tokens = prompt;
+  for (Count i = 0; i < options.tokens; ++i) {
+    const auto seen = std::min(tokens.size(), static_cast<std::size_t>(options.context));
+    ModelInput input;
+    input.samples = 1;
+    input.inputs = std::span(tokens).last(seen);
+    model.last_logits(context, input, logits);
+    const std::int32_t next =
+        draw_token(logits.span<float>(), options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i)));
+    tokens.push_back(next);
+    if (on_token) on_token(next);
+  }
+  return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
+}
+
+}  // namespace cohort

@@ -1,0 +1,32 @@
+// Text from a trained model, one token at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "data/tokenizer.hpp"
+#include "models/model.hpp"
+
+namespace cohort {
+
+/// Draws a token from the logits [V]: the likeliest for temperature 0, else from softmax(logits / temperature) over the `top_k`
+/// likeliest (0 = all). `uniform` in [0, 1) is the random number to use.
+std::int32_t draw_token(std::span<const float> logits, double temperature, Count top_k, double uniform);
+
+struct GenerateOptions {
+  Count tokens = 200;
+  double temperature = 0.8;
+  Count top_k = 0;
+  std::uint64_t seed = 0;  // keys the draws; the same seed gives the same text
+  Count context = 0;       // T: the model sees at most the last T tokens
+};
+
+/// Continues `prompt` (at least one token) and returns the new tokens. `on_token`, if any, is told of each as it comes. Not
+/// collective.
+std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
+                                   const std::function<void(std::int32_t)>& on_token = {});
+
+}  // namespace cohort

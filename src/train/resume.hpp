@@ -1,0 +1,20 @@
+// What a checkpoint says of its run, and what may differ when a run goes on from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/training_state.hpp"
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// The model in the words that checkpoints compare: kind and sizes, nothing else.
+std::string describe_model(const ModelSection& config);
+
+/// The keys whose value in `now` differs from that in the checkpoint's run file and would bend the run: model, optimizer,
+/// schedule, seed, batch and clipping; and the data. Each as "schedule.decay_steps: 1000 in the checkpoint, 2000 now". What does
+/// not change the mathematics (layout, micro-batch, logging, checkpoints) may differ.
+std::vector<std::string> changes_since(const TrainingState& saved, const RunConfig& now, const std::string& data_now);
+
+}  // namespace cohort

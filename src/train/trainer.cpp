@@ -1,0 +1,259 @@
+#include "train/trainer.hpp"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "checkpoint/collective.hpp"
+#include "comm/agreement.hpp"
+#include "config/describe.hpp"
+#include "runtime/signals.hpp"
+#include "train/estimate.hpp"
+#include "train/generate.hpp"
+#include "train/resume.hpp"
+#include "train/run_directory.hpp"
+
+namespace cohort {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// How many sample ids a log line lists before it says "...".
+constexpr std::size_t kListedSamples = 16;
+
+std::string list_samples(const std::vector<Count>& ids) {
+  const std::size_t shown = std::min(ids.size(), kListedSamples);
+  return fmt::format("{}{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(shown), " "),
+                     shown < ids.size() ? " ..." : "");
+}
+
+MeshShape mesh_of(const RunConfig& config) {
+  return MeshShape(config.parallel.dp, config.parallel.pp, config.parallel.cp, config.parallel.tp);
+}
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& world, const TrainerOptions& options)
+    : config_(config),
+      data_(data),
+      world_(world),
+      mesh_(world, mesh_of(config)),
+      cohort_version_(options.cohort_version),
+      git_revision_(options.git_revision),
+      trainee_(config, mesh_),
+      sampler_(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
+      batches_(*data.dataset, sampler_, config.train, mesh_.gradient().rank(), mesh_.gradient().size()) {
+  if (options.resume_from) resume(options);
+  agree(world_, "opening the logs", [&] {
+    log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level),
+                                     options.resume_from.has_value());
+    if (world.rank() != 0) return;
+    write_resolved_run_file(config_);
+    metrics_ = std::make_unique<MetricsWriter>(fs::path(config.run.directory) / "metrics.jsonl",
+                                               options.resume_from ? std::optional<Count>(done_) : std::nullopt);
+    progress_ = std::make_unique<ProgressLine>(ProgressLine::Options{.first_step = done_,
+                                                                     .total_steps = config.train.steps,
+                                                                     .every = config.log.every,
+                                                                     .unit = config.model.kind == "mlp" ? "samples" : "tokens"});
+  });
+  greet();
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::resume(const TrainerOptions& options) {
+  const TrainingState saved = load_checkpoint_collectively(world_, *options.resume_from, trainee_.model().parameters(),
+                                                           describe_model(config_.model), Trainee::optimizer_slots());
+  trainee_.strategy().weights_changed();
+  done_ = saved.step;
+  saved_at_ = done_;
+  const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
+  if (!changes.empty() && !options.allow_changes) {
+    throw SharedError(ExitCode::config,
+                      fmt::format("{} was trained otherwise; {}. Undo the changes, or accept them with --allow-changes",
+                                  options.resume_from->string(), join(changes, "; ")));
+  }
+  if (done_ >= config_.train.steps) {
+    throw SharedError(ExitCode::config,
+                      fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
+                                  options.resume_from->string(), done_, config_.train.steps));
+  }
+  for (const std::string& change : changes) say("accepted change: " + change);
+}
+
+void Trainer::say(const std::string& text) {
+  if (world_.rank() != 0) return;
+  if (progress_) {
+    progress_->note(text);
+  } else {
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  }
+}
+
+void Trainer::greet() {
+  log_->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}", world_.rank(), world_.size(),
+             mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_);
+  if (world_.rank() != 0) return;
+  fmt::print("{}strategy    {} on {} rank(s)\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
+             trainee_.strategy().name(), world_.size(), config_.run.directory);
+  if (data_.tokens && data_.tokens->entropy()) {
+    fmt::print("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
+               data_.tokens->entropy()->exact);
+  }
+  if (done_ > 0) fmt::print("resumed     at step {}\n", done_);
+  std::fflush(stdout);
+}
+
+ExitCode Trainer::run() {
+  install_stop_signals();
+  while (done_ < config_.train.steps) {
+    timers_.begin_step();
+    const std::optional<Count> targets = begin_step();
+    if (!targets) {
+      say(fmt::format("stopping after step {}{}", done_,
+                      stop_requested() ? fmt::format(" ({})", signal_name(stop_signal())) : ""));
+      log_->info("stopping after step {}, asked by a signal", done_);
+      if (done_ > 0 && saved_at_ != done_) save();
+      if (progress_) progress_->finish();
+      // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
+      world_.barrier();
+      return ExitCode::interrupted;
+    }
+    const StepResult result = trainee_.step(done_, batches_.inputs(), *targets, timers_);
+    ++done_;
+    end_step(result);
+  }
+  finish();
+  return ExitCode::success;
+}
+
+std::optional<Count> Trainer::begin_step() {
+  {
+    const auto scope = timers_.scope(Phase::data);
+    batches_.load(done_);
+  }
+  const auto scope = timers_.scope(Phase::communication);
+  std::array<std::int64_t, 2> counts{batches_.valid_targets(), stop_requested() ? 1 : 0};
+  all_reduce(world_, std::span<std::int64_t>(counts), ReduceOp::sum);
+  if (counts[1] > 0) return std::nullopt;
+  return counts[0];
+}
+
+void Trainer::end_step(const StepResult& result) {
+  const double rate = static_cast<double>(result.valid_targets) / timers_.step_seconds();
+  mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
+  log_step(result);
+  const std::optional<Evaluation> evaluation = validate_if_due();
+  save_if_due();
+  write_metrics(result, evaluation);
+  if (progress_) {
+    progress_->update(done_, result.loss, mean_rate_);
+    if (evaluation) progress_->note(fmt::format("step {}: validation loss {:.4f}", done_, evaluation->loss));
+  }
+}
+
+void Trainer::log_step(const StepResult& result) {
+  const bool due = done_ == 1 || done_ % config_.log.every == 0 || done_ == config_.train.steps;
+  const auto line = [&] {
+    return fmt::format("step {} loss {:.6f} (this rank's samples: {:.6f}) rate {:.3e} norm {:.4f} samples {}", done_, result.loss,
+                       result.own_loss, result.learning_rate, result.gradient_norm, list_samples(batches_.sample_ids()));
+  };
+  due ? log_->info("{}", line()) : log_->debug("{}", line());
+}
+
+std::optional<Evaluation> Trainer::validate_if_due() {
+  const Count every = config_.train.validate_every;
+  if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
+  const auto scope = timers_.scope(Phase::validation);
+  last_evaluation_ = evaluate(trainee_.model(), trainee_.activations(), *data_.dataset, mesh_.gradient(),
+                              config_.train.micro_batch, config_.train.validation_batches);
+  log_->info("step {} validation loss {:.6f} over {} targets", done_, last_evaluation_->loss, last_evaluation_->targets);
+  return last_evaluation_;
+}
+
+void Trainer::write_metrics(const StepResult& result, const std::optional<Evaluation>& evaluation) {
+  if (!metrics_) return;
+  nlohmann::ordered_json record{
+      {"step", done_},
+      {"loss", result.loss},
+      {"learning_rate", result.learning_rate},
+      {"gradient_norm", result.gradient_norm},
+      {"tokens", result.valid_targets},
+      {"tokens_per_second", static_cast<double>(result.valid_targets) / timers_.step_seconds()},
+      {"epoch", static_cast<double>(done_ * sampler_.global_batch()) / static_cast<double>(sampler_.samples())}};
+  nlohmann::ordered_json seconds{{"step", timers_.step_seconds()}};
+  for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = timers_.seconds(phase);
+  record["seconds"] = std::move(seconds);
+  if (evaluation) record["validation_loss"] = evaluation->loss;
+  metrics_->write(record);
+}
+
+TrainingState Trainer::state() const {
+  TrainingState state;
+  state.step = done_;
+  state.samples_seen = done_ * sampler_.global_batch();
+  state.tokens_seen = state.samples_seen * (config_.model.kind == "mlp" ? 1 : config_.model.context);
+  state.seed = config_.run.seed;
+  state.model = describe_model(config_.model);
+  state.data = data_.description;
+  state.run_file = to_toml(config_);
+  state.cohort_version = cohort_version_;
+  state.git_revision = git_revision_;
+  state.ranks = world_.size();
+  state.layout = mesh_.shape().str();
+  return state;
+}
+
+void Trainer::save() {
+  const auto scope = timers_.scope(Phase::checkpoint);
+  const fs::path folder = save_checkpoint_collectively(world_, config_.run.directory, trainee_.model().parameters(), state(),
+                                                       {.keep = config_.checkpoint.keep, .verify = config_.checkpoint.verify});
+  saved_at_ = done_;
+  log_->info("step {} saved {}", done_, folder.string());
+  say(fmt::format("step {}: saved {}", done_, folder.string()));
+}
+
+void Trainer::save_if_due() {
+  const Count every = config_.checkpoint.every;
+  const bool last = done_ == config_.train.steps && config_.checkpoint.at_end;
+  if (last || (every > 0 && done_ % every == 0)) save();
+}
+
+void Trainer::finish() {
+  if (progress_) progress_->finish();
+  if (world_.rank() == 0) {
+    fmt::print("validation loss {:.4f} over {} targets", last_evaluation_->loss, last_evaluation_->targets);
+    if (data_.tokens && data_.tokens->entropy())
+      fmt::print("; the corpus's entropy floor is {:.4f}", data_.tokens->entropy()->exact);
+    fmt::print("\n");
+    show_sample();
+    std::fflush(stdout);
+  }
+  world_.barrier();  // the others wait for rank 0's sample
+}
+
+void Trainer::show_sample() {
+  if (!data_.tokens || config_.sample.tokens == 0) return;
+  const Tokenizer& tokenizer = data_.tokens->tokenizer();
+  std::vector<std::int32_t> prompt;
+  if (config_.sample.prompt.empty()) {
+    prompt.resize(static_cast<std::size_t>(std::min(config_.model.context, data_.tokens->tokens(Split::validation))));
+    data_.tokens->read(Split::validation, 0, prompt);
+  } else {
+    prompt = tokenizer.encode(config_.sample.prompt, "sample.prompt");
+  }
+  const std::vector<std::int32_t> text = generate(trainee_.model(), prompt,
+                                                  {.tokens = config_.sample.tokens,
+                                                   .temperature = config_.sample.temperature,
+                                                   .top_k = config_.sample.top_k,
+                                                   .seed = config_.run.seed,
+                                                   .context = config_.model.context});
+  fmt::print("sample      the model goes on from {}:\n{}\n",
+             config_.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt", tokenizer.decode(text));
+}
+
+}  // namespace cohort

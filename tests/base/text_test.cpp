@@ -1,0 +1,57 @@
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace cohort {
+namespace {
+
+TEST(NearestName, FindsTypos) {
+  const std::vector<std::string> names{"width", "heads", "layers", "learning_rate"};
+  EXPECT_EQ(nearest_name("widht", names), "width");
+  EXPECT_EQ(nearest_name("head", names), "heads");
+  EXPECT_EQ(nearest_name("learningrate", names), "learning_rate");
+  EXPECT_EQ(nearest_name("layers", names), "layers");
+}
+
+TEST(NearestName, SuggestsNothingThatIsFarAway) {
+  EXPECT_EQ(nearest_name("zzzz", {"width", "heads"}), "");
+  EXPECT_EQ(nearest_name("width", {}), "");
+  EXPECT_EQ(nearest_name("", {"width"}), "");
+}
+
+TEST(HumanSizes, ChangeUnitsWhereTheyShould) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(3 * kGiB), "3.0 GiB");
+  EXPECT_EQ(human_count(999), "999");
+  EXPECT_EQ(human_count(124439808), "124.44M");
+  EXPECT_EQ(human_seconds(12.4), "12 s");
+  EXPECT_EQ(human_seconds(59.6), "1 min 00 s");
+  EXPECT_EQ(human_seconds(185), "3 min 05 s");
+  EXPECT_EQ(human_seconds(7620), "2 h 07 min");
+  EXPECT_EQ(human_seconds(-1), "0 s");
+}
+
+TEST(Join, PutsSeparatorsBetween) {
+  EXPECT_EQ(join({}), "");
+  EXPECT_EQ(join({"a"}), "a");
+  EXPECT_EQ(join({"a", "b", "c"}, " or "), "a or b or c");
+}
+
+TEST(Table, AlignsColumns) {
+  Table table({"name", "count"});
+  table.add({"a", "1"});
+  table.add({"longer", "1000"});
+  EXPECT_EQ(table.str(), "name    count\na           1\nlonger   1000\n");
+  EXPECT_EQ(table.str(2), "name    count\na       1\nlonger  1000\n");
+}
+
+TEST(Table, AcceptsShortRowsAndLeavesNoTrailingSpaces) {
+  Table table({"a", "b"});
+  table.add({"only"});
+  EXPECT_EQ(table.str(2), "a     b\nonly\n");
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,88 @@
+#include "comm/agreement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "comm/self_communicator.hpp"
+
+namespace cohort::test {
+namespace {
+
+/// The error that agree() throws, if it throws SharedError.
+std::optional<SharedError> outcome(Communicator& comm, const std::function<void()>& work) {
+  try {
+    agree(comm, "reading the token file", work);
+  } catch (const SharedError& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+TEST(Agreement, NobodyFails) {
+  const auto comm = make_world_communicator();
+  int calls = 0;
+  EXPECT_EQ(outcome(*comm, [&] { ++calls; }), std::nullopt);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Agreement, OneRankFailsAndAllSayWhichAndWhy) {
+  const auto comm = make_world_communicator();
+  for (int bad = 0; bad < comm->size(); ++bad) {
+    const auto error = outcome(*comm, [&] {
+      if (comm->rank() == bad) fail(ExitCode::data, "stories.tok: cannot be read");
+    });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ExitCode::data);
+    const std::string message = error->what();
+    EXPECT_NE(message.find("reading the token file: stories.tok: cannot be read"), std::string::npos) << message;
+    const bool named = message.find("world rank " + std::to_string(bad) + " on ") != std::string::npos;
+    EXPECT_EQ(named, comm->size() > 1) << message;  // alone, a rank that fails is all that fail alike
+  }
+}
+
+TEST(Agreement, AllFailAlikeAndNobodyIsNamed) {
+  const auto comm = make_world_communicator();
+  const auto error = outcome(*comm, [] { fail(ExitCode::checkpoint, "no checkpoint in runs/a"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ExitCode::checkpoint);
+  EXPECT_STREQ(error->what(), "reading the token file: no checkpoint in runs/a");
+}
+
+TEST(Agreement, AllFailDifferentlyAndTheLowestIsNamed) {
+  const auto comm = make_world_communicator();
+  if (comm->size() == 1) GTEST_SKIP() << "one rank fails like itself";
+  const auto error = outcome(*comm, [&] { fail(static_cast<ExitCode>(5 + comm->rank()), "fault {}", comm->rank()); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ExitCode::data);  // 5: that of rank 0
+  EXPECT_EQ(std::string(error->what()).find("world rank 0 on "), 0u) << error->what();
+  EXPECT_NE(std::string(error->what()).find("fault 0"), std::string::npos) << error->what();
+}
+
+TEST(Agreement, OtherExceptionsAreInternal) {
+  const auto comm = make_world_communicator();
+  const auto memory = outcome(*comm, [] { throw std::bad_alloc(); });
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->code(), ExitCode::internal);
+  const auto odd = outcome(*comm, [] { throw 3; });
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->code(), ExitCode::internal);
+}
+
+TEST(Agreement, EmptyMessagesAndOneRankAlone) {
+  const auto comm = make_world_communicator();
+  const auto silent = outcome(*comm, [] { throw Error(ExitCode::io, ""); });
+  ASSERT_TRUE(silent);
+  EXPECT_EQ(silent->code(), ExitCode::io);
+  const auto self = make_self_communicator("self");
+  const auto alone = outcome(*self, [] { fail(ExitCode::io, "x"); });
+  ASSERT_TRUE(alone);
+  EXPECT_STREQ(alone->what(), "reading the token file: x");
+}
+
+}  // namespace
+}  // namespace cohort::test

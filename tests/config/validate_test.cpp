@@ -1,0 +1,149 @@
+// Values that must fit each other: what is filled in, what is refused and with which numbers.
+#include "config/validate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "config/run_file.hpp"
+#include "support/expect_error.hpp"
+
+namespace cohort {
+namespace {
+
+// A valid gpt2 run with these overrides on `world` ranks.
+RunConfig gpt2(const std::vector<std::string>& overrides = {}, Count world = 1, BuildFeatures features = {}) {
+  RunConfig config = parse_run_file("[data]\ntokens = \"x.tokens\"\n", "run.toml", overrides);
+  validate(config, world, features);
+  return config;
+}
+RunConfig llama(std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.begin(), "model.kind=llama");
+  return gpt2(overrides);
+}
+RunConfig mlp(const std::vector<std::string>& overrides = {}, Count world = 1) {
+  RunConfig config = parse_run_file("[model]\nkind = \"mlp\"\n[data]\nkind = \"two_moons\"\n", "run.toml", overrides);
+  validate(config, world);
+  return config;
+}
+
+TEST(Validate, FillsDerivedValues) {
+  const RunConfig config = gpt2({"run.name=a", "train.micro_batch=3", "train.accumulation=2"}, 4);
+  EXPECT_EQ(config.run.directory, "runs/a");
+  EXPECT_EQ(config.model.ffn_width, 512);
+  EXPECT_EQ(config.parallel.dp, 4);
+  EXPECT_EQ(config.train.global_batch, 24);
+  EXPECT_EQ(config.schedule.decay_steps, config.train.steps);
+  EXPECT_EQ(config.model.vocabulary, 0);  // known when the token file is open
+  EXPECT_EQ(gpt2({"train.global_batch=24", "train.micro_batch=3"}, 4).train.accumulation, 2);
+  EXPECT_EQ(gpt2({"run.directory=/scratch/x"}).run.directory, "/scratch/x");
+}
+
+TEST(Validate, FillsLlamasSizes) {
+  EXPECT_EQ(llama().model.kv_heads, 4);
+  EXPECT_EQ(llama().model.ffn_width, 352);                    // 8/3 x 128 = 341.3, up to a multiple of 32
+  EXPECT_EQ(llama({"model.width=96"}).model.ffn_width, 256);  // 8/3 x 96 = 256 exactly
+  EXPECT_EQ(llama({"model.width=4096"}).model.ffn_width, 10944);
+  EXPECT_EQ(llama({"model.kv_heads=2"}).model.kv_heads, 2);
+  EXPECT_EQ(llama({"model.ffn_width=100"}).model.ffn_width, 100);
+}
+
+TEST(Validate, DoingItTwiceChangesNothing) {
+  RunConfig config = llama({"train.accumulation=2"});
+  const RunConfig once = config;
+  validate(config, 1);
+  EXPECT_EQ(config, once);
+}
+
+TEST(Validate, HeadsDivideTheWidth) {
+  EXPECT_ERROR(gpt2({"model.width=100", "model.heads=3"}), ExitCode::config, "--set model.width=100: ", "model.heads = 3",
+               "99 or 102", "2 or 4");
+  EXPECT_ERROR(gpt2({"model.width=2", "model.heads=4"}), ExitCode::config, "widths that fit: 4", "heads that fit: 2");
+  EXPECT_NO_THROW(gpt2({"model.width=12", "model.heads=4"}));
+  EXPECT_ERROR(llama({"model.width=12", "model.heads=4"}), ExitCode::config, "RoPE", "8 or 16", "heads that fit: 3 or 6");
+  EXPECT_ERROR(llama({"model.width=7", "model.heads=1"}), ExitCode::config, "6 or 8", "heads that fit: none");
+  EXPECT_ERROR(llama({"model.kv_heads=3"}), ExitCode::config, "--set model.kv_heads=3: ", "model.heads = 4", "2 or 4");
+  EXPECT_ERROR(llama({"model.kv_heads=8"}), ExitCode::config, "kv_heads that fit: 4");
+}
+
+TEST(Validate, KeysThatWouldBeIgnoredAreRefused) {
+  EXPECT_ERROR(gpt2({"model.rope_theta=500"}), ExitCode::config,
+               "--set model.rope_theta=500: ", "no effect with model.kind = \"gpt2\"", "llama");
+  EXPECT_ERROR(gpt2({"model.kv_heads=4"}), ExitCode::config, "model.kv_heads has no effect");
+  EXPECT_ERROR(llama({"model.dropout=0.1"}), ExitCode::config, "model.dropout has no effect", "only with gpt2");
+  EXPECT_ERROR(gpt2({"schedule.kind=constant", "schedule.final_fraction=0.5"}), ExitCode::config, "schedule.final_fraction",
+               "cosine or linear");
+  EXPECT_ERROR(gpt2({"parallel.data=naive", "parallel.bucket_mib=1"}), ExitCode::config, "parallel.bucket_mib has no effect");
+  EXPECT_ERROR(mlp({"model.context=64"}), ExitCode::config, "model.context has no effect");
+  EXPECT_ERROR(mlp({"sample.tokens=5"}), ExitCode::config, "sample.tokens has no effect");
+  EXPECT_ERROR(gpt2({"data.samples=5"}), ExitCode::config, "data.samples has no effect");
+  RunConfig from_file = parse_run_file("[data]\ntokens = \"x\"\n[model]\nrope_theta = 500\n", "run.toml");
+  EXPECT_ERROR(validate(from_file, 1), ExitCode::config, "run.toml:4: ");
+}
+
+TEST(Validate, ModelAndDataGoTogether) {
+  EXPECT_ERROR(gpt2({"model.kind=mlp"}), ExitCode::config, "--set model.kind=mlp: ", "two_moons");
+  RunConfig config = parse_run_file("[model]\nkind = \"mlp\"\n", "run.toml");
+  EXPECT_ERROR(validate(config, 1), ExitCode::config, "run.toml:2: ", "data.kind = \"two_moons\"");
+  config = parse_run_file("[data]\nkind = \"two_moons\"\n", "run.toml");
+  EXPECT_ERROR(validate(config, 1), ExitCode::config, "run.toml:2: ", "\"gpt2\"", "\"tokens\"");
+  config = parse_run_file("[train]\nsteps = 5\n", "run.toml");
+  EXPECT_ERROR(validate(config, 1), ExitCode::config, "data.tokens is not set", "cohort data prepare");
+  EXPECT_ERROR(mlp({"data.samples=7"}), ExitCode::config, "data.samples = 7", "8");
+  EXPECT_EQ(mlp().model.ffn_width, 0);
+}
+
+TEST(Validate, TheLayoutMatchesTheWorld) {
+  EXPECT_EQ(gpt2({"parallel.dp=3"}, 3).parallel.dp, 3);
+  EXPECT_ERROR(gpt2({"parallel.dp=3"}, 4), ExitCode::config, "--set parallel.dp=3: ", "needs 3 ranks", "the job has 4",
+               "parallel.dp = 4");
+  for (const char* axis : {"pp", "cp", "tp"}) {
+    EXPECT_ERROR(gpt2({fmt::format("parallel.{}=2", axis)}, 4), ExitCode::config, axis, "= 2 is not in this version");
+  }
+  EXPECT_ERROR(gpt2({"parallel.data=monolith"}, 2), ExitCode::config, "\"monolith\" runs on one rank, but the job has 2");
+  EXPECT_ERROR(gpt2({"parallel.data=manual"}, 2), ExitCode::config, "\"manual\" runs on one rank");
+  EXPECT_ERROR(gpt2({"parallel.data=manual", "train.micro_batch=3"}), ExitCode::config, "train.micro_batch = 3 is odd");
+  EXPECT_NO_THROW(gpt2({"parallel.data=manual", "train.micro_batch=4"}));
+}
+
+TEST(Validate, BatchArithmetic) {
+  EXPECT_ERROR(gpt2({"train.global_batch=100"}, 3), ExitCode::config,
+               "--set train.global_batch=100: ", "micro_batch 8 x dp 3 = 24", "96 or 120");
+  EXPECT_ERROR(gpt2({"train.global_batch=4"}, 3), ExitCode::config, "global batches that fit: 24");
+  EXPECT_ERROR(gpt2({"train.global_batch=64", "train.accumulation=3"}, 4), ExitCode::config, "global_batch = 64",
+               "micro_batch 8 x dp 4 x train.accumulation 3 = 96");
+  EXPECT_NO_THROW(gpt2({"train.global_batch=96", "train.accumulation=3"}, 4));
+}
+
+TEST(Validate, ScheduleFitsTheRun) {
+  EXPECT_ERROR(gpt2({"train.steps=10", "schedule.warmup_steps=10"}), ExitCode::config, "warmup_steps = 10", "train.steps = 10");
+  EXPECT_NO_THROW(gpt2({"train.steps=10", "schedule.warmup_steps=9"}));
+  EXPECT_ERROR(gpt2({"schedule.warmup_steps=20", "schedule.decay_steps=20"}), ExitCode::config, "decay_steps = 20");
+  EXPECT_EQ(gpt2({"schedule.decay_steps=5000"}).schedule.decay_steps, 5000);
+  EXPECT_EQ(gpt2({"schedule.kind=constant"}).schedule.decay_steps, 0);
+}
+
+TEST(Validate, RunNamesAreFolderNames) {
+  for (const char* name : {"", "..", ".hidden", "-x", "a/b", "a b", "\"\\u0000\"", "\"a\\n\""}) {
+    EXPECT_ERROR(gpt2({std::string("run.name=") + name}), ExitCode::config, "run.name", "folder");
+  }
+  EXPECT_ERROR(gpt2({"run.name=" + std::string(101, 'x')}), ExitCode::config, "run.name");
+  EXPECT_NO_THROW(gpt2({"run.name=lab_1-a.2"}));
+}
+
+TEST(Validate, DevicesMustBeBuiltIn) {
+  EXPECT_ERROR(gpt2({"device.kind=cuda"}), ExitCode::config, "--set device.kind=cuda: ", "built without CUDA");
+  EXPECT_NO_THROW(gpt2({"device.kind=cuda"}, 1, {.cuda = true}));
+}
+
+TEST(SetVocabulary, FillsOrChecks) {
+  RunConfig config = gpt2();
+  set_vocabulary(config, 65);
+  EXPECT_EQ(config.model.vocabulary, 65);
+  config = gpt2({"model.vocabulary=128"});
+  set_vocabulary(config, 65);
+  EXPECT_EQ(config.model.vocabulary, 128);  // padded on purpose
+  config = gpt2({"model.vocabulary=64"});
+  EXPECT_ERROR(set_vocabulary(config, 65), ExitCode::config, "model.vocabulary = 64", "65 tokens", "x.tokens");
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,77 @@
+#include "observe/timers.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+
+namespace cohort {
+namespace {
+
+// A clock that the test moves. Whole seconds are exact in double, so results are compared exactly.
+double now = 0.0;
+double test_clock() { return now; }
+
+TEST(StepTimers, CountsScopes) {
+  StepTimers timers(test_clock);
+  timers.begin_step();
+  {
+    const auto scope = timers.scope(Phase::forward);
+    now += 2;
+  }
+  now += 1;  // in no phase
+  {
+    const auto scope = timers.scope(Phase::optimizer);
+    now += 4;
+  }
+  {
+    const auto scope = timers.scope(Phase::forward);
+    now += 8;
+  }
+  EXPECT_EQ(timers.seconds(Phase::forward), 10);
+  EXPECT_EQ(timers.seconds(Phase::optimizer), 4);
+  EXPECT_EQ(timers.seconds(Phase::backward), 0);
+  EXPECT_EQ(timers.step_seconds(), 15);
+}
+
+TEST(StepTimers, AnInnerScopeStopsTheOuterOne) {
+  StepTimers timers(test_clock);
+  timers.begin_step();
+  {
+    const auto backward = timers.scope(Phase::backward);
+    now += 1;
+    {
+      const auto communication = timers.scope(Phase::communication);
+      now += 2;
+      {
+        const auto again = timers.scope(Phase::backward);  // recomputation, say
+        now += 4;
+      }
+      now += 8;
+    }
+    now += 16;
+  }
+  EXPECT_EQ(timers.seconds(Phase::backward), 1 + 4 + 16);
+  EXPECT_EQ(timers.seconds(Phase::communication), 2 + 8);
+}
+
+TEST(StepTimers, EachStepStartsAtZero) {
+  StepTimers timers(test_clock);
+  {
+    const auto scope = timers.scope(Phase::data);
+    now += 2;
+  }
+  timers.begin_step();
+  EXPECT_EQ(timers.seconds(Phase::data), 0);
+  EXPECT_EQ(timers.step_seconds(), 0);
+  const auto scope = timers.scope(Phase::data);
+  EXPECT_ERROR(timers.begin_step(), ExitCode::internal, "data");
+}
+
+TEST(StepTimers, PhasesHaveTheirNames) {
+  EXPECT_EQ(name_of(Phase::data), "data");
+  EXPECT_EQ(name_of(Phase::communication), "communication");
+  EXPECT_EQ(name_of(Phase::checkpoint), "checkpoint");
+}
+
+}  // namespace
+}  // namespace cohort

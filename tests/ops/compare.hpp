@@ -1,0 +1,100 @@
+// Comparing what an fp32 op wrote with its double-precision reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "ops/values.hpp"
+#include "tensor/tensor.hpp"
+
+namespace cohort::ops {
+
+/// The distance from 1 to the next fp32. One operation errs by at most half of it, relative to its result.
+inline constexpr double kEps = 0x1.0p-23;
+
+/// The error of a sum of n terms in fp32, relative to the sum of their sizes, in any order of summing. The worst case is n kEps /
+/// 2, but rounding errors point both ways, which makes it grow as sqrt(n) (Higham & Mary 2019, "A new approach to probabilistic
+/// rounding error analysis"). Four such deviations, and the few operations around the sum.
+inline double sum_error(Count n) { return (4.0 + 2.0 * std::sqrt(static_cast<double>(n))) * kEps; }
+
+/// Outputs that an op must overwrite are filled with it: any use of the old content shows.
+inline constexpr float kGarbage = std::numeric_limits<float>::quiet_NaN();
+
+inline Tensor filled(const Shape& shape, float value) {
+  const Tensor tensor = Tensor::zeros("test", shape);
+  for (float& element : tensor.span<float>()) element = value;
+  return tensor;
+}
+
+inline Tensor tensor_of(Input values, const Shape& shape) {
+  const Tensor tensor = Tensor::zeros("test", shape);
+  COHORT_CHECK(tensor.elements() == static_cast<Count>(values.size()), "{} values for {}", values.size(), shape.str());
+  for (std::size_t i = 0; i < values.size(); ++i) tensor.f32()[i] = static_cast<float>(values[i]);
+  return tensor;
+}
+
+inline Array values_of(const Tensor& tensor) {
+  const auto span = tensor.span<float>();
+  return {span.begin(), span.end()};
+}
+
+/// Whether |actual - expected| <= tolerance for each element; the message names the element that fails by the largest factor.
+/// Anything that is not finite fails. `tolerance` holds one absolute error per element, or a single one for all.
+inline ::testing::AssertionResult close(Input actual, Input expected, Input tolerance) {
+  if (actual.size() != expected.size() || (tolerance.size() != 1 && tolerance.size() != expected.size())) {
+    return ::testing::AssertionFailure() << actual.size() << " values, " << expected.size() << " expected, " << tolerance.size()
+                                         << " tolerances";
+  }
+  double worst = 1.0;
+  std::size_t where = 0;
+  std::size_t bad = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double allowed = tolerance.size() == 1 ? tolerance[0] : tolerance[i];
+    const double error = std::abs(actual[i] - expected[i]);
+    if (error <= allowed) continue;  // false for NaN
+    const double ratio = std::isfinite(error) ? error / allowed : std::numeric_limits<double>::infinity();
+    if (bad++ == 0 || ratio > worst) {
+      worst = ratio;
+      where = i;
+    }
+  }
+  if (bad == 0) return ::testing::AssertionSuccess();
+  const double allowed = tolerance.size() == 1 ? tolerance[0] : tolerance[where];
+  return ::testing::AssertionFailure() << bad << " of " << expected.size() << " elements are off; the worst is [" << where
+                                       << "]: " << actual[where] << ", expected " << expected[where] << " +- " << allowed
+                                       << " (error " << std::abs(actual[where] - expected[where]) << ")";
+}
+
+inline ::testing::AssertionResult close(const Tensor& actual, Input expected, Input tolerance) {
+  return close(values_of(actual), expected, tolerance);
+}
+inline ::testing::AssertionResult close(const Tensor& actual, Input expected, double tolerance) {
+  return close(values_of(actual), expected, Array{tolerance});
+}
+
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
+}
+
+inline Tensor copy_of(const Tensor& tensor) {
+  const Tensor copy = Tensor::zeros("test", tensor.shape(), tensor.dtype());
+  copy.copy_from(tensor);
+  return copy;
+}
+
+/// Calls `op`, which returns what it wrote, twice: both times the same bits.
+inline ::testing::AssertionResult repeats(const std::function<std::vector<Tensor>()>& op) {
+  const std::vector<Tensor> first = op();
+  const std::vector<Tensor> second = op();
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (!same_bits(first[i], second[i]))
+      return ::testing::AssertionFailure() << "output " << i << " has other bits the second time";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace cohort::ops

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Checks rules of the source tree that no compiler checks. Usage: check_tree.py ROOT
+
+Prints one line per fault, `file:line: what is wrong and what the rule is`, and returns 1 if there is any.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+MAX_LINES = 400  # a file beyond it holds two ideas
+CXX = {".cpp", ".hpp", ".cu", ".cuh"}
+TOP_LEVEL = ("src", "tests", "tools", "inputs", "jobs", "modules", ".ci")  # what of the root is ours, beside its plain files
+
+# Headers of libraries, and the only files (relative to src) that may include them.
+LIBRARY_HEADERS = [
+    ("MPI", r"mpi\.h", r"runtime/.*|.*mpi[^/]*"),
+    ("HDF5", r"hdf5\.h|H5\w+\.h", r"hdf5/.*"),
+    ("CBLAS and oneDNN", r"(openblas/)?cblas\.h|(oneapi/dnnl/)?dnnl.*", r"ops/gemm_[^/]*"),
+    ("NCCL", r"nccl\.h", r".*nccl[^/]*"),
+    ("NVML", r"nvml\.h", r".*nvml[^/]*"),
+    ("CUDA", r"(cuda|cublas|cudnn|cub/|nv).*", r".*(cuda|cublas|cudnn|nccl|nvml)[^/]*|.*\.cuh?"),
+    # A module named here is plain arithmetic, text or files, and must stay usable without Kokkos.
+    ("Kokkos", r"Kokkos_.*", r"(?!(base|hdf5|config|mesh|data)/).*"),
+]
+
+# Modules of ours that a module must not know, although they are lower in the order.
+STRANGERS = {
+    "ops": {"comm", "mesh"},     # kernels never communicate
+    "nn": {"comm", "mesh"},
+    "models": {"comm", "mesh"},  # a model knows nothing of ranks
+    "data": {"comm", "mesh"},    # the sampler takes plain integers
+}
+
+# Built so that this file does not hold what it forbids.
+FORBIDDEN_WORDS = [
+    ("a path of somebody's machine", re.compile(r"(?<![\w.$}])/(?:work|root|Users/\w+|home/(?!\$|you\b|user\b)\w+)/")),
+    ("the host of a package mirror", re.compile(r"\b[\w-]+\.(?:pkg\.dev|jfrog\.io|internal)\b|artifactory\.")),
+]
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+DISPATCH = re.compile(r"\bparallel_(?:for|reduce|scan)\s*(?:<[^;(]*>)?\(\s*(.{0,60})", re.S)
+ALLOCATION = re.compile(
+    r'\b\w*View(?:\s*<[^;{}"=]*>)?(?:\s+\w+)?\s*[({]\s*"([^"]*)'  # View<float*> name("label", n), and the same of an alias
+    r'|\b(?:view_alloc|kokkos_malloc(?:<[^>]*>)?)\s*\([^;"]*"([^"]*)'
+)
+NESTED_POLICY = re.compile(r"(?:Kokkos::)?(?:TeamThread|TeamVector|ThreadVector)(?:MD)?Range\b")
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def without_comments(text):
+    """Comments become blanks of the same shape; string literals stay."""
+    pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/'
+    return re.sub(pattern, lambda m: m[0] if m[0][0] in "\"'" else re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
+
+
+def module_order(root):
+    text = (root / "src/CMakeLists.txt").read_text()
+    match = re.search(r"foreach\(module ([^)]*)\)", text)
+    if not match:
+        raise SystemExit("src/CMakeLists.txt: no line `foreach(module ...)`: the order of the modules is read from it")
+    return match[1].split()
+
+
+def check_includes(root, name, text, order):
+    """Quoted includes name a file below src, in this module or a lower one; library headers stay in the files named for them."""
+    own = name.split("/")[0] if "/" in name else None  # None: main.cpp, above all modules
+    for match in INCLUDE.finditer(text):
+        line, header = line_of(text, match.start()), match[2]
+        for library, headers, allowed in LIBRARY_HEADERS:
+            if re.fullmatch(headers, header) and not re.fullmatch(allowed, name):
+                yield line, f"includes {header}: headers of {library} belong only in files that match {allowed}"
+        if match[1] == "<":
+            continue
+        if ((root / "src" / name).parent / (header + ".in")).is_file():
+            continue  # CMake makes it from the template beside this file
+        other = header.split("/")[0]
+        if not (root / "src" / header).is_file():
+            yield line, f'includes "{header}", which is no file below src (includes are relative to src)'
+        elif other == "labs" and own != "labs":
+            yield line, f"includes {header}: nobody includes labs"
+        elif own is None or own == "labs":
+            continue
+        elif own not in order or other not in order:
+            missing = own if own not in order else other
+            yield line, f"includes {header}: {missing} is missing in the order of src/CMakeLists.txt"
+        elif order.index(other) > order.index(own):
+            yield line, f"includes {header}: {other} comes after {own} in the order of src/CMakeLists.txt; includes point downward"
+        elif other in STRANGERS.get(own, ()):
+            yield line, f"includes {header}: {own} must not know {other}"
+
+
+def check_labels(text):
+    """Kernels and allocations carry labels with the prefix cohort::, which is how profilers tell ours from a library's."""
+    for match in DISPATCH.finditer(text):
+        argument = match[1]
+        if NESTED_POLICY.match(argument):  # a loop inside a kernel has no label of its own
+            continue
+        if not re.match(r'"cohort::|\w*label\w*\b', argument):
+            yield line_of(text, match.start()), "kernel without a label that begins with \"cohort::\""
+    for match in ALLOCATION.finditer(text):
+        label = match[1] if match[1] is not None else match[2]
+        if not label.startswith("cohort::"):
+            yield line_of(text, match.start()), f'allocation labelled "{label}": labels begin with "cohort::"'
+
+
+def check_words(text):
+    for what, pattern in FORBIDDEN_WORDS:
+        for match in pattern.finditer(text):
+            yield line_of(text, match.start()), f"holds {what}: {match[0]}"
+
+
+def check_teaching(name, text):
+    """Run files and job scripts are read line by line by people who learn: each setting has its reason beside or above it."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        above = lines[number - 2] if number > 1 else ""
+        if name.endswith(".toml") and re.match(r"\w+ *=", line) and not re.search(r"# \S", line):
+            yield number, "setting without a comment beside it"
+        if name.endswith(".sbatch") and line.startswith("#SBATCH") and not re.match(r"# \S", above):
+            yield number, "#SBATCH line without a comment above it"
+
+
+def files_of(root):
+    for path in sorted(root.iterdir()):
+        if path.is_file():
+            yield path
+    for folder in TOP_LEVEL:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path
+
+
+def check_tree(root):
+    """All faults of the tree at `root` as (file, line, message)."""
+    order = module_order(root)
+    faults = []
+    for path in files_of(root):
+        name = path.relative_to(root).as_posix()
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture or a compressed sample: not a source
+        found = list(check_words(text))
+        if path.suffix in CXX | {".py", ".cmake"} and text.count("\n") > MAX_LINES:
+            found.append((MAX_LINES, f"has {text.count(chr(10))} lines; at most {MAX_LINES}: it holds more than one idea, split it"))
+        if name.startswith(("inputs/", "jobs/")):
+            found += check_teaching(name, text)
+        if name.startswith("src/") and path.suffix in CXX:
+            code = without_comments(text)
+            found += check_includes(root, name[len("src/"):], code, order)
+            found += check_labels(code)
+        faults += [(name, line, message) for line, message in found]
+    return faults
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    faults = check_tree(Path(sys.argv[1]).resolve())
+    for name, line, message in faults:
+        print(f"{name}:{line}: {message}")
+    print(f"{len(faults)} faults" if faults else "the tree follows its rules")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+// Every run file under inputs/ is accepted for the numbers of ranks that its comments speak of, and refused for one that they
+// call wrong.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+
+namespace cohort {
+namespace {
+
+struct Launch {
+  Count ranks;
+  std::vector<std::string> overrides;
+};
+
+const std::filesystem::path kInputs = std::filesystem::path(COHORT_SOURCE_DIR) / "inputs";
+
+RunConfig resolve(const std::string& file, const Launch& launch) {
+  RunConfig config = load_run_file(kInputs / file, launch.overrides);
+  validate(config, launch.ranks);
+  return config;
+}
+
+std::vector<Launch> each_strategy() {
+  return {{1, {"parallel.data=monolith"}}, {1, {"parallel.data=manual"}},   {2, {"parallel.data=naive"}},
+          {4, {"parallel.data=hooks"}},    {4, {"parallel.data=bucketed"}}, {2, {"parallel.data=bucketed", "run.name=mine"}}};
+}
+
+const std::map<std::string, std::vector<Launch>>& launches() {
+  static const std::map<std::string, std::vector<Launch>> kLaunches{
+      {"demo.toml", {{4, {}}, {2, {}}, {1, {}}, {4, {"train.steps=50", "run.name=short"}}}},
+      {"lab1_tiny_transformer.toml",
+       {{1, {}},
+        {1, {"run.name=deep", "model.layers=4"}},
+        {1, {"run.name=wide", "model.width=128"}},
+        {1, {"run.name=heads", "model.heads=8"}},
+        {1, {"train.steps=600", "schedule.decay_steps=300"}}}},
+      {"lab2_gpt2.toml", each_strategy()},
+      {"lab2_mlp.toml", each_strategy()},
+      {"lab3_two_nodes.toml", {{4, {}}}},
+  };
+  return kLaunches;
+}
+
+TEST(RunFiles, EachIsAcceptedAsItsCommentsSay) {
+  for (const auto& [file, ways] : launches()) {
+    for (const Launch& launch : ways) EXPECT_NO_THROW(resolve(file, launch)) << file << " on " << launch.ranks << " ranks";
+  }
+}
+
+TEST(RunFiles, NoneIsForgottenHere) {
+  for (const auto& entry : std::filesystem::directory_iterator(kInputs)) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_EQ(launches().count(entry.path().filename().string()), 1u) << entry.path();
+  }
+}
+
+// Lab 2 asks why the losses do not depend on the number of ranks: because the global batch does not.
+TEST(RunFiles, LabsKeepTheGlobalBatchOnAnyNumberOfRanks) {
+  for (const std::string file : {"lab2_gpt2.toml", "lab2_mlp.toml"}) {
+    for (const Launch& launch : each_strategy()) {
+      EXPECT_EQ(resolve(file, launch).train.global_batch, load_run_file(kInputs / file).train.global_batch);
+    }
+  }
+}
+
+TEST(RunFiles, WhatTheCommentsCallRefusedIsRefused) {
+  EXPECT_THROW(resolve("lab1_tiny_transformer.toml", {1, {"model.heads=5"}}), Error);
+  EXPECT_THROW(resolve("lab3_two_nodes.toml", {3, {}}), Error);
+}
+
+}  // namespace
+}  // namespace cohort

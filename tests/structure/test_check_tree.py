@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""check_tree.py can fail: a small tree that follows every rule passes, and each fault planted in it is found, at its line."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # the source tree stays clean
+sys.path.insert(0, str(Path(__file__).parent))
+from check_tree import MAX_LINES, check_tree  # noqa: E402
+
+GOOD = {
+    "src/CMakeLists.txt": "foreach(module base hdf5 runtime comm mesh tensor ops models data)\nendforeach()\n",
+    "src/base/a.hpp": "#pragma once\n#include <string>\n",
+    "src/hdf5/file.cpp": "#include <hdf5.h>\n",
+    "src/runtime/bring_up.cpp": "#include <mpi.h>\n#include <Kokkos_Core.hpp>\n",
+    "src/comm/communicator.hpp": "#pragma once\n",
+    "src/comm/mpi_communicator.cpp": '#include <mpi.h>\n#include "base/a.hpp"\n#include "comm/communicator.hpp"\n',
+    "src/ops/gemm_onednn.cpp": '#include <oneapi/dnnl/dnnl.h>\n#include "base/a.hpp"\n',
+    "src/ops/norm.cpp": """#include <Kokkos_Core.hpp>
+// parallel_for("in a comment", n, f);
+void f() {
+  Kokkos::parallel_for("cohort::norm", Kokkos::RangePolicy<>(0, n), KOKKOS_LAMBDA(int i) {});
+  Kokkos::parallel_reduce(
+      "cohort::sum", n, functor, sum);
+  Kokkos::parallel_for(label, n, functor);
+  Kokkos::parallel_for(Kokkos::TeamThreadRange(team, n), [&](int i) {});
+  Kokkos::View<float*> scratch("cohort::scratch", n);
+  auto view = Kokkos::View<std::byte*>("cohort::" + name, bytes);
+}
+""",
+    "src/labs/exercise.cpp": '#include "models/mlp.hpp"\n#include "comm/communicator.hpp"\n',
+    "src/models/mlp.hpp": "#pragma once\n",
+    "src/runtime/facts.hpp.in": "",
+    "src/runtime/facts.cpp": '#include "facts.hpp"\n',
+    "src/main.cpp": '#include "models/mlp.hpp"\n',
+    "inputs/good.toml": "[run]\nname = 1  # why\n",
+    "jobs/good.sbatch": "# why\n#SBATCH --nodes=1\n# sets\ncd x\n",
+    "tools/script": "cd $HOME/work/run && ls /usr/lib\n",
+}
+
+# What is planted: file, its text, the line of the fault, and a piece of the message.
+PLANTED = [
+    ("src/base/up.cpp", '#include <string>\n#include "models/mlp.hpp"\n', 2, "models comes after base"),
+    ("src/base/up.cpp", '\n  #  include "comm/communicator.hpp"\n', 2, "comm comes after base"),
+    ("src/ops/talk.cpp", '#include "comm/communicator.hpp"\n', 1, "ops must not know comm"),
+    ("src/models/rank.cpp", '#include "comm/communicator.hpp"\n', 1, "models must not know comm"),
+    ("src/models/lost.cpp", '#include "base/none.hpp"\n', 1, "no file below src"),
+    ("src/comm/near.cpp", '#include "communicator.hpp"\n', 1, "relative to src"),
+    ("src/main.cpp", '#include "labs/exercise.cpp"\n', 1, "nobody includes labs"),
+    ("src/extra/new.cpp", '#include "base/a.hpp"\n', 1, "extra is missing in the order"),
+    ("src/comm/self_communicator.cpp", "#include <mpi.h>\n", 1, "headers of MPI"),
+    ("src/mesh/mesh.cpp", "\n\n#include <mpi.h>\n", 3, "headers of MPI"),
+    ("src/data/tokens.cpp", "#include <hdf5.h>\n", 1, "headers of HDF5"),
+    ("src/ops/attention.cpp", "#include <cblas.h>\n", 1, "headers of CBLAS"),
+    ("src/ops/gemm.cu.hpp", "#include <cuda_runtime.h>\n", 1, "headers of CUDA"),
+    ("src/comm/mpi_group.cpp", "#include <nccl.h>\n", 1, "headers of NCCL"),
+    ("src/base/fast.cpp", "#include <Kokkos_Core.hpp>\n", 1, "headers of Kokkos"),
+    ("src/ops/a.cpp", 'void f() {\n  Kokkos::parallel_for("norm", n, functor);\n}\n', 2, "kernel without a label"),
+    ("src/ops/a.cpp", "void f() {\n  Kokkos::parallel_reduce(n, functor, sum);\n}\n", 2, "kernel without a label"),
+    ("src/ops/a.cpp", "Kokkos::parallel_for(Kokkos::RangePolicy<>(0, n), f);\n", 1, "kernel without a label"),
+    ("src/ops/a.cpp", '\nKokkos::View<float*> scratch("scratch", n);\n', 2, 'labelled "scratch"'),
+    ("src/ops/a.cpp", 'auto v = Kokkos::View<float**>("v", n, n);\n', 1, 'labelled "v"'),
+    ("src/ops/a.cpp", 'HostView scratch("scratch", n);\n', 1, 'labelled "scratch"'),
+    ("src/ops/a.cpp", 'f(Kokkos::view_alloc(space, "w"));\n', 1, 'labelled "w"'),
+    ("src/ops/long.cpp", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
+    ("tests/long.py", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
+    ("jobs/a.sbatch", "\ncd " + "/".join(["", "work", "main"]) + "\n", 2, "somebody's machine"),
+    ("README.md", "see " + "/".join(["", "root", "notes"]) + "\n", 1, "somebody's machine"),
+    ("inputs/a.toml", '# ' + "/".join(["", "home", "jane", "x"]) + '\n', 1, "somebody's machine"),
+    ("inputs/bare.toml", "[run]\nname = 1\n", 2, "setting without a comment"),
+    ("jobs/bare.sbatch", "# why\n#SBATCH --nodes=1\n#SBATCH --time=1\n", 3, "without a comment above"),
+    ("tools/get", "curl https://mirror." + "pkg.dev/x\n", 1, "package mirror"),
+]
+
+
+def faults_of(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        return check_tree(root)
+
+
+class PlantedFaults(unittest.TestCase):
+    def test_good_tree_passes(self):
+        self.assertEqual(faults_of(GOOD), [])
+
+    def test_each_fault_is_found_alone(self):
+        for name, text, line, message in PLANTED:
+            with self.subTest(name=name, message=message):
+                faults = faults_of({**GOOD, name: text})
+                self.assertEqual([(f[0], f[1]) for f in faults], [(name, line)], faults)
+                self.assertIn(message, faults[0][2])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+// Tensors: memory, views of it, and refusal of what would read it wrongly.
+#include "tensor/tensor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace cohort {
+namespace {
+
+TEST(Shape, CountsElementsRowsAndColumns) {
+  const Shape shape{2, 3, 5};
+  EXPECT_EQ(shape.dims(), 3);
+  EXPECT_EQ(shape.elements(), 30);
+  EXPECT_EQ(shape.rows(), 6);
+  EXPECT_EQ(shape.columns(), 5);
+  EXPECT_EQ(shape[-1], 5);
+  EXPECT_EQ(shape[0], 2);
+  EXPECT_EQ(shape.str(), "[2, 3, 5]");
+  EXPECT_EQ(Shape{}.elements(), 1);  // a scalar
+  EXPECT_EQ(Shape({0, 7}).elements(), 0);
+  EXPECT_EQ(Shape({100'000, 100'000}).elements(), 10'000'000'000);  // beyond 2^31
+  EXPECT_EQ(Shape({2, 3}), Shape({2, 3}));
+  EXPECT_NE(Shape({2, 3}), Shape({3, 2}));
+  EXPECT_NE(Shape({2}), Shape({2, 1}));
+}
+
+TEST(Shape, RefusesWhatIsNoShape) {
+  EXPECT_THROW(Shape({-1}), Error);
+  EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1}), Error);
+}
+
+TEST(Tensor, UndefinedUntilMade) {
+  EXPECT_FALSE(Tensor{}.defined());
+  EXPECT_TRUE(Tensor::zeros("test", {3}).defined());
+  EXPECT_TRUE(Tensor::zeros("test", {0}).defined());
+}
+
+TEST(Tensor, ZerosAreZero) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i64, DType::u8}) {
+    const Tensor tensor = Tensor::zeros("test", {7, 3}, dtype);
+    EXPECT_EQ(tensor.bytes(), 21 * size_of(dtype));
+    const auto* bytes = static_cast<const unsigned char*>(tensor.raw());
+    for (Bytes i = 0; i < tensor.bytes(); ++i) EXPECT_EQ(bytes[i], 0);
+  }
+}
+
+TEST(Tensor, CopiesShareTheMemory) {
+  Tensor copy;
+  {
+    const Tensor tensor = Tensor::zeros("test", {4});
+    copy = tensor;
+    tensor.f32()[2] = 5.0f;
+  }
+  EXPECT_EQ(copy.f32()[2], 5.0f);  // and keep it alive
+}
+
+TEST(Tensor, WrapUsesTheGivenMemory) {
+  std::array<float, 6> memory{1, 2, 3, 4, 5, 6};
+  const Tensor tensor = Tensor::wrap(memory.data(), {2, 3});
+  EXPECT_EQ(tensor.f32(), memory.data());
+  tensor.span<float>()[5] = 7.0f;
+  EXPECT_EQ(memory[5], 7.0f);
+  EXPECT_EQ(tensor.span<float>().size(), 6u);
+}
+
+TEST(Tensor, WrongTypeIsRefused) {
+  const Tensor tensor = Tensor::zeros("test", {4}, DType::f32);
+  EXPECT_THROW(tensor.data<double>(), Error);
+  EXPECT_THROW(tensor.data<std::int32_t>(), Error);
+  EXPECT_THROW(tensor.span<bf16>(), Error);
+  EXPECT_THROW(Tensor::zeros("test", {4}, DType::i32).f32(), Error);
+  EXPECT_NO_THROW(tensor.data<float>());
+}
+
+TEST(Tensor, SlicesAreRowsOfTheSameMemory) {
+  const Tensor tensor = Tensor::zeros("test", {4, 3, 2});
+  for (int i = 0; i < 24; ++i) tensor.f32()[i] = static_cast<float>(i);
+  const Tensor slice = tensor.slice(1, 3);
+  EXPECT_EQ(slice.shape(), Shape({2, 3, 2}));
+  EXPECT_EQ(slice.f32(), tensor.f32() + 6);
+  EXPECT_EQ(slice.slice(1, 2).f32()[0], 12.0f);
+  EXPECT_EQ(tensor.slice(4, 4).elements(), 0);
+  EXPECT_EQ(tensor.slice(0, 4).f32(), tensor.f32());
+  EXPECT_EQ(Tensor::zeros("test", {8}, DType::f64).slice(3, 8).bytes(), 40);
+  slice.zero();
+  EXPECT_EQ(tensor.f32()[5], 5.0f);
+  EXPECT_EQ(tensor.f32()[6], 0.0f);
+  EXPECT_EQ(tensor.f32()[17], 0.0f);
+  EXPECT_EQ(tensor.f32()[18], 18.0f);
+}
+
+TEST(Tensor, SlicesOutsideAreRefused) {
+  const Tensor tensor = Tensor::zeros("test", {4, 3});
+  EXPECT_THROW(tensor.slice(0, 5), Error);
+  EXPECT_THROW(tensor.slice(-1, 2), Error);
+  EXPECT_THROW(tensor.slice(3, 2), Error);
+  EXPECT_THROW(Tensor::zeros("test", Shape{}).slice(0, 1), Error);
+}
+
+TEST(Tensor, ReshapeKeepsTheElements) {
+  const Tensor tensor = Tensor::zeros("test", {4, 6});
+  const Tensor other = tensor.reshaped({2, 3, 4});
+  EXPECT_EQ(other.shape(), Shape({2, 3, 4}));
+  EXPECT_EQ(other.raw(), tensor.raw());
+  EXPECT_THROW(tensor.reshaped({5, 5}), Error);
+}
+
+TEST(Tensor, CopyFromCopiesAndChecks) {
+  const Tensor from = Tensor::zeros("test", {2, 3}), to = Tensor::zeros("test", {2, 3});
+  from.f32()[4] = 9.0f;
+  to.copy_from(from);
+  EXPECT_EQ(to.f32()[4], 9.0f);
+  from.f32()[4] = 1.0f;
+  EXPECT_EQ(to.f32()[4], 9.0f);  // a copy, not a view
+  EXPECT_THROW(to.copy_from(Tensor::zeros("test", {3, 2})), Error);
+  EXPECT_THROW(to.copy_from(Tensor::zeros("test", {2, 3}, DType::f64)), Error);
+}
+
+}  // namespace
+}  // namespace cohort
