@@ -40,6 +40,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_generate_command(app, action);
   cohort::add_data_command(app, action);
   cohort::add_ckpt_command(app, action);
+  cohort::add_comm_command(app, action);
   cohort::add_bench_command(app, action);
   cohort::add_topo_command(app, action);
   cohort::add_info_command(app, action);
@@ -87,9 +88,8 @@ int end_parse(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // 1. The command line. Nothing is started yet, so that --help and mistakes are answered at once, launched or not. Options are
-  // not
-  //    checked against files here: a file can be missing on one node only, and its rank would not be the one that speaks.
+  // 1. The command line. Nothing is started yet, so that --help and mistakes are answered at once, launched or not. Options must
+  // not be checked against files here: a file can be missing on one node only, and its rank would not be the one that speaks.
   CLI::App app(kIntroduction, "cohort");
   app.footer(kFooter);
   app.require_subcommand(1);

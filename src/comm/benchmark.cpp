@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <span>
 
 #include "base/error.hpp"
@@ -16,9 +17,12 @@ constexpr Bytes kElementBytes = sizeof(float);
 /// Small whole numbers, so that the sum over ranks is exact in fp32 in any order of addition (up to 10,000 ranks or so).
 float input_value(int rank, std::size_t i) { return static_cast<float>(rank % 8) + static_cast<float>(i % 251); }
 
-void check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data) {
+/// Runs the all-reduce once on known numbers and checks every sum; returns the seconds that it took this rank.
+double check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = input_value(comm.rank(), i);
+  const auto start = std::chrono::steady_clock::now();
   run_all_reduce(algorithm, comm, data);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   float ranks_part = 0.0f;
   for (int r = 0; r < comm.size(); ++r) ranks_part += input_value(r, 0);
   agree(comm, "checking the all-reduce before timing it", [&] {
@@ -30,6 +34,7 @@ void check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<floa
       }
     }
   });
+  return seconds;
 }
 
 /// Seconds of one all-reduce on this rank: a barrier, then `calls` in a row.
@@ -44,11 +49,10 @@ double time_once(Communicator& comm, AllReduceAlgorithm algorithm, std::span<flo
 int choose_repeats(double seconds) { return std::clamp(static_cast<int>(0.2 / std::max(seconds, 1e-6)), 3, 20); }
 
 AllReduceTiming measure(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data, int repeats) {
-  check_sums(comm, algorithm, data);
+  const double warm_up = all_reduce_value(comm, check_sums(comm, algorithm, data), ReduceOp::max);
   std::fill(data.begin(), data.end(), 0.0f);  // zeros stay zeros, however often they are summed
   const auto bytes = static_cast<Bytes>(data.size_bytes());
   const int calls = bytes <= 64 * kKiB ? 10 : 1;
-  const double warm_up = all_reduce_value(comm, time_once(comm, algorithm, data, calls), ReduceOp::max);
   if (repeats == 0) repeats = choose_repeats(warm_up * calls);
 
   std::vector<double> seconds(static_cast<std::size_t>(repeats));
@@ -91,7 +95,13 @@ void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,
                    const std::function<void(const std::vector<AllReduceTiming>&)>& on_size) {
   check(benchmark);
   std::vector<float> buffer;
-  agree(comm, "making the message buffer", [&] { buffer.resize(static_cast<std::size_t>(benchmark.max_bytes / kElementBytes)); });
+  agree(comm, "making the message buffer", [&] {
+    try {
+      buffer.resize(static_cast<std::size_t>(benchmark.max_bytes / kElementBytes));
+    } catch (const std::exception&) {  // bad_alloc, or length_error beyond what a vector can count
+      fail(ExitCode::usage, "no memory for a message of {}: give a smaller largest size", human_bytes(benchmark.max_bytes));
+    }
+  });
   for (const Bytes bytes : message_sizes(benchmark)) {
     std::vector<AllReduceTiming> timings;
     for (const AllReduceAlgorithm algorithm : benchmark.algorithms) {

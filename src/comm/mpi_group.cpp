@@ -1,5 +1,6 @@
 #include "comm/mpi_group.hpp"
 
+#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -70,7 +71,9 @@ MpiGroup::MpiGroup(MPI_Comm comm, std::string name, std::shared_ptr<const MpiHal
 }
 
 MpiGroup::~MpiGroup() {
-  if (mpi_is_up()) MPI_Comm_free(&comm_);  // as above
+  // Freeing is collective: while an exception unwinds the stack, the other ranks may never come to it, and the job is about to
+  // end.
+  if (mpi_is_up() && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
 MPI_Op MpiGroup::operation(DType dtype, ReduceOp op) const {

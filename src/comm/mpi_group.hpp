@@ -2,10 +2,6 @@
 // Internal to the MPI backend.
 #pragma once
 
-// The C++ bindings were removed from MPI in 2012; without this, Open MPI's header would make us link their library.
-#ifndef OMPI_SKIP_MPICXX
-#define OMPI_SKIP_MPICXX
-#endif
 #include <mpi.h>
 
 #include <array>

@@ -57,7 +57,7 @@ void print_header(const AllReduceBenchmark& benchmark, const Runtime& runtime) {
 void print_row(const std::vector<AllReduceTiming>& timings, int ranks) {
   std::string line = fmt::format("{:>{}}", human_bytes(timings.front().bytes), kSizeWidth);
   for (const AllReduceTiming& timing : timings) {
-    const std::string bandwidth = ranks == 1 ? "-" : fmt::format("{:.3f}", timing.bus_bytes_per_second / 1e9);
+    const std::string bandwidth = ranks == 1 ? "-" : fmt::format("{:#.3g}", timing.bus_bytes_per_second / 1e9);
     line += fmt::format("{:>{}.1f}{:>{}}", timing.seconds * 1e6, kColumnWidth, bandwidth, kColumnWidth);
   }
   fmt::print("{}\n", line);

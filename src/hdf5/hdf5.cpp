@@ -20,12 +20,6 @@ herr_t collect(unsigned depth, const H5E_error2_t* entry, void* data) {
   return 0;
 }
 
-Handle make_property_list(hid_t list_class) {
-  Handle list(Handle::Kind::property_list, H5Pcreate(list_class));
-  COHORT_CHECK(list.id() >= 0, "HDF5 cannot make a property list: {}", take_reason());
-  return list;
-}
-
 Handle make_access_list() {
   Handle list = make_property_list(H5P_FILE_ACCESS);
   COHORT_CHECK(H5Pset_libver_bounds(list.id(), H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0, "HDF5 cannot set its format: {}",
@@ -47,6 +41,18 @@ void check_readable(const std::string& path) {
 }
 
 }  // namespace
+
+Handle make_property_list(hid_t list_class) {
+  Handle list(Handle::Kind::property_list, H5Pcreate(list_class));
+  COHORT_CHECK(list.id() >= 0, "HDF5 cannot make a property list: {}", take_reason());
+  return list;
+}
+
+Handle make_creation_list(hid_t list_class) {
+  Handle list = make_property_list(list_class);
+  COHORT_CHECK(H5Pset_obj_track_times(list.id(), false) >= 0, "HDF5 cannot leave out times: {}", take_reason());
+  return list;
+}
 
 std::string take_reason() {
   std::vector<std::string> reasons;  // innermost first
@@ -99,7 +105,8 @@ void Object::fail_here(const std::string& doing) const {
 File File::create(const std::string& path, ExitCode code) {
   silence();
   const Handle access = make_access_list();
-  Handle file(Handle::Kind::file, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()));
+  const Handle creation = make_creation_list(H5P_FILE_CREATE);
+  Handle file(Handle::Kind::file, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()));
   if (file.id() < 0) fail(ExitCode::io, "{}: cannot be created: {}", path, take_reason());
   return File(std::move(file), std::make_shared<const Origin>(Origin{path, code}), "/");
 }
@@ -123,10 +130,18 @@ void File::close() {
 
 std::string Group::full_name(const std::string& name) const { return name_ == "/" ? "/" + name : name_ + "/" + name; }
 
+// Not left to HDF5's own property for it, which would store the time in the groups it makes.
+void Group::create_parents(const std::string& name) {
+  for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    const std::string parent = name.substr(0, slash);
+    if (!has_group(parent)) create_group(parent);
+  }
+}
+
 Group Group::create_group(const std::string& name) {
-  const Handle links = make_property_list(H5P_LINK_CREATE);
-  COHORT_CHECK(H5Pset_create_intermediate_group(links.id(), 1) >= 0, "HDF5 property: {}", take_reason());
-  Handle group(Handle::Kind::group, H5Gcreate2(id(), name.c_str(), links.id(), H5P_DEFAULT, H5P_DEFAULT));
+  create_parents(name);
+  const Handle creation = make_creation_list(H5P_GROUP_CREATE);
+  Handle group(Handle::Kind::group, H5Gcreate2(id(), name.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT));
   if (group.id() < 0) fail_here(fmt::format("cannot create the group '{}'", name));
   return Group(std::move(group), origin_, full_name(name));
 }
@@ -145,11 +160,11 @@ Dataset Group::create_dataset(const std::string& name, Element element, std::spa
                                                   ? H5Screate(H5S_SCALAR)
                                                   : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
   if (space.id() < 0) fail_here(fmt::format("cannot make the shape of the dataset '{}'", name));
-  const Handle links = make_property_list(H5P_LINK_CREATE);
-  COHORT_CHECK(H5Pset_create_intermediate_group(links.id(), 1) >= 0, "HDF5 property: {}", take_reason());
+  create_parents(name);
   const Handle type = make_type(element);
+  const Handle creation = make_creation_list(H5P_DATASET_CREATE);
   Handle dataset(Handle::Kind::dataset,
-                 H5Dcreate2(id(), name.c_str(), type.id(), space.id(), links.id(), H5P_DEFAULT, H5P_DEFAULT));
+                 H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT));
   if (dataset.id() < 0) fail_here(fmt::format("cannot create the dataset '{}'", name));
   return Dataset(std::move(dataset), origin_, full_name(name));
 }

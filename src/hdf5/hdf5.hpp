@@ -5,8 +5,8 @@
 // Files are written in HDF5's 1.8 format: superblock version 2 and version 2 object headers. All of its metadata carries
 // checksums, so that a damaged file is refused instead of misread; and it has no "open for writing" mark, so that a killed writer
 // does not leave a file that can never be opened again. Strings have a fixed length for the same reason: variable-length ones
-// live in a heap without checksum. Files are not locked (locks fail on many network file systems): who writes uses a temporary
-// name and commit_file() (base/file.hpp).
+// live in a heap without checksum. No times are stored: the same content gives the same bytes. Files are not locked (locks fail
+// on many network file systems): who writes uses a temporary name and commit_file() (base/file.hpp).
 //
 // Errors: every function throws Error with the file's path, the object, what was being done and HDF5's own reason. The exit code
 // is the one given when the file was opened or created (data for token files, checkpoint for checkpoints, io for what is being
@@ -178,6 +178,7 @@ class Group : public Object {
   using Object::Object;
   std::string full_name(const std::string& name) const;
   bool has(const std::string& name, Handle::Kind kind) const;
+  void create_parents(const std::string& name);
 };
 
 /// A file, which is also its root group.

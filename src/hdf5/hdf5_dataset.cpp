@@ -113,10 +113,11 @@ void Dataset::read_block(std::span<const Count> start, std::span<const Count> co
 void Group::write_text(const std::string& name, const std::string& text) {
   const Handle space(Handle::Kind::dataspace, H5Screate(H5S_SCALAR));
   const Handle type = fixed_string_type(text.size());
-  const Handle links(Handle::Kind::property_list, H5Pcreate(H5P_LINK_CREATE));
-  if (space.id() < 0 || links.id() < 0 || H5Pset_create_intermediate_group(links.id(), 1) < 0) fail_here("cannot make a text");
+  if (space.id() < 0) fail_here("cannot make a scalar");
+  create_parents(name);
+  const Handle creation = make_creation_list(H5P_DATASET_CREATE);
   const Handle dataset(Handle::Kind::dataset,
-                       H5Dcreate2(id(), name.c_str(), type.id(), space.id(), links.id(), H5P_DEFAULT, H5P_DEFAULT));
+                       H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT));
   if (dataset.id() < 0 || H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.c_str()) < 0) {
     fail_here(fmt::format("cannot write the text '{}'", name));
   }

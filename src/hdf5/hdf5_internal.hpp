@@ -22,4 +22,10 @@ Handle make_type(Element element);
 /// The element that a stored type is, exactly; false if none.
 bool find_element(hid_t type, Element& element);
 
+/// A property list of a class of HDF5's.
+Handle make_property_list(hid_t list_class);
+
+/// Properties for creating a group, dataset or file: without times, so that the same content gives the same bytes.
+Handle make_creation_list(hid_t list_class);
+
 }  // namespace cohort::hdf5

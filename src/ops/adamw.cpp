@@ -52,8 +52,7 @@ double sum_of_squares(const Exec& exec, const Tensor& x) {
   double total = 0.0;
   // fp32 within a block's lanes would lose digits over millions of elements; each lane adds in double.
   Kokkos::parallel_reduce(
-      "cohort::sum_of_squares",
-      Kokkos::RangePolicy<Exec::Space, Kokkos::IndexType<Count>>(exec.space, 0, (elements + kBlock - 1) / kBlock),
+      "cohort::sum_of_squares", row_range(exec, (elements + kBlock - 1) / kBlock),
       [=](Count block, double& sum) {
         double block_sum = 0.0;
         const Count end = std::min(elements, (block + 1) * kBlock);

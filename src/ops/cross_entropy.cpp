@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/fast_math.hpp"
+#include "ops/parallel.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -24,7 +25,7 @@ double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, 
   const float scale = with_gradient ? *gradient_scale : 0.0f;
   double loss = 0.0;
   Kokkos::parallel_reduce(
-      label, Kokkos::RangePolicy<Exec::Space, Kokkos::IndexType<Count>>(exec.space, 0, rows),
+      label, row_range(exec, rows),
       [=](Count r, double& sum_of_losses) {
         float* row = data + r * n;
         if (target[r] == kIgnoredTarget) {

@@ -1,4 +1,5 @@
-// Where an op runs: the first argument of every op. On the CPU it is an instance of Kokkos's host execution space.
+// Where an op runs: the first argument of every op. The loops that use it are in ops/parallel.hpp; this header stays free of
+// Kokkos's, so that what only calls ops compiles fast.
 //
 // Legend for the shapes in this folder:
 //   B samples of a micro-batch   T tokens of a sample   R rows = B*T        C model width     F width of the feed-forward layer
@@ -8,13 +9,9 @@
 // into. Ops never communicate and never allocate; scratch memory comes from the caller.
 #pragma once
 
-#include <Kokkos_Core.hpp>
-
 namespace cohort::ops {
 
-struct Exec {
-  using Space = Kokkos::DefaultHostExecutionSpace;
-  Space space{};
-};
+/// The CPU: Kokkos's default host execution space.
+struct Exec {};
 
 }  // namespace cohort::ops

@@ -1,5 +1,5 @@
 // exp for vector loops: branch-free, so that the compiler turns a loop over it into vector code (the C library's expf stays
-// scalar without -ffast-math). Relative error below 2 ulp in [-87.3, 88.7]; arguments outside are clamped to that range.
+// scalar without -ffast-math). Relative error below 2 ulp in [-87.3, 88.37]; arguments outside are clamped to that range.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@ inline float fast_exp(float x) {
   constexpr float kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   x = x < -87.3f ? -87.3f : x;
-  x = x > 88.7f ? 88.7f : x;
+  x = x > 88.37f ? 88.37f : x;  // beyond, n would round to 128 and 2^n would not be a float
   const float shifted = x * kLog2e + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;  // in [-ln2/2, ln2/2]

@@ -2,6 +2,7 @@
 // same element.
 #pragma once
 
+#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <string>
 
@@ -10,10 +11,14 @@
 
 namespace cohort::ops {
 
+/// Rows 0 to rows - 1 on the execution space of `exec`, for Kokkos's parallel patterns.
+using RowRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<Count>>;
+inline RowRange row_range(const Exec&, Count rows) { return {Kokkos::DefaultHostExecutionSpace{}, 0, rows}; }
+
 /// body(row) for each row. `label` begins with "cohort::".
 template <class Body>
 void for_rows(const Exec& exec, const std::string& label, Count rows, const Body& body) {
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<Exec::Space, Kokkos::IndexType<Count>>(exec.space, 0, rows), body);
+  Kokkos::parallel_for(label, row_range(exec, rows), body);
 }
 
 /// Columns that one iteration of for_column_chunks handles: 1 KiB of a row, so that sums over rows stay in the nearest cache.

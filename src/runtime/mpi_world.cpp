@@ -1,9 +1,5 @@
 #include "runtime/mpi_world.hpp"
 
-// Open MPI's C++ bindings, which mpi.h includes for C++ unless told not to, need a library of their own.
-#ifndef OMPI_SKIP_MPICXX
-#define OMPI_SKIP_MPICXX
-#endif
 #include <mpi.h>
 
 #include <algorithm>
@@ -59,7 +55,12 @@ bool init_mpi() {
   return already == 0;
 }
 
-void finalize_mpi() { check_mpi(MPI_Finalize(), "MPI_Finalize"); }
+void finalize_mpi() {
+  // Ranks wait for the slowest here, not inside MPI_Finalize: if that one calls MPI_Abort while others are in MPI_Finalize,
+  // mpirun of Open MPI 4.1 with PMIx 4.2 crashes or hangs in every tenth case, and its exit code is lost.
+  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  check_mpi(MPI_Finalize(), "MPI_Finalize");
+}
 
 bool mpi_is_live() noexcept {
   int started = 0;

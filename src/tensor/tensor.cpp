@@ -1,5 +1,7 @@
 #include "tensor/tensor.hpp"
 
+#include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cstring>
 
 namespace cohort {
@@ -10,14 +12,16 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype) 
   tensor.dtype_ = dtype;
   // At least one byte, so that a tensor without elements is still defined.
   const auto bytes = static_cast<std::size_t>(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
+  using Memory = Kokkos::View<std::byte*>;
   try {
     // Kokkos would set bytes to zero one by one.
-    tensor.owner_ = Kokkos::View<std::byte*>(Kokkos::view_alloc(Kokkos::WithoutInitializing, "cohort::" + label), bytes);
+    const auto memory = std::make_shared<Memory>(Kokkos::view_alloc(Kokkos::WithoutInitializing, "cohort::" + label), bytes);
+    tensor.owner_ = memory;
+    tensor.data_ = memory->data();
   } catch (const std::exception& error) {
     fail(ExitCode::internal, "out of memory: {} bytes for {} {} of shape {} ({})", bytes, name_of(dtype), label, shape.str(),
          error.what());
   }
-  tensor.data_ = tensor.owner_.data();
   std::memset(tensor.data_, 0, bytes);
   return tensor;
 }

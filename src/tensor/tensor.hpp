@@ -1,7 +1,9 @@
 // A tensor: a row-major, contiguous block of elements of a runtime dtype, in a Kokkos View. Copies share the memory.
+// The View is hidden in tensor.cpp, so that what only passes tensors around does not compile Kokkos's headers.
 #pragma once
 
-#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -48,7 +50,7 @@ class Tensor {
   void copy_from(const Tensor& other) const;
 
  private:
-  Kokkos::View<std::byte*> owner_;  // empty for wrapped memory
+  std::shared_ptr<void> owner_;  // keeps the View alive; empty for wrapped memory
   void* data_ = nullptr;
   Shape shape_;
   DType dtype_ = DType::f32;

@@ -8,7 +8,8 @@ namespace cohort {
 Evaluation evaluate(Model& model, Arena& activations, const Dataset& dataset, Communicator& group, Count micro_batch,
                     Count limit) {
   const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, group.size(), limit};
-  const StepContext context{.activations = &activations};
+  StepContext context;
+  context.activations = &activations;
   Batch batch;
   double loss = 0.0;
   Count targets = 0;

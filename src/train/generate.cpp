@@ -32,7 +32,8 @@ std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>
   COHORT_CHECK(!prompt.empty() && options.context > 0, "generate: a prompt of {} tokens, context {}", prompt.size(),
                options.context);
   Arena activations("generate");
-  const StepContext context{.activations = &activations};
+  StepContext context;
+  context.activations = &activations;
   const Tensor logits = Tensor::zeros("generate.logits", {1, model.classes()});
   const CounterRandom random(options.seed, RandomPurpose::sample);
   std::vector<std::int32_t> tokens = prompt;

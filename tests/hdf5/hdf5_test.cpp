@@ -2,10 +2,10 @@
 // refused.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
+#include <thread>
 
 #include "base/file.hpp"
 #include "hdf5/hdf5.hpp"
@@ -138,6 +138,21 @@ TEST(Hdf5, AttributesAndText) {
   EXPECT_TRUE(contains(error_of([&] { (void)file.int_attribute("absent"); }), "attribute 'absent' is missing"));
   EXPECT_TRUE(contains(error_of([&] { (void)file.int_attribute("name"); }), "is not an integer"));
   EXPECT_TRUE(contains(error_of([&] { (void)file.open_dataset("x/y"); }), "there is no dataset '/x/y'"));
+}
+
+TEST(Hdf5, SameContentSameBytes) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& path) {
+    File file = File::create(path);
+    file.create_dataset("a/b/c", Element::i32, {}).write<std::int32_t>(std::vector<std::int32_t>{5});
+    file.create_group("d").set_attribute("x", 0.5);
+    file.write_text("e/text", "words");
+    file.close();
+  };
+  write(folder / "one.h5");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5's times are in seconds
+  write(folder / "two.h5");
+  EXPECT_EQ(read_file(folder / "one.h5"), read_file(folder / "two.h5"));
 }
 
 TEST(Hdf5, ManyDatasetsInOneGroup) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/compare.hpp"
 #include "ops/finite_difference.hpp"
 #include "ops/reference/cross_entropy.hpp"
@@ -121,6 +123,30 @@ TEST(CrossEntropy, IgnoredRowsMayHoldAnything) {
   const double loss = cross_entropy_forward_backward(Exec{}, logits, p.targets, 1.0f);
   EXPECT_TRUE(std::isfinite(loss));
   EXPECT_TRUE(close(logits.slice(1, 2), Array(17, 0.0), 0.0));
+}
+
+TEST(CrossEntropy, NotANumberShows) {
+  for (const Count where : {0, 3, 16}) {  // a maximum taken by comparisons could drop a NaN that is not the first
+    const Problem p(1, 17, 2.0, false);
+    const Tensor logits = tensor_of(p.logits, {1, 17});
+    logits.f32()[where] = kGarbage;
+    EXPECT_TRUE(std::isnan(cross_entropy_forward(Exec{}, logits, p.targets))) << where;
+  }
+}
+
+TEST(CrossEntropy, NoRows) { EXPECT_EQ(cross_entropy_forward(Exec{}, filled({0, 5}, 0.0f), {}), 0.0); }
+
+TEST(CrossEntropy, TargetOutsideTheVocabularyIsNamed) {
+  for (const std::int32_t bad : {17, -2}) {
+    Problem p(3, 17, 2.0, false);
+    p.targets[2] = bad;
+    try {
+      gradient_of(p);
+      FAIL() << "target " << bad << " of a vocabulary of 17 was accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(std::to_string(bad)), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(CrossEntropy, GradientIsTheSlopeOfTheOp) {

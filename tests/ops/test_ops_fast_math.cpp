@@ -14,9 +14,9 @@ constexpr double kUlp = 0x1.0p-23;  // of a number just above a power of two: th
 TEST(FastExp, IsWithinTwoUlp) {
   double worst = 0.0;
   double where = 0.0;
-  for (int i = 0; i <= 1'760'000; ++i) {
+  for (int i = 0; i <= 1'757'000; ++i) {
     const float x = -87.3f + static_cast<float>(i) * 1e-4f;
-    if (x > 88.7f) break;
+    if (x > 88.37f) break;
     const double error = std::abs(fast_exp(x) / std::exp(static_cast<double>(x)) - 1.0);
     if (!(error <= worst)) {  // also for NaN
       worst = error;
@@ -32,9 +32,9 @@ TEST(FastExp, EndsOfItsRange) {
     EXPECT_GT(fast_exp(low), 0.0f) << low;
     EXPECT_LT(fast_exp(low), 2e-38f) << low;
   }
-  for (const float high : {88.7f, 89.0f, 1e4f, std::numeric_limits<float>::infinity()}) {
-    EXPECT_GT(fast_exp(high), 3.2e38f) << high;
-    EXPECT_TRUE(std::isfinite(fast_exp(high))) << high;  // clamped to what exp(88.7) is
+  for (const float high : {88.37f, 88.5f, 89.0f, 1e4f, std::numeric_limits<float>::infinity()}) {
+    EXPECT_GT(fast_exp(high), 2.3e38f) << high;
+    EXPECT_TRUE(std::isfinite(fast_exp(high))) << high;  // clamped to what exp(88.37) is
   }
   EXPECT_TRUE(std::isnan(fast_exp(std::numeric_limits<float>::quiet_NaN())));
 }

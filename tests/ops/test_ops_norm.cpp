@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/compare.hpp"
 #include "ops/finite_difference.hpp"
 #include "ops/reference/norm.hpp"

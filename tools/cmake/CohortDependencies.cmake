@@ -1,6 +1,8 @@
 # Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN, CUDA.
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
+# mpi.h would pull in the C++ bindings, which MPI dropped in 2012 and which need a library of their own.
+target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 find_package(Kokkos REQUIRED)   # tools/cmake/FindKokkos.cmake: Kokkos_ROOT, else Debian's Trilinos build
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -1,0 +1,111 @@
+"""`cohort train` from text to checkpoint, on 1, 2 and 4 ranks; resumed, killed and stopped by signals on the way."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from launched import Launched
+from training import Running, Training
+
+job = Launched(sys.argv[1:])
+folder = tempfile.TemporaryDirectory(prefix="cohort_train_")
+training = Training(job, folder.name)
+
+
+def expect_run(name, ranks, *more, what=None, **keys):
+    outcome = job.run(training.words(name, *more, **keys), ranks)
+    job.expect(what or f"{name}, {ranks} ranks", outcome, 0, lines=0, seconds=60)
+    return outcome[1]
+
+
+# 1. The same run on 1 (without mpirun), 2 and 4 ranks: what it leaves behind, and that the loss falls, the same on all of them.
+for ranks in (0, 2, 4):
+    name = f"ranks{ranks}"
+    stdout = expect_run(name, ranks, checkpoint__every=25)
+    for part in ("floor ", "global batch 8", "validation loss ", "sample ", "strategy    bucketed"):
+        job.check(f"{name}: the console says '{part}' once", stdout.count(part) >= 1, stdout)
+    metrics = training.metrics(name)
+    losses = [line["loss"] for line in metrics]
+    job.check(f"{name}: a line for each step", [line["step"] for line in metrics] == list(range(1, 61)), str(metrics[-1:]))
+    job.check(f"{name}: the loss falls", sum(losses[-5:]) < 0.8 * sum(losses[:5]), f"{losses[:5]} to {losses[-5:]}")
+    job.check(f"{name}: the first step's rate is not 0", abs(metrics[0]["learning_rate"] - 1e-2 / 5) < 1e-9, str(metrics[0]))
+    validated = [line["step"] for line in metrics if "validation_loss" in line]
+    job.check(f"{name}: validations", validated == [20, 40, 60], str(validated))
+    job.check(f"{name}: checkpoints", training.checkpoints(name) == [25, 50, 60], str(training.checkpoints(name)))
+    for rank in range(max(ranks, 1)):
+        log = training.log(name, rank)
+        job.check(f"{name}: the log of rank {rank}", f"rank {rank} of {max(ranks, 1)}" in log and log.count("samples ") >= 60, log)
+    with open(training.path(name + "/run.toml"), encoding="utf-8") as file:
+        job.check(f"{name}: the resolved run file", f"dp = {max(ranks, 1)}" in file.read())
+
+# fp32 sums in another order: the losses drift apart by rounding, which training amplifies. Ten steps within 1e-4, sixty within 1e-2.
+alone = [line["loss"] for line in training.metrics("ranks0")]
+for ranks in (2, 4):
+    losses = [line["loss"] for line in training.metrics(f"ranks{ranks}")]
+    apart = [abs(a - b) / a for a, b in zip(alone, losses)]
+    job.check(f"{ranks} ranks: the losses of one rank", max(apart[:10]) < 1e-4 and max(apart) < 1e-2, str(apart))
+
+# 2. The resolved run file of a run is a run file, and gives the same run.
+expect_run("again", 2, run_file=training.path("ranks2/run.toml"), what="the resolved run file runs", checkpoint__every=25)
+job.check("the resolved run file gives the same bits", training.sums("again", 60) == training.sums("ranks2", 60))
+
+# 3. Other programs read the checkpoint.
+file = training.path("ranks2/checkpoints/step_00000060/model.h5")
+if shutil.which("h5dump"):
+    dumped = subprocess.run(["h5dump", "-d", "/model/embedding/weight", file], capture_output=True, text=True, timeout=60)
+    job.check("h5dump reads the weights", dumped.returncode == 0 and "DATA {" in dumped.stdout and ", 32 )" in dumped.stdout,
+              dumped.stdout[:500] + dumped.stderr)
+shown = job.run(["ckpt", "show", training.path("ranks2")])
+job.expect("ckpt show", shown, 0, lines=0)
+job.check("ckpt show tells step and tensors", "/optim/v/embedding/weight" in shown[1] and "dp=2" in shown[1], shown[1])
+
+# 4. Long enough to be disturbed. The schedule is that of the whole run in every part of it.
+LONG = {"train__steps": 240, "schedule__decay_steps": 240, "checkpoint__every": 40, "train__validate_every": 0, "sample__tokens": 0}
+expect_run("whole", 2, **LONG)
+whole = training.sums("whole", 240)
+
+
+def expect_whole(name, **keys):
+    """The run goes on to the end, and the end is that of the run that nobody disturbed."""
+    expect_run(name, 2, "--resume", what=f"{name} is resumed", **{**LONG, **keys})
+    job.check(f"{name} ends as if undisturbed", training.sums(name, 240) == whole)
+    steps = [line["step"] for line in training.metrics(name)]
+    job.check(f"{name} has each step once in its metrics", steps == list(range(1, 241)), str(steps))
+
+
+expect_run("parts", 2, **{**LONG, "train__steps": 100})
+expect_whole("parts")
+
+run = Running(training, "killed", 2, **LONG)
+job.check("killed: got under way", run.wait_for_step(60))
+subprocess.run(["kill", "-9", str(run.pid_of(1))], check=True)
+code, output, seconds = run.finish()
+job.check("killed: the job ends within seconds, with an error", code not in (0, 9) and seconds < 20, f"{code}, {seconds} s\n{output}")
+expect_whole("killed")
+
+# 5. A signal ends the run after the step, on all ranks at the same one, with a checkpoint and code 9.
+for name, ranks, number, to_rank in (("usr1-to-one-rank", 2, signal.SIGUSR1, 1), ("term-to-one-rank", 2, signal.SIGTERM, 0),
+                                     ("usr1-to-mpirun", 2, signal.SIGUSR1, None), ("term-to-mpirun", 2, signal.SIGTERM, None),
+                                     ("int-alone", 0, signal.SIGINT, None)):
+    run = Running(training, name, ranks, **LONG)
+    job.check(f"{name}: got under way", run.wait_for_step(50))
+    if to_rank is None:
+        run.process.send_signal(number)
+    else:
+        subprocess.run(["kill", f"-{int(number)}", str(run.pid_of(to_rank))], check=True)
+    code, output, seconds = run.finish()
+    job.check(f"{name}: code 9", code == 9, f"{code}\n{output}")
+    job.check(f"{name}: within seconds", seconds < 20, f"{seconds} s")
+    last = training.metrics(name)[-1]["step"]
+    job.check(f"{name}: a checkpoint of the last step", training.checkpoints(name)[-1:] == [last], f"{training.checkpoints(name)} {last}")
+    job.check(f"{name}: says so", output.count(f"stopping after step {last} ") == 1 and "Traceback" not in output, output)
+    for rank in range(max(ranks, 1)):
+        log = training.log(name, rank)
+        job.check(f"{name}: rank {rank} stops at step {last}", f"stopping after step {last}," in log, log[-500:])
+    if ranks == 2:
+        expect_whole(name)
+
+folder.cleanup()
+job.finish()

@@ -1,0 +1,138 @@
+"""A small corpus, a run file, and ways to look at a run: for the tests that train with the built program."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from launched import LAUNCHER_PREFIXES
+
+RUN_FILE = """\
+[model]
+kind = "gpt2"
+layers = 1
+width = 32
+heads = 2
+context = 32
+dropout = 0.1
+
+[data]
+tokens = "TOKENS"
+
+[train]
+steps = 60
+micro_batch = 2
+global_batch = 8
+validate_every = 20
+validation_batches = 3
+
+[optimizer]
+learning_rate = 1e-2
+
+[schedule]
+warmup_steps = 5
+
+[log]
+level = "debug"
+
+[sample]
+tokens = 40
+"""
+
+
+class Training:
+    def __init__(self, job, folder):
+        self.job, self.folder = job, folder
+        self.tokens = self.prepare("stories", seed=3)
+        self.run_file = self.write("run.toml", RUN_FILE.replace("TOKENS", self.tokens))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def prepare(self, name, seed, size="40KiB", tokenizer="char"):
+        """Writes stories and their token file, with `cohort data`; returns the path of the token file."""
+        text, tokens = self.path(name + ".txt"), self.path(name + ".h5")
+        for words in (["data", "synth", "stories", "--out", text, "--bytes", size, "--seed", str(seed)],
+                      ["data", "prepare", "--input", text, "--out", tokens, "--tokenizer", tokenizer]):
+            self.job.expect(" ".join(words[:2]), self.job.run(words), 0, lines=0)
+        return tokens
+
+    def words(self, name, *more, run_file=None, **keys):
+        """The command line of a run; keys: train__steps=5 stands for --set train.steps=5."""
+        overrides = [f"run.directory={self.path(name)}"] + [f"{key.replace('__', '.')}={value}" for key, value in keys.items()]
+        return ["train", run_file or self.run_file, *[word for item in overrides for word in ("--set", item)], *more]
+
+    def metrics(self, name):
+        try:
+            with open(self.path(name + "/metrics.jsonl"), encoding="utf-8") as file:
+                return [json.loads(line) for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+
+    def log(self, name, rank):
+        with open(self.path(f"{name}/logs/rank_{rank}/train.log"), encoding="utf-8") as file:
+            return file.read()
+
+    def checkpoints(self, name):
+        folder = self.path(name + "/checkpoints")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return sorted(int(entry[len("step_"):]) for entry in names if entry.startswith("step_"))
+
+    def sums(self, name, step):
+        """The checksum of each tensor of a checkpoint: equal sums are, for all we can tell, equal bits."""
+        with open(self.path(f"{name}/checkpoints/step_{step:08d}/manifest.json"), encoding="utf-8") as file:
+            return {entry["name"]: entry["crc32"] for entry in json.load(file)["datasets"] if entry["dtype"] != "text"}
+
+
+class Running:
+    """A run in progress, to be disturbed."""
+
+    def __init__(self, training, name, ranks, *more, **keys):
+        self.training, self.name = training, name
+        job = training.job
+        command = [*job.mpirun, "-np", str(ranks)] if ranks else []
+        self.output = open(training.path(name + ".output"), "w+", encoding="utf-8")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
+        self.process = subprocess.Popen([*command, job.program, *training.words(name, *more, **keys)], env=environment,
+                                        stdout=self.output, stderr=subprocess.STDOUT)
+
+    def wait_for_step(self, step, seconds=60):
+        """True once the metrics have this step and the run still goes on."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            if len(self.training.metrics(self.name)) >= step:
+                return True
+            time.sleep(0.005)
+        return False
+
+    def pid_of(self, rank):
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+                if parent != self.process.pid:
+                    continue
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if f"OMPI_COMM_WORLD_RANK={rank}".encode() in file.read().split(b"\0"):
+                        return int(entry)
+            except OSError:
+                pass  # it ended while we looked
+        raise RuntimeError(f"no process of rank {rank}")
+
+    def finish(self, seconds=60):
+        """The exit code, the output and the seconds that the end took."""
+        start = time.monotonic()
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            code = "none: it hangs"
+        self.output.seek(0)
+        return code, self.output.read(), time.monotonic() - start

@@ -1,0 +1,161 @@
+// Small models with weights that show every mistake, batches for them, and a training pass run on them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/model.hpp"
+#include "ops/compare.hpp"
+#include "ops/cross_entropy.hpp"
+#include "reference_decoder.hpp"
+
+namespace cohort::test {
+
+inline ModelSection gpt2_config(bool tied_head = true) {
+  ModelSection config;
+  config.kind = "gpt2";
+  config.layers = 2;
+  config.width = 12;
+  config.heads = config.kv_heads = 3;
+  config.ffn_width = 20;
+  config.context = 6;
+  config.vocabulary = 11;
+  config.tied_head = tied_head;
+  return config;
+}
+
+inline ModelSection llama_config(Count kv_heads = 2, bool tied_head = true) {
+  ModelSection config = gpt2_config(tied_head);
+  config.kind = "llama";
+  config.width = 16;
+  config.heads = 4;
+  config.kv_heads = kv_heads;
+  config.rope_theta = 100.0;  // so that the slow pairs turn, too, within a few tokens
+  return config;
+}
+
+inline ModelSection mlp_config() {
+  ModelSection config;
+  config.kind = "mlp";
+  config.layers = 2;
+  config.width = 9;
+  config.inputs = 5;
+  config.classes = 3;
+  return config;
+}
+
+/// Large enough to show in memory and in statistics, small enough for milliseconds.
+inline ModelSection wide_config(const std::string& kind) {
+  ModelSection config = kind == "llama" ? llama_config(2, false) : gpt2_config();
+  config.kind = kind;
+  config.layers = 3;
+  config.width = 64;
+  config.heads = 4;
+  config.kv_heads = kind == "llama" ? 2 : 4;
+  config.ffn_width = 192;
+  config.context = 32;
+  config.vocabulary = 301;
+  config.inputs = 48;
+  config.classes = 10;
+  return config;
+}
+
+/// A model whose weights are far from their initial values: large enough that attention looks at some tokens more than at others,
+/// non-linearities bend, and a norm weight or a bias left out changes the result.
+inline std::unique_ptr<Model> make_bent_model(const ModelSection& config) {
+  auto model = make_model(config, 1);
+  std::uint32_t stream = 100;
+  for (const auto& parameter : model->parameters().all()) {
+    const bool matrix = parameter->global_shape.dims() == 2;
+    const bool norm_weight = !matrix && parameter->init.kind == InitSpec::Kind::ones;
+    const double inputs = static_cast<double>(parameter->global_shape.columns());
+    const Array values =
+        ops::random_values(parameter->elements(), stream++, matrix ? 1.2 / std::sqrt(inputs) : 0.3, norm_weight ? 1.0 : 0.0);
+    parameter->value.copy_from(ops::tensor_of(values, parameter->global_shape));
+  }
+  return model;
+}
+
+/// Owns what a ModelInput points to.
+struct TestBatch {
+  Count samples = 0;
+  std::vector<std::int32_t> inputs, targets;
+  std::vector<float> features;
+  std::vector<Count> slots;
+
+  ModelInput input() const { return {samples, inputs, targets, features, slots}; }
+};
+
+/// Random samples, of `tokens` tokens each if the model reads tokens, of which about one target in five is ignored. `stream`
+/// tells batches apart.
+inline TestBatch make_batch(const ModelSection& config, Count samples, Count tokens, std::uint32_t stream = 1) {
+  TestBatch batch{samples, {}, {}, {}, {}};
+  if (config.kind == "mlp") {
+    for (const double x : ops::random_values(samples * config.inputs, stream)) batch.features.push_back(static_cast<float>(x));
+    batch.targets = ops::random_indices(samples, config.classes, stream);
+  } else {
+    batch.inputs = ops::random_indices(samples * tokens, config.vocabulary, stream);
+    batch.targets = ops::random_indices(samples * tokens, config.vocabulary, stream + 1000);
+  }
+  for (std::size_t i = 1; i < batch.targets.size(); i += 5) batch.targets[i] = ops::kIgnoredTarget;
+  for (Count sample = 0; sample < samples; ++sample) batch.slots.push_back(sample);
+  return batch;
+}
+
+/// Fills the memory that the arena hands out next with NaN: what is read without having been written spoils the result.
+inline void soil(Arena& arena, Bytes bytes = 8 * kMiB) {
+  const Arena::Scope scope(arena);
+  for (float& element : arena.take({bytes / 4}).span<float>()) element = ops::kGarbage;
+}
+
+struct PassOptions {
+  float gradient_scale = 1.0f;
+  std::uint32_t step = 0;
+  std::uint64_t seed = 5;
+  bool accumulate = false;  // onto the gradients that are there
+};
+
+struct Pass {
+  double loss = 0.0;
+  Tensor gradients;  // a copy of the registry's flat gradients
+};
+
+/// One training forward and backward.
+inline Pass run_pass(Model& model, const ModelInput& input, const PassOptions& options = {}, Hooks* hooks = nullptr) {
+  Hooks none;
+  Arena arena("test");
+  soil(arena);
+  const StepContext context{
+      .exec = {}, .activations = &arena, .training = true, .seed = options.seed, .step = options.step, .slots = input.slots};
+  if (!options.accumulate) model.parameters().zero_gradients();
+  Pass pass;
+  pass.loss = model.forward(context, input, options.gradient_scale, hooks ? *hooks : none);
+  model.backward(context, input, hooks ? *hooks : none);
+  pass.gradients = ops::copy_of(model.parameters().flat_gradients());
+  return pass;
+}
+
+/// Logits of each sample's last token.
+inline Tensor run_last_logits(Model& model, const ModelInput& input) {
+  Arena arena("test");
+  soil(arena);
+  const Tensor logits = ops::filled({input.samples, model.classes()}, ops::kGarbage);
+  model.last_logits(StepContext{.exec = {}, .activations = &arena}, input, logits);
+  return logits;
+}
+
+inline double run_loss(Model& model, const ModelInput& input) {
+  Arena arena("test");
+  soil(arena);
+  return model.loss(StepContext{.exec = {}, .activations = &arena}, input);
+}
+
+/// The largest size of an element.
+inline double largest(Input values) {
+  double result = 0.0;
+  for (const double value : values) result = std::max(result, std::abs(value));
+  return result;
+}
+
+}  // namespace cohort::test

@@ -1,0 +1,224 @@
+// Counts: parameters, operations, memory. And the initial values.
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "model_cases.hpp"
+
+namespace cohort::test {
+namespace {
+
+// The sizes of the smallest published GPT-2.
+ModelSection gpt2_small() {
+  ModelSection config;
+  config.kind = "gpt2";
+  config.layers = 12;
+  config.width = 768;
+  config.heads = config.kv_heads = 12;
+  config.ffn_width = 3072;
+  config.context = 1024;
+  config.vocabulary = 50257;
+  return config;
+}
+
+TEST(ModelCounts, ParametersOfGpt2) { EXPECT_EQ(count_parameters(gpt2_small()), 124'439'808); }
+
+TEST(ModelCounts, ParametersOfLlama) {
+  ModelSection config;
+  config.kind = "llama";
+  config.layers = 16;
+  config.width = 2048;
+  config.heads = 32;
+  config.kv_heads = 8;
+  config.ffn_width = 8192;
+  config.vocabulary = 32000;
+  config.tied_head = false;
+  const Count c = 2048, kv = 8 * (2048 / 32), f = 8192;
+  const Count attention = c * c + 2 * c * kv + c * c, feed_forward = 3 * c * f, norms = 2 * c;
+  const Count expected = 2 * 32000 * c + 16 * (attention + feed_forward + norms) + c;
+  EXPECT_EQ(expected, 1'104'218'112);
+  EXPECT_EQ(count_parameters(config), expected);
+  config.tied_head = true;
+  EXPECT_EQ(count_parameters(config), expected - 32000 * c);
+}
+
+TEST(ModelCounts, ParametersOfTheMlp) {
+  const ModelSection config = mlp_config();  // 5 -> 9 -> 9 -> 3
+  EXPECT_EQ(count_parameters(config), (5 * 9 + 9) + (9 * 9 + 9) + (9 * 3 + 3));
+}
+
+// 175 billion parameters would need 700 GB for the values alone.
+TEST(ModelCounts, CountingAllocatesNothing) {
+  ModelSection config = gpt2_small();
+  config.layers = 96;
+  config.width = 12288;
+  config.heads = config.kv_heads = 96;
+  config.ffn_width = 4 * 12288;
+  config.context = 2048;
+  const Count c = 12288;
+  EXPECT_EQ(count_parameters(config), 50257 * c + 2048 * c + 96 * (12 * c * c + 13 * c) + 2 * c);
+  EXPECT_GT(count_activations(config, 8), 8 * 2048 * c * 96);  // no less than each block's input
+}
+
+class ModelSizes : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
+  const auto& [name, config, samples, tokens] = GetParam();
+  const auto model = make_model(config, 1);
+  EXPECT_EQ(count_parameters(config), model->parameters().elements());
+  for (const Count n : {1, 3, 16}) EXPECT_EQ(count_activations(config, n), model->activation_elements(n));
+  EXPECT_EQ(model->classes(), config.kind == "mlp" ? config.classes : config.vocabulary);
+  EXPECT_EQ(model->kind(), config.kind);
+}
+
+// 6 N + 12 L C T, N without the position embeddings (PaLM, appendix B); the mlp has no attention.
+TEST_P(ModelSizes, OperationsOfAToken) {
+  const auto& [name, config, samples, tokens] = GetParam();
+  const auto model = make_model(config, 1);
+  const double all = static_cast<double>(count_parameters(config));
+  for (const Count t : {1, 4, 6}) {
+    double expected = 6.0 * all;
+    if (config.kind == "gpt2") expected -= 6.0 * static_cast<double>(config.context * config.width);
+    if (config.kind != "mlp") expected += 12.0 * static_cast<double>(config.layers * config.width * t);
+    EXPECT_DOUBLE_EQ(model->flops_per_token(t), expected) << "T = " << t;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ModelSizes, ::testing::ValuesIn(model_cases()), name_of_case);
+
+// How far into its memory a pass writes. The arena is one chunk full of a pattern; the last element that lost it marks how much
+// was in use at once, without the ends of chunks that Arena::peak_bytes counts as used. The chunk is larger than the smallest
+// that an arena takes, and a multiple of its alignment.
+Count measured_elements(Model& model, const ModelInput& input, Count estimate) {
+  constexpr std::uint32_t kPattern = 0x7fc0aced;  // a NaN that no operation produces
+  Arena arena("test");
+  Tensor chunk;
+  {
+    const Arena::Scope scope(arena);
+    chunk = arena.take({estimate / 16 * 32 + 2 * 1024 * 1024});
+  }
+  for (float& element : chunk.span<float>()) element = std::bit_cast<float>(kPattern);
+  const StepContext context{.exec = {}, .activations = &arena, .training = true, .slots = input.slots};
+  Hooks hooks;
+  model.forward(context, input, 1.0f, hooks);
+  model.backward(context, input, hooks);
+  EXPECT_EQ(arena.peak_bytes(), chunk.bytes()) << "the pass did not fit the chunk";
+  Count used = chunk.elements();
+  while (used > 0 && std::bit_cast<std::uint32_t>(chunk.f32()[used - 1]) == kPattern) --used;
+  return used;
+}
+
+struct MemoryCase {
+  Count samples, vocabulary;  // of few words, backward needs most; of many, the logits do
+};
+
+// What the estimate before a run relies on. Five percent allow for the alignment of small tensors.
+TEST(ModelActivations, AreWhatAPassReallyHolds) {
+  for (const char* kind : {"gpt2", "llama", "mlp"}) {
+    for (const bool checkpointing : {false, true}) {
+      for (const auto& [samples, vocabulary] : {MemoryCase{1, 301}, MemoryCase{8, 301}, MemoryCase{4, 5000}}) {
+        ModelSection config = wide_config(kind);
+        config.activation_checkpointing = checkpointing;
+        config.vocabulary = vocabulary;
+        config.dropout = config.kind == "gpt2" ? 0.1 : 0.0;
+        const auto model = make_model(config, 1);
+        const TestBatch batch = make_batch(config, samples, config.context);
+        const Count estimate = model->activation_elements(samples);
+        const Count measured = measured_elements(*model, batch.input(), estimate);
+        EXPECT_NEAR(static_cast<double>(measured) / static_cast<double>(estimate), 1.0, 0.05)
+            << kind << " of " << samples << " samples, vocabulary " << vocabulary << ", checkpointing " << checkpointing << ": "
+            << measured << " elements, estimate " << estimate;
+      }
+    }
+  }
+}
+
+TEST(ModelActivations, CheckpointingHoldsLess) {
+  for (const char* kind : {"gpt2", "llama"}) {
+    ModelSection config = wide_config(kind);
+    config.layers = 12;
+    const Count plain = count_activations(config, 16);
+    config.activation_checkpointing = true;
+    EXPECT_LT(count_activations(config, 16), plain / 3) << kind;
+  }
+}
+
+
+TEST(TEMP, Peak) {
+  for (const char* kind : {"gpt2", "llama"}) for (const bool cp : {false, true}) for (Count V : {301, 8000}) {
+    ModelSection config = wide_config(kind);
+    config.width = 128; config.heads = 4; config.ffn_width = 512; config.layers = 4; config.context = 64; config.vocabulary = V;
+    config.activation_checkpointing = cp;
+    const auto model = make_model(config, 1);
+    const TestBatch batch = make_batch(config, 16, 64);
+    Arena arena("t"); Hooks hooks;
+    const StepContext context{.exec = {}, .activations = &arena, .training = true, .slots = batch.slots};
+    model->forward(context, batch.input(), 1.0f, hooks); model->backward(context, batch.input(), hooks);
+    const Count e = model->activation_elements(16);
+    std::printf("TEMP %s cp %d V %d: peak %.2f MiB used %.2f estimate %.2f\n", kind, cp, (int)V, arena.peak_bytes()/1048576., measured_elements(*model, batch.input(), e)*4/1048576., e*4/1048576.);
+  }
+}
+// The bounds are five standard deviations of the estimates of mean and deviation from n values.
+TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
+  for (const char* kind : {"gpt2", "llama"}) {
+    ModelSection config = wide_config(kind);
+    config.init_std = 0.05;
+    const auto model = make_model(config, 7);
+    for (const auto& parameter : model->parameters().all()) {
+      const Array values = ops::values_of(parameter->value);
+      const double n = static_cast<double>(values.size());
+      if (parameter->global_shape.dims() == 1) {
+        const double expected = parameter->name.ends_with(".bias") ? 0.0 : 1.0;
+        for (const double value : values) ASSERT_EQ(value, expected) << parameter->name;
+        continue;
+      }
+      // GPT-2, section 2.3: the two projections that each block adds to the residual stream start smaller by sqrt(2 L).
+      const bool residual =
+          parameter->name.ends_with("attention.output.weight") || parameter->name.ends_with("feed_forward.down.weight");
+      const double expected = residual ? 0.05 / std::sqrt(2.0 * static_cast<double>(config.layers)) : 0.05;
+      double mean = 0.0;
+      for (const double value : values) mean += value / n;
+      EXPECT_NEAR(mean, 0.0, 5.0 * expected / std::sqrt(n)) << parameter->name;
+      EXPECT_NEAR(std::sqrt(ops::dot(values, values) / n), expected, 5.0 * expected / std::sqrt(2.0 * n)) << parameter->name;
+    }
+  }
+}
+
+TEST(ModelInitialValues, FollowFromTheSeedAlone) {
+  for (const ModelCase& model_case : main_cases()) {
+    const auto a = make_model(model_case.config, 7), same = make_model(model_case.config, 7),
+               other = make_model(model_case.config, 8);
+    EXPECT_TRUE(ops::same_bits(a->parameters().flat_values(), same->parameters().flat_values())) << model_case.name;
+    for (const auto& parameter : a->parameters().all()) {
+      if (parameter->global_shape.dims() == 1) continue;
+      EXPECT_FALSE(ops::same_bits(parameter->value, other->parameters().find(parameter->name)->value)) << parameter->name;
+    }
+  }
+}
+
+TEST(ModelInitialValues, NoTwoMatricesAreAlike) {
+  for (const ModelCase& model_case : main_cases()) {
+    const auto model = make_model(model_case.config, 7);
+    std::set<float> first_values;
+    Count matrices = 0;
+    for (const auto& parameter : model->parameters().all()) {
+      if (parameter->global_shape.dims() == 1) continue;
+      ++matrices;
+      first_values.insert(parameter->value.f32()[0]);
+    }
+    EXPECT_EQ(static_cast<Count>(first_values.size()), matrices) << model_case.name;
+  }
+}
+
+TEST(ModelInitialValues, GradientsStartAtZeroAndMatricesDecay) {
+  for (const ModelCase& model_case : main_cases()) {
+    const auto model = make_model(model_case.config, 7);
+    for (const float gradient : model->parameters().flat_gradients().span<float>()) ASSERT_EQ(gradient, 0.0f);
+    for (const auto& parameter : model->parameters().all()) {
+      EXPECT_EQ(parameter->decays, parameter->global_shape.dims() == 2) << parameter->name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,128 @@
+// The block: what tests/models does not show of it.
+#include "nn/block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+
+#include "layer_test.hpp"
+#include "ops/reference/pointwise.hpp"
+
+namespace cohort::test {
+namespace {
+
+constexpr Count kSamples = 3, kTokens = 4, kWidth = 8, kRows = kSamples * kTokens;
+constexpr double kProbability = 0.4;
+const std::vector<Count> kSlots{6, 1, 4};
+
+BlockSpec gpt2_block(double dropout) {
+  return {.attention = {.width = kWidth, .heads = 2, .kv_heads = 2, .tokens = kTokens, .bias = true, .dropout = dropout},
+          .feed_forward = {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 16},
+          .dropout = dropout};
+}
+
+struct BlockProblem {
+  explicit BlockProblem(const BlockSpec& spec, int index = 0) : block(registry, "b", spec, index) { randomise(registry); }
+  StepContext context() { return {.exec = {}, .activations = &arena, .training = true, .seed = 11, .step = 4, .slots = kSlots}; }
+
+  ParameterRegistry registry;
+  Block block;
+  Arena arena{"test"};
+};
+
+// What a branch that is the constant 1 adds to the residual stream: the factors of the dropout at its end.
+Array end_factors(int index, const std::string& branch_with_one) {
+  BlockProblem p(gpt2_block(kProbability), index);
+  for (const char* last : {"attention.output", "feed_forward.down"}) {
+    set_all(p.registry, std::string("b.") + last + ".weight", 0.0f);
+    set_all(p.registry, std::string("b.") + last + ".bias", branch_with_one == last ? 1.0f : 0.0f);
+  }
+  const Tensor x = ops::filled({kRows, kWidth}, 0.0f), out = ops::filled({kRows, kWidth}, ops::kGarbage);
+  p.block.forward(p.context(), out, x, kSamples);
+  return ops::values_of(out);
+}
+
+// The number of the dropout mask with these factors, as keyed by (seed, step, place, slot, element of the sample).
+std::optional<std::uint32_t> place_of(const Array& factors) {
+  for (std::uint32_t place = 0; place < 64; ++place) {
+    if (ops::close(factors, ops::reference::dropout_factors(kProbability, 11, 4, place, kSlots, kTokens * kWidth), Array{1e-6}))
+      return place;
+  }
+  return std::nullopt;
+}
+
+TEST(Block, EveryPlaceHasItsOwnDropoutMask) {
+  std::set<std::uint32_t> places;
+  for (const int index : {0, 1, 2, 3}) {
+    for (const char* branch : {"attention.output", "feed_forward.down"}) {
+      const auto place = place_of(end_factors(index, branch));
+      ASSERT_TRUE(place.has_value()) << "block " << index << ", " << branch << ": no mask of the keys that are promised";
+      EXPECT_TRUE(places.insert(*place).second) << "block " << index << ", " << branch << " shares place " << *place;
+    }
+  }
+}
+
+// Over many steps, dropout of a linear path leaves the mean as it is. The attention branch is linear in its softmax weights and
+// in its end, so both dropouts are in it; the feed-forward branch is switched off. A mean over n steps of factors with variance
+// p / (1 - p) = 0.67 each (twice: 1.8 together) is off by sqrt(1.8 / n) of the branch's size, 0.02; five of these.
+TEST(Block, DropoutPreservesTheMean) {
+  constexpr int kSteps = 4000;
+  BlockProblem p(gpt2_block(kProbability));
+  set_all(p.registry, "b.feed_forward.down.weight", 0.0f);
+  set_all(p.registry, "b.feed_forward.down.bias", 0.0f);
+  const Tensor x = random_tensor({kRows, kWidth}, 1), out = ops::filled({kRows, kWidth}, ops::kGarbage);
+  StepContext context = p.context();
+  Array mean(static_cast<std::size_t>(kRows * kWidth), 0.0);
+  for (int step = 0; step < kSteps; ++step) {
+    const Arena::Scope scope(p.arena);
+    context.step = static_cast<std::uint32_t>(step);
+    p.block.forward(context, out, x, kSamples);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(out.f32()[i]) / kSteps;
+  }
+  context.training = false;
+  p.block.forward(context, out, x, kSamples);
+  double branch = 0.0;
+  for (Count i = 0; i < out.elements(); ++i) branch = std::max(branch, std::abs(static_cast<double>(out.f32()[i] - x.f32()[i])));
+  EXPECT_TRUE(ops::close(mean, ops::values_of(out), Array{5.0 * std::sqrt(1.8 / kSteps) * branch}));
+  EXPECT_GT(branch, 0.1);
+}
+
+// With both branches switched off the block is the identity, forward and backward.
+TEST(Block, IsTheIdentityWithoutItsBranches) {
+  for (const bool checkpointing : {false, true}) {
+    BlockSpec spec = gpt2_block(0.0);
+    spec.checkpointing = checkpointing;
+    BlockProblem p(spec);
+    for (const char* last : {"b.attention.output", "b.feed_forward.down"}) {
+      set_all(p.registry, std::string(last) + ".weight", 0.0f);
+      set_all(p.registry, std::string(last) + ".bias", 0.0f);
+    }
+    const Tensor x = random_tensor({kRows, kWidth}, 1), out = ops::filled({kRows, kWidth}, ops::kGarbage);
+    const Tensor dx = random_tensor({kRows, kWidth}, 2), dout = ops::copy_of(dx);
+    const auto saved = p.block.forward(p.context(), out, x, kSamples);
+    EXPECT_TRUE(ops::same_bits(out, x));
+    EXPECT_EQ(saved.inside.has_value(), !checkpointing);
+    p.block.backward(p.context(), dx, saved);
+    EXPECT_TRUE(ops::same_bits(dx, dout));
+  }
+}
+
+TEST(Block, LeavesItsInputAlone) {
+  BlockProblem p(gpt2_block(kProbability));
+  const Tensor x = random_tensor({kRows, kWidth}, 1), before = ops::copy_of(x);
+  const Tensor out = ops::filled({kRows, kWidth}, ops::kGarbage), dx = random_tensor({kRows, kWidth}, 2);
+  const auto saved = p.block.forward(p.context(), out, x, kSamples);
+  p.block.backward(p.context(), dx, saved);
+  EXPECT_TRUE(ops::same_bits(x, before));
+}
+
+TEST(Block, ListsEveryParameterOnce) {
+  BlockProblem p(gpt2_block(0.0));
+  const auto parameters = p.block.parameters();
+  EXPECT_EQ(std::set<Parameter*>(parameters.begin(), parameters.end()).size(), parameters.size());
+  EXPECT_EQ(parameters.size(), p.registry.all().size());
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,134 @@
+// Linear: several side by side are as many separate ones.
+#include "nn/linear.hpp"
+
+#include <gtest/gtest.h>
+
+#include "layer_test.hpp"
+#include "ops/reference/matmul.hpp"
+
+namespace cohort::test {
+namespace {
+
+constexpr Count kRows = 6, kInputs = 5;
+const std::vector<LinearSpec> kSpecs{{"query", 8, 0.02}, {"key", 4, 0.02}, {"value", 3, 0.02}};
+
+// Columns [begin, begin + width) of a [rows, all] tensor.
+Array columns(const Tensor& tensor, Count begin, Count width) {
+  Array result;
+  for (Count r = 0; r < tensor.shape()[0]; ++r) {
+    for (Count c = begin; c < begin + width; ++c) result.push_back(static_cast<double>(tensor.f32()[r * tensor.shape()[1] + c]));
+  }
+  return result;
+}
+
+TEST(Linear, DeclaresWeightsThenBiases) {
+  ParameterRegistry registry;
+  const Linear linear(registry, kSpecs, kInputs, true);
+  const std::vector<std::string> expected{"query.weight", "key.weight", "value.weight", "query.bias", "key.bias", "value.bias"};
+  EXPECT_EQ(names_of(linear.parameters()), expected);
+  ASSERT_EQ(registry.all().size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(registry.all()[i]->name, expected[i]);
+  EXPECT_EQ(registry.find("key.weight")->global_shape, Shape({4, kInputs}));
+  EXPECT_EQ(registry.find("key.bias")->global_shape, Shape({4}));
+  EXPECT_EQ(linear.outputs(), 15);
+  EXPECT_EQ(linear.inputs(), kInputs);
+  EXPECT_TRUE(linear.has_bias());
+  ParameterRegistry without_bias;
+  EXPECT_FALSE(Linear(without_bias, kSpecs, kInputs, false).has_bias());
+  EXPECT_EQ(without_bias.all().size(), kSpecs.size());
+}
+
+// The joined tensors are the parameters' memory, in order.
+TEST(Linear, JoinsItsParameters) {
+  ParameterRegistry registry;
+  const Linear linear(registry, kSpecs, kInputs, true);
+  randomise(registry);
+  Array weights, biases, weight_gradients, bias_gradients;
+  const auto append = [](Array& all, const Tensor& part) {
+    const Array values = ops::values_of(part);
+    all.insert(all.end(), values.begin(), values.end());
+  };
+  for (const LinearSpec& spec : kSpecs) {
+    append(weights, registry.find(spec.name + ".weight")->value);
+    append(weight_gradients, registry.find(spec.name + ".weight")->gradient);
+    append(biases, registry.find(spec.name + ".bias")->value);
+    append(bias_gradients, registry.find(spec.name + ".bias")->gradient);
+  }
+  EXPECT_EQ(linear.weight().shape(), Shape({15, kInputs}));
+  EXPECT_EQ(linear.bias().shape(), Shape({15}));
+  EXPECT_EQ(ops::values_of(linear.weight()), weights);
+  EXPECT_EQ(ops::values_of(linear.weight_gradient()), weight_gradients);
+  EXPECT_EQ(ops::values_of(linear.bias()), biases);
+  EXPECT_EQ(ops::values_of(linear.bias_gradient()), bias_gradients);
+  linear.weight().f32()[8 * kInputs] = 42.0f;
+  EXPECT_EQ(registry.find("key.weight")->value.f32()[0], 42.0f);
+}
+
+// Against separate layers with the same weights: equal but for the rounding of sums over the inputs (forward), all outputs (dx),
+// or the rows (weights), of terms of size 5 at most.
+TEST(Linear, SideBySideEqualsSeparate) {
+  ParameterRegistry registry;
+  const Linear together(registry, kSpecs, kInputs, true);
+  randomise(registry);
+  const Tensor before = ops::copy_of(registry.flat_gradients());
+  const StepContext context;
+  const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2);
+  const Tensor y = ops::filled({kRows, 15}, ops::kGarbage), dx = ops::filled({kRows, kInputs}, ops::kGarbage);
+  together.forward(context, y, x);
+  together.backward(context, dx, dy, x);
+  const double tolerance = ops::sum_error(15) * 5.0;
+
+  Array sum_of_dx(static_cast<std::size_t>(kRows * kInputs), 0.0);
+  Count begin = 0;
+  for (const LinearSpec& spec : kSpecs) {
+    ParameterRegistry own;
+    const Linear alone(own, {spec}, kInputs, true);
+    own.allocate(2);
+    own.find(spec.name + ".weight")->value.copy_from(registry.find(spec.name + ".weight")->value);
+    const Tensor own_y = ops::filled({kRows, spec.outputs}, ops::kGarbage), own_dx = ops::filled({kRows, kInputs}, ops::kGarbage);
+    const Tensor own_dy = ops::tensor_of(columns(dy, begin, spec.outputs), {kRows, spec.outputs});
+    alone.forward(context, own_y, x);
+    alone.backward(context, own_dx, own_dy, x);
+    EXPECT_TRUE(ops::close(columns(y, begin, spec.outputs), ops::values_of(own_y), Array{tolerance})) << spec.name;
+    sum_of_dx = ops::sum(sum_of_dx, ops::values_of(own_dx));
+    const Parameter& weight = *registry.find(spec.name + ".weight");
+    const Tensor weight_before = before.slice(registry.offset(weight), registry.offset(weight) + weight.elements());
+    const Array expected = ops::sum(ops::values_of(weight_before), ops::values_of(own.find(spec.name + ".weight")->gradient));
+    EXPECT_TRUE(ops::close(weight.gradient, expected, tolerance)) << spec.name;
+    begin += spec.outputs;
+  }
+  EXPECT_TRUE(ops::close(dx, sum_of_dx, tolerance));
+}
+
+TEST(Linear, LeavesTheBiasToTheCaller) {
+  ParameterRegistry registry;
+  const Linear linear(registry, kSpecs, kInputs, true);
+  randomise(registry);
+  const Array before = ops::values_of(linear.bias_gradient());
+  const StepContext context;
+  const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2),
+               y = ops::filled({kRows, 15}, ops::kGarbage);
+  linear.forward(context, y, x);
+  const Array expected =
+      ops::reference::matmul(ops::values_of(x), false, ops::values_of(linear.weight()), true, kRows, 15, kInputs);
+  EXPECT_TRUE(ops::close(y, expected, ops::sum_error(kInputs) * 5.0));
+  linear.backward(context, ops::filled({kRows, kInputs}, 0.0f), dy, x);
+  EXPECT_EQ(ops::values_of(linear.bias_gradient()), before);
+}
+
+TEST(Linear, WithoutInputGradientTheWeightGradientIsTheSame) {
+  const StepContext context;
+  const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2);
+  Tensor gradients[2];
+  for (const bool wanted : {false, true}) {
+    ParameterRegistry registry;
+    const Linear linear(registry, kSpecs, kInputs, false);
+    randomise(registry);
+    linear.backward(context, wanted ? ops::filled({kRows, kInputs}, ops::kGarbage) : Tensor{}, dy, x);
+    gradients[wanted ? 1 : 0] = ops::copy_of(linear.weight_gradient());
+  }
+  EXPECT_TRUE(ops::same_bits(gradients[0], gradients[1]));
+}
+
+}  // namespace
+}  // namespace cohort::test

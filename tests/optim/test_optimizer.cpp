@@ -1,0 +1,181 @@
+// AdamW over a whole model, and clipping by the global norm.
+#include <gtest/gtest.h>
+
+#include "models/model.hpp"
+#include "ops/compare.hpp"
+#include "ops/reference/adamw.hpp"
+#include "optim/adamw.hpp"
+#include "optim/clip.hpp"
+
+namespace cohort::test {
+namespace {
+
+using ops::Array;
+
+ModelSection small_model(const std::string& kind) {
+  ModelSection config;
+  config.kind = kind;
+  config.layers = 2;
+  config.width = 8;
+  config.heads = config.kv_heads = 2;
+  config.ffn_width = 12;
+  config.context = 4;
+  config.vocabulary = 9;
+  return config;
+}
+
+std::unique_ptr<Model> random_model(const std::string& kind) {
+  auto model = make_model(small_model(kind), 3);
+  const Count n = model->parameters().elements();
+  model->parameters().flat_values().copy_from(ops::tensor_of(ops::random_values(n, 1), {n}));
+  return model;
+}
+
+void set_gradients(const Model& model, std::uint32_t stream, double scale = 1.0) {
+  const Count n = model.parameters().elements();
+  model.parameters().flat_gradients().copy_from(ops::tensor_of(ops::random_values(n, stream, scale), {n}));
+}
+
+constexpr const char* kKinds[] = {"gpt2", "llama", "mlp"};
+
+TEST(AdamW, MomentsStartAtZero) {
+  for (const char* kind : kKinds) {
+    const auto model = random_model(kind);
+    const AdamW optimizer(model->parameters(), OptimizerSection{});
+    for (const auto& parameter : model->parameters().all()) {
+      for (const char* name : {"m", "v"}) {
+        const Tensor& moment = parameter->optimizer_state.at(name);
+        ASSERT_EQ(moment.elements(), parameter->elements());
+        for (const float value : moment.span<float>()) ASSERT_EQ(value, 0.0f);
+      }
+    }
+  }
+}
+
+// Without a gradient the adaptive step is zero and only the decay acts: w -= rate * decay * w, on matrices alone.
+TEST(AdamW, MatricesDecayAndNormsAndBiasesDoNot) {
+  for (const char* kind : kKinds) {
+    const auto model = random_model(kind);
+    OptimizerSection config;
+    config.weight_decay = 0.25;
+    const AdamW optimizer(model->parameters(), config);
+    const Tensor before = ops::copy_of(model->parameters().flat_values());
+    optimizer.step({}, 0.5, 1.0, 0);
+    for (const auto& parameter : model->parameters().all()) {
+      const float* w = before.f32() + model->parameters().offset(*parameter);
+      const bool matrix = parameter->global_shape.dims() == 2;
+      for (Count i = 0; i < parameter->elements(); ++i) {
+        const float expected = matrix ? 0.875f * w[i] : w[i];
+        ASSERT_NEAR(parameter->value.f32()[i], expected, matrix ? 1e-6f : 0.0f) << parameter->name;
+      }
+    }
+  }
+}
+
+// Each step rounds the weight (below 5) a few times by kEps / 2, and the step of at most some five times the rate a dozen times.
+TEST(AdamW, StepsAreThoseOfTheReference) {
+  constexpr int kSteps = 5;
+  constexpr double kScale = 0.37;
+  for (const char* kind : kKinds) {
+    const auto model = random_model(kind);
+    OptimizerSection config;
+    config.weight_decay = 0.3;
+    const AdamW optimizer(model->parameters(), config);
+    std::vector<ops::reference::AdamWState> expected;
+    for (const auto& parameter : model->parameters().all()) {
+      const Array zeros(static_cast<std::size_t>(parameter->elements()), 0.0);
+      expected.push_back({ops::values_of(parameter->value), zeros, zeros});
+    }
+    for (int step = 0; step < kSteps; ++step) {
+      const double rate = 0.01 * (step + 1);  // changes from step to step, as under a schedule
+      set_gradients(*model, static_cast<std::uint32_t>(10 + step));
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const Parameter& parameter = *model->parameters().all()[i];
+        const double decay = parameter.global_shape.dims() == 2 ? config.weight_decay : 0.0;
+        ops::reference::adamw(expected[i], ops::values_of(parameter.gradient),
+                              {rate, config.beta1, config.beta2, config.epsilon, decay, kScale, step + 1});
+      }
+      optimizer.step({}, rate, kScale, step);
+    }
+    const double tolerance = kSteps * (5.0 * 2.0 * ops::kEps + 5.0 * 0.05 * 12.0 * ops::kEps);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Parameter& parameter = *model->parameters().all()[i];
+      EXPECT_TRUE(ops::close(parameter.value, expected[i].weight, tolerance)) << parameter.name;
+      EXPECT_TRUE(ops::close(parameter.optimizer_state.at("m"), expected[i].m, 20.0 * ops::kEps)) << parameter.name;
+      EXPECT_TRUE(ops::close(parameter.optimizer_state.at("v"), expected[i].v, 20.0 * ops::kEps)) << parameter.name;
+    }
+  }
+}
+
+// The step number matters (bias correction): the mistake of counting from 1, or of never counting, moves the weights elsewhere.
+TEST(AdamW, StepNumberShows) {
+  Tensor values[2];
+  for (const int first : {0, 1}) {
+    const auto model = random_model("gpt2");
+    const AdamW optimizer(model->parameters(), OptimizerSection{});
+    set_gradients(*model, 10);
+    optimizer.step({}, 0.01, 1.0, first);
+    values[first] = ops::copy_of(model->parameters().flat_values());
+  }
+  EXPECT_FALSE(ops::close(values[0], ops::values_of(values[1]), 1e-3));
+}
+
+TEST(AdamW, LeavesTheGradientsAlone) {
+  const auto model = random_model("gpt2");
+  const AdamW optimizer(model->parameters(), OptimizerSection{});
+  set_gradients(*model, 10);
+  const Tensor before = ops::copy_of(model->parameters().flat_gradients());
+  optimizer.step({}, 0.01, 0.5, 0);
+  EXPECT_TRUE(ops::same_bits(model->parameters().flat_gradients(), before));
+}
+
+// Every gradient 3: the norm is 3 sqrt(N), with N the number of parameters, in which a tied weight is one.
+TEST(Clip, NormCountsEachElementOnce) {
+  for (const char* kind : kKinds) {
+    for (const bool tied_head : {true, false}) {
+      ModelSection config = small_model(kind);
+      config.tied_head = tied_head;
+      const auto model = make_model(config, 3);
+      for (float& gradient : model->parameters().flat_gradients().span<float>()) gradient = 3.0f;
+      const double expected = 3.0 * std::sqrt(static_cast<double>(count_parameters(config)));
+      EXPECT_NEAR(gradient_norm({}, model->parameters()), expected, 1e-12 * expected) << kind << ", tied head " << tied_head;
+    }
+  }
+}
+
+TEST(Clip, NormIsThatOfTheReference) {
+  const auto model = random_model("gpt2");
+  set_gradients(*model, 10);
+  const double expected = std::sqrt(ops::reference::sum_of_squares(ops::values_of(model->parameters().flat_gradients())));
+  EXPECT_NEAR(gradient_norm({}, model->parameters()), expected, 1e-12 * expected);
+}
+
+// Squares beyond fp32's range: 1e20 squared is 1e40.
+TEST(Clip, NormOfHugeAndTinyGradientsIsFinite) {
+  const auto model = random_model("gpt2");
+  for (const float size : {1e20f, 1e-30f}) {
+    for (float& gradient : model->parameters().flat_gradients().span<float>()) gradient = size;
+    const double expected = static_cast<double>(size) * std::sqrt(static_cast<double>(model->parameters().elements()));
+    EXPECT_NEAR(gradient_norm({}, model->parameters()) / expected, 1.0, 1e-12);
+  }
+}
+
+TEST(Clip, Factor) {
+  EXPECT_DOUBLE_EQ(clip_factor(4.0, 1.0), 0.25);
+  EXPECT_DOUBLE_EQ(clip_factor(4.0, 3.0), 0.75);
+  EXPECT_EQ(clip_factor(0.5, 1.0), 1.0);
+  EXPECT_EQ(clip_factor(1.0, 1.0), 1.0);
+  EXPECT_EQ(clip_factor(0.0, 1.0), 1.0);
+  EXPECT_EQ(clip_factor(1e9, 0.0), 1.0) << "0 is off";
+}
+
+TEST(Clip, ScaledGradientsHaveTheClipNorm) {
+  const auto model = random_model("llama");
+  set_gradients(*model, 10);
+  const double factor = clip_factor(gradient_norm({}, model->parameters()), 0.7);
+  for (float& gradient : model->parameters().flat_gradients().span<float>()) gradient *= static_cast<float>(factor);
+  EXPECT_NEAR(gradient_norm({}, model->parameters()), 0.7, 1e-7);
+}
+
+}  // namespace
+}  // namespace cohort::test

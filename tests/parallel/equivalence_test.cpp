@@ -1,0 +1,130 @@
+// Every data-parallel strategy gives, on every number of ranks, the losses, gradients and weights of one rank.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "comm/mpi_communicator.hpp"
+#include "comm/self_communicator.hpp"
+#include "parallel/data/manual.hpp"
+#include "parallel/trajectory.hpp"
+#include "support/expect_error.hpp"
+
+namespace cohort::test {
+namespace {
+
+struct Layout {
+  const char* strategy;
+  double bucket_mib;
+  const char* name;
+};
+
+// All parameters of these models together are less than 64 KiB.
+constexpr Layout kLayouts[]{
+    {"naive", 4.0, "naive"},
+    {"hooks", 4.0, "hooks"},
+    {"bucketed", 1e-6, "bucket_for_each_parameter"},
+    {"bucketed", 4.0 / 1024, "buckets_of_some_parameters"},
+    {"bucketed", 64.0, "one_bucket"},
+};
+
+class Equivalence : public ::testing::TestWithParam<std::tuple<Layout, const char*, Count>> {
+ protected:
+  const Layout& layout() const { return std::get<0>(GetParam()); }
+  Count accumulation() const { return std::get<2>(GetParam()); }
+  // 12 samples for each micro-batch of the whole group.
+  Problem problem(Ignored ignored) const { return {std::get<1>(GetParam()), ignored, 12 * accumulation()}; }
+  MakeStrategy strategy() const {
+    return strategy_named(layout().strategy, model_section(std::get<1>(GetParam())), layout().bucket_mib);
+  }
+  // The ranks' unrelated random states differ.
+  TrainOptions options(unsigned run = 0) const {
+    return {.accumulation = accumulation(), .unrelated_seed = 1000 * run + static_cast<unsigned>(world_->rank())};
+  }
+
+  std::unique_ptr<Communicator> world_ = make_world_communicator();
+};
+
+TEST_P(Equivalence, LossesGradientsAndWeightsAreThoseOfOneRank) {
+  for (const Ignored ignored : {Ignored::none, Ignored::uneven, Ignored::second_half}) {
+    const Trajectory yardstick = train_alone(problem(ignored));
+    const Trajectory trajectory = train(problem(ignored), *world_, strategy(), options());
+    const Distance found = distance(*world_, trajectory, yardstick);
+    EXPECT_TRUE(found.accepted()) << "ignored " << static_cast<int>(ignored) << ": " << found.str();
+  }
+}
+
+// Three times, since races hide.
+TEST_P(Equivalence, RepeatedRunsHaveTheSameBits) {
+  const Trajectory first = train(problem(Ignored::uneven), *world_, strategy(), options());
+  for (const unsigned run : {1u, 2u}) EXPECT_EQ(train(problem(Ignored::uneven), *world_, strategy(), options(run)), first);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Equivalence,
+                         ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::Values("gpt2", "llama", "mlp"),
+                                            ::testing::Values(Count{1}, Count{2})),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}_accumulation_{}", std::get<0>(info.param).name, std::get<1>(info.param),
+                                              std::get<2>(info.param));
+                         });
+
+// So that the comparisons above are about something: the problems train, clip, and have targets where they should.
+TEST(Problems, HaveWhatTheyAreMeantToTest) {
+  for (const char* model : {"gpt2", "llama", "mlp"}) {
+    const Trajectory alone = train_alone({model, Ignored::uneven});
+    EXPECT_NE(alone.weights.front(), alone.weights.back());
+    double norm = 0.0;
+    for (const float gradient : alone.gradients.front()) norm += static_cast<double>(gradient) * gradient;
+    EXPECT_GT(std::sqrt(norm), 0.5) << model << ": clipping would not act";
+    const GlobalBatch half({model, Ignored::second_half}, 0);
+    EXPECT_EQ(count_valid_targets(half.part(1, 2, 1).front()), 0);
+    const GlobalBatch uneven({model, Ignored::uneven}, 0);
+    EXPECT_NE(count_valid_targets(uneven.part(0, 2, 1).front()), count_valid_targets(uneven.part(1, 2, 1).front()));
+  }
+}
+
+class OneRank : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Communicator> self_ = make_self_communicator("self");
+};
+
+TEST_P(OneRank, ManualIsMonolith) {
+  for (const Count accumulation : {1, 2}) {
+    const Problem problem{GetParam(), Ignored::uneven, 12};
+    const Trajectory manual =
+        train(problem, *self_, strategy_named("manual", model_section(GetParam())), {.accumulation = accumulation});
+    const Distance found = distance(*self_, manual, train_alone(problem));
+    EXPECT_TRUE(found.accepted()) << found.str();
+  }
+}
+
+TEST_P(OneRank, AStaleReplicaOfManualIsRejected) {
+  struct Stale : Manual {
+    using Manual::Manual;
+    void weights_changed() override {}  // mutant: the second replica keeps the initial weights
+  };
+  const ModelSection section = model_section(GetParam());
+  const Problem problem{GetParam(), Ignored::uneven, 12};
+  const Trajectory mutant = train(problem, *self_, [&](Model& model, Communicator& group) {
+    return std::make_unique<Stale>(model, group, make_model(section, 1));
+  });
+  EXPECT_FALSE(distance(*self_, mutant, train_alone(problem)).accepted());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OneRank, ::testing::Values("gpt2", "llama", "mlp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Factory, NamesItsStrategiesAndRefusesWhatDoesNotFit) {
+  const auto world = make_world_communicator();
+  const auto self = make_self_communicator("self");
+  const ModelSection section = model_section("mlp");
+  const auto model = make_model(section, 1);
+  for (const char* name : {"monolith", "manual", "naive", "hooks", "bucketed"})
+    EXPECT_EQ(strategy_named(name, section)(*model, *self)->name(), name);
+  EXPECT_ERROR(strategy_named("zero", section)(*model, *self), ExitCode::config, "zero", "bucketed");
+  if (world->size() == 1) return;
+  for (const char* name : {"monolith", "manual"})
+    EXPECT_ERROR(strategy_named(name, section)(*model, *world), ExitCode::config, name, "one rank");
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,193 @@
+// Planted faults. Each is a strategy, or a communicator under one, that is wrong in a way that people have really been wrong in;
+// the comparison that accepts the strategies must reject every one of them.
+#include <gtest/gtest.h>
+
+#include "comm/mpi_communicator.hpp"
+#include "parallel/data/hooks.hpp"
+#include "parallel/trajectory.hpp"
+
+namespace cohort::test {
+namespace {
+
+// Hands everything on to `inner` but lets `change` act on a sum of fp32, which is what gradients are.
+class FaultyCommunicator : public Communicator {
+ public:
+  using Change = std::function<Request(Communicator& inner, void* data, Count elements)>;
+  FaultyCommunicator(Communicator& inner, Change change)
+      : Communicator(inner.name(), inner.rank(), inner.size()), inner_(inner), change_(std::move(change)) {}
+  std::string_view backend() const override { return inner_.backend(); }
+
+ protected:
+  Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp op) override {
+    if (dtype == DType::f32 && op == ReduceOp::sum) return change_(inner_, data, elements);
+    return inner_.all_reduce_async(data, elements, dtype, op);
+  }
+  Request do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) override {
+    return inner_.all_gather_async(send, recv, block_elements, dtype);
+  }
+  Request do_reduce_scatter(const void*, void*, Count, DType, ReduceOp) override { return unused(); }
+  Request do_broadcast(void*, Count, DType, int) override { return unused(); }
+  Request do_send(const void*, Count, DType, int, int) override { return unused(); }
+  Request do_recv(void*, Count, DType, int, int) override { return unused(); }
+  void do_barrier() override { inner_.barrier(); }
+  std::unique_ptr<Communicator> do_split(int, int, std::string) override { return nullptr; }
+
+ private:
+  Request unused() { fail_operation("this operation", "data parallelism does not use it"); }
+
+  Communicator& inner_;
+  Change change_;
+};
+
+// Gradients stay each rank's own.
+struct NoReduction : DataParallel {
+  using DataParallel::DataParallel;
+  std::string_view name() const override { return "no reduction"; }
+
+ protected:
+  void finish_gradients(StepTimers&) override {}
+};
+
+// Reduces after the first micro-batch instead of after the last.
+struct FirstMicroBatchOnly : NoReduction {
+  using NoReduction::NoReduction;
+  void grad_ready(Parameter& parameter) override {
+    if (micro_batch_ == 0) group_.all_reduce(parameter.gradient.raw(), parameter.elements(), DType::f32, ReduceOp::sum);
+  }
+
+ protected:
+  double run_micro_batch(const StepContext& context, const ModelInput& input, float scale, StepTimers& timers) override {
+    const double loss = NoReduction::run_micro_batch(context, input, scale, timers);
+    ++micro_batch_;
+    return loss;
+  }
+  void finish_gradients(StepTimers&) override { micro_batch_ = 0; }
+
+ private:
+  int micro_batch_ = 0;
+};
+
+// Reduces after every micro-batch, so that the first one's sum is summed again.
+struct EveryMicroBatch : NoReduction {
+  using NoReduction::NoReduction;
+  void grad_ready(Parameter& parameter) override {
+    group_.all_reduce(parameter.gradient.raw(), parameter.elements(), DType::f32, ReduceOp::sum);
+  }
+};
+
+// Steps every rank by its own gradient, times the number of ranks, and averages the weights. For plain SGD that is the same as
+// adding up the gradients.
+struct AveragedWeights : NoReduction {
+  using NoReduction::NoReduction;
+  void weights_changed() override {
+    group_.all_reduce(model_.parameters().flat_values().raw(), model_.parameters().elements(), DType::f32, ReduceOp::avg);
+  }
+
+ protected:
+  void finish_gradients(StepTimers&) override {
+    for (float& gradient : model_.parameters().flat_gradients().span<float>()) gradient *= static_cast<float>(group_.size());
+  }
+};
+
+// Divides by the number of ranks where the loss has already been divided by the number of targets.
+Request average(Communicator& inner, void* data, Count elements) {
+  return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::avg);
+}
+
+class Mutants : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (world_->size() == 1) GTEST_SKIP() << "with one rank there is nothing to reduce, and nothing to get wrong";
+  }
+
+  Distance distance_of(const MakeStrategy& make, Communicator& group, const Problem& problem, const TrainOptions& options = {}) {
+    return distance(*world_, train(problem, group, make, options), train_alone(problem, options.update));
+  }
+  template <class Strategy>
+  Distance distance_of(const Problem& problem, const TrainOptions& options = {}) {
+    const MakeStrategy make = [](Model& model, Communicator& group) { return std::make_unique<Strategy>(model, group); };
+    return distance_of(make, *world_, problem, options);
+  }
+  // Every strategy that communicates, over a faulty communicator.
+  void expect_rejected(const FaultyCommunicator::Change& change, const Problem& problem) {
+    for (const char* name : {"naive", "hooks", "bucketed"}) {
+      FaultyCommunicator faulty(*world_, change);
+      // 1e-6 MiB: a bucket for each parameter.
+      const Distance found = distance_of(strategy_named(name, model_section(problem.model), 1e-6), faulty, problem);
+      EXPECT_FALSE(found.accepted()) << name << ": " << found.str();
+    }
+  }
+
+  std::unique_ptr<Communicator> world_ = make_world_communicator();
+};
+
+const Problem kGpt2{"gpt2", Ignored::uneven, 12};
+const Problem kGpt2Twice{"gpt2", Ignored::uneven, 24};  // for two micro-batches
+
+TEST_F(Mutants, AnHonestWrapperIsAccepted) {
+  FaultyCommunicator honest(*world_, [](Communicator& inner, void* data, Count elements) {
+    return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::sum);
+  });
+  const Distance found = distance_of(strategy_named("bucketed", model_section("gpt2"), 1e-6), honest, kGpt2);
+  EXPECT_TRUE(found.accepted()) << found.str();
+}
+
+TEST_F(Mutants, NoReductionIsRejected) {
+  EXPECT_FALSE(distance_of<NoReduction>(kGpt2).accepted());
+  EXPECT_FALSE(distance_of<NoReduction>({"mlp", Ignored::none, 12}).accepted());
+}
+
+TEST_F(Mutants, AnAverageInsteadOfTheSumIsRejected) { expect_rejected(average, kGpt2); }
+
+TEST_F(Mutants, ReductionOfTheFirstMicroBatchOnlyIsRejected) {
+  EXPECT_TRUE(distance_of<FirstMicroBatchOnly>(kGpt2).accepted()) << "with one micro-batch there is no fault";
+  EXPECT_FALSE(distance_of<FirstMicroBatchOnly>(kGpt2Twice, {.accumulation = 2}).accepted());
+}
+
+TEST_F(Mutants, ReductionAfterEachMicroBatchIsRejected) {
+  EXPECT_TRUE(distance_of<EveryMicroBatch>(kGpt2).accepted()) << "with one micro-batch there is no fault";
+  EXPECT_FALSE(distance_of<EveryMicroBatch>(kGpt2Twice, {.accumulation = 2}).accepted());
+}
+
+TEST_F(Mutants, ASkippedTiedWeightIsRejected) {
+  // The tied embedding is the largest parameter and, with a bucket for each, the only message of its size.
+  const Count tied = make_model(model_section("gpt2"), 1)->parameters().find("embedding.weight")->elements();
+  Count skipped = 0;
+  const auto skip_tied = [&](Communicator& inner, void* data, Count elements) {
+    if (elements == tied) return ++skipped, Request();
+    return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::sum);
+  };
+  expect_rejected(skip_tied, kGpt2);
+  EXPECT_EQ(skipped, 3 * kSteps) << "once a step for each of the strategies";
+}
+
+TEST_F(Mutants, ASmallParameterThatIsSkippedIsRejected) {
+  const Count gain = model_section("llama").width;
+  expect_rejected(
+      [&](Communicator& inner, void* data, Count elements) {
+        if (elements == gain) return Request();
+        return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::sum);
+      },
+      {"llama", Ignored::uneven, 12});
+}
+
+TEST_F(Mutants, OneBucketReducedTwiceIsRejected) {
+  int calls = 0;
+  expect_rejected(
+      [&](Communicator& inner, void* data, Count elements) {
+        if (calls++ % 5 == 0) inner.all_reduce(data, elements, DType::f32, ReduceOp::sum);
+        return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::sum);
+      },
+      kGpt2);
+}
+
+TEST_F(Mutants, AveragedWeightsHideUnderSgdAndAreRejectedUnderAdamW) {
+  const Distance sgd = distance_of<AveragedWeights>(kGpt2, {.update = Update::sgd});
+  EXPECT_LE(sgd.weights, Distance::kTolerance) << "this is why SGD is no test of a strategy";
+  const Distance adamw = distance_of<AveragedWeights>(kGpt2);
+  EXPECT_GT(adamw.weights, 100 * Distance::kTolerance) << "the weights alone must show it";
+  EXPECT_FALSE(adamw.accepted());
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,143 @@
+#include "parallel/trajectory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "comm/self_communicator.hpp"
+#include "optim/adamw.hpp"
+#include "optim/clip.hpp"
+
+namespace cohort::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 42;
+constexpr double kRate = 1e-2;
+// Below the gradient norms of these problems, so that clipping acts.
+constexpr double kClipNorm = 0.5;
+
+OptimizerSection optimizer_section() {
+  OptimizerSection optimizer;
+  optimizer.weight_decay = 0.1;
+  // Some gradients are zero but for rounding (the keys' bias: softmax does not see it), and Adam's m / sqrt(v) would blow the
+  // rounding up to whole steps. Typical gradients here are 1e-3 to 1e-2, far above this epsilon: they still are normalised.
+  optimizer.epsilon = 1e-4;
+  return optimizer;
+}
+
+// Memory that activations will lie in, full of a value that would show in every result.
+void dirty(Arena& arena, unsigned seed) {
+  std::srand(seed);
+  const Arena::Scope scope(arena);
+  const Tensor junk = arena.take({1 << 20});
+  std::fill_n(junk.f32(), junk.elements(), 1e3f * static_cast<float>(seed + 1));
+}
+
+std::vector<float> copy_of(const Tensor& tensor) { return {tensor.f32(), tensor.f32() + tensor.elements()}; }
+
+double finite_or_infinity(double value) { return std::isfinite(value) ? value : std::numeric_limits<double>::infinity(); }
+
+// Largest difference, relative to the largest element of the same parameter.
+double worst_difference(const std::vector<float>& values, const std::vector<float>& wanted,
+                        const std::vector<std::size_t>& ends) {
+  double worst = 0.0;
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    double largest = 0.0, difference = 0.0;
+    for (std::size_t i = begin; i < end; ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(wanted[i])));
+      difference = std::max(difference, finite_or_infinity(std::abs(static_cast<double>(values[i]) - wanted[i])));
+    }
+    if (difference > 0.0) worst = std::max(worst, finite_or_infinity(difference / largest));
+    begin = end;
+  }
+  return worst;
+}
+
+bool same_on_all(Communicator& group, const std::vector<float>& values) {
+  std::vector<float> all(values.size() * static_cast<std::size_t>(group.size()));
+  group.all_gather(values.data(), all.data(), static_cast<Count>(values.size()), DType::f32);
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(group.size()); ++rank) {
+    if (std::memcmp(all.data() + rank * values.size(), values.data(), values.size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+void sgd(const ParameterRegistry& parameters) {
+  float* values = parameters.flat_values().f32();
+  const float* gradients = parameters.flat_gradients().f32();
+  for (Count i = 0; i < parameters.elements(); ++i) values[i] -= static_cast<float>(kRate) * gradients[i];
+}
+
+}  // namespace
+
+MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib) {
+  ParallelSection section;
+  section.data = name;
+  section.bucket_mib = bucket_mib;
+  return [section, model](Model& of, Communicator& group) { return make_data_parallel(section, model, kSeed + 1, of, group); };
+}
+
+Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options) {
+  const std::unique_ptr<Model> model = make_model(model_section(problem.model), kSeed);
+  const ParameterRegistry& parameters = model->parameters();
+  const AdamW optimizer(parameters, optimizer_section());
+  const std::unique_ptr<DataParallel> strategy = make(*model, group);
+  Arena activations("test.activations");
+  dirty(activations, options.unrelated_seed);
+  StepTimers timers;
+  Trajectory trajectory;
+  for (const auto& parameter : parameters.all())
+    trajectory.ends.push_back(static_cast<std::size_t>(parameters.offset(*parameter) + parameter->elements()));
+  for (Count step = 0; step < kSteps; ++step) {
+    const GlobalBatch batch(problem, step);
+    const std::vector<ModelInput> part = batch.part(group.rank(), group.size(), options.accumulation);
+    const double inverse = 1.0 / static_cast<double>(batch.valid_targets());
+    const StepContext context{
+        .exec = {}, .activations = &activations, .training = true, .seed = kSeed, .step = static_cast<std::uint32_t>(step)};
+    const double own = strategy->accumulate_gradients(context, part, static_cast<float>(inverse), timers);
+    trajectory.losses.push_back(all_reduce_value(group, own, ReduceOp::sum) * inverse);
+    trajectory.gradients.push_back(copy_of(parameters.flat_gradients()));
+    if (options.update == Update::adamw) {
+      optimizer.step({}, kRate, clip_factor(gradient_norm({}, parameters), kClipNorm), step);
+    } else {
+      sgd(parameters);
+    }
+    strategy->weights_changed();
+    trajectory.weights.push_back(copy_of(parameters.flat_values()));
+  }
+  return trajectory;
+}
+
+Trajectory train_alone(const Problem& problem, Update update) {
+  const std::unique_ptr<Communicator> self = make_self_communicator("alone");
+  return train(problem, *self, strategy_named("monolith", model_section(problem.model)), {.update = update});
+}
+
+std::string Distance::str() const {
+  return fmt::format("losses {:.2e}, gradients {:.2e}, weights {:.2e}, ranks {}", losses, gradients, weights,
+                     same_ranks ? "alike" : "DIFFER");
+}
+
+Distance distance(Communicator& group, const Trajectory& trajectory, const Trajectory& yardstick) {
+  Distance distance;
+  bool same = true;
+  for (std::size_t step = 0; step < yardstick.losses.size(); ++step) {
+    const double wanted = yardstick.losses[step];
+    distance.losses = std::max(distance.losses, finite_or_infinity(std::abs(trajectory.losses[step] - wanted) / wanted));
+    distance.gradients =
+        std::max(distance.gradients, worst_difference(trajectory.gradients[step], yardstick.gradients[step], yardstick.ends));
+    distance.weights =
+        std::max(distance.weights, worst_difference(trajectory.weights[step], yardstick.weights[step], yardstick.ends));
+    same = same_on_all(group, trajectory.weights[step]) && same;
+    same = same_on_all(group, trajectory.gradients[step]) && same;
+  }
+  for (double* worst : {&distance.losses, &distance.gradients, &distance.weights})
+    *worst = all_reduce_value(group, *worst, ReduceOp::max);
+  distance.same_ranks = all_reduce_value(group, std::int32_t{same ? 0 : 1}, ReduceOp::max) == 0;
+  return distance;
+}
+
+}  // namespace cohort::test

@@ -1,0 +1,69 @@
+// Trains a problem for some steps under one strategy and keeps what came of every step, so that two trainings can be compared:
+// the losses, the gradients after reduction and the weights after the optimizer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "parallel/data/data_parallel.hpp"
+#include "parallel/problem.hpp"
+
+namespace cohort::test {
+
+enum class Update {
+  adamw,  // with clipping and weight decay
+  sgd     // plain: weights -= rate x gradient. It hides faults that AdamW shows
+};
+
+struct Trajectory {
+  std::vector<double> losses;                 // [steps]
+  std::vector<std::vector<float>> gradients;  // [steps][elements], in the order of the registry
+  std::vector<std::vector<float>> weights;    // [steps][elements]
+  std::vector<std::size_t> ends;              // [parameters] where each parameter ends in the flat vectors
+
+  /// The same bits everywhere.
+  bool operator==(const Trajectory&) const = default;
+};
+
+/// Makes the strategy under test.
+using MakeStrategy = std::function<std::unique_ptr<DataParallel>(Model& model, Communicator& group)>;
+
+/// The strategy that a run file would name; `bucket_mib` matters to bucketed alone.
+MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib = 4.0);
+
+struct TrainOptions {
+  Count accumulation = 1;
+  Update update = Update::adamw;
+  /// Random state that has no part in training (the C library's, the memory that activations will lie in) is set from this.
+  unsigned unrelated_seed = 0;
+};
+
+inline constexpr Count kSteps = 6;
+
+/// kSteps optimizer steps; all ranks of `group` share the global batches. // Collective over: group
+Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options = {});
+
+/// The yardstick: one rank, the whole global batch in one micro-batch, no communication.
+Trajectory train_alone(const Problem& problem, Update update = Update::adamw);
+
+/// How far a training is from the yardstick, at worst over all steps and ranks.
+struct Distance {
+  double losses = 0.0;      // relative
+  double gradients = 0.0;   // relative to the largest of the same tensor
+  double weights = 0.0;     // likewise
+  bool same_ranks = false;  // all ranks have the same bits
+
+  /// What is asked of every strategy. fp32 sums of about 100 terms in another order differ by a few 1e-7 of the largest term; six
+  /// steps of AdamW carry them on. The smallest fault of the planted ones is a hundred times as large as this.
+  static constexpr double kTolerance = 1e-5;
+  bool accepted() const { return losses <= kTolerance && gradients <= kTolerance && weights <= kTolerance && same_ranks; }
+  std::string str() const;
+};
+
+/// // Collective over: group
+Distance distance(Communicator& group, const Trajectory& trajectory, const Trajectory& yardstick);
+
+}  // namespace cohort::test

@@ -1,0 +1,86 @@
+// What is promised before a run, against what the run then takes.
+#include "train/estimate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "comm/self_communicator.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+#include "train/data_setup.hpp"
+#include "train/step_batches.hpp"
+#include "train/trainee.hpp"
+
+namespace cohort::test {
+namespace {
+
+RunConfig make_config(const std::string& kind, const std::vector<std::string>& overrides = {}, Count ranks = 1) {
+  const std::string text =
+      kind == "mlp" ? "[model]\nkind = 'mlp'\nlayers = 3\nwidth = 32\ninputs = 8\n[data]\nkind = 'two_moons'\nsamples = 100\n"
+                    : "[model]\nkind = '" + kind +
+                          "'\nlayers = 3\nwidth = 64\nheads = 4\ncontext = 32\nvocabulary = 100\n"
+                          "[data]\ntokens = 'none.h5'\n";
+  RunConfig config = parse_run_file(text, "test.toml", overrides);
+  validate(config, ranks);
+  return config;
+}
+
+class Estimates : public ::testing::TestWithParam<std::pair<const char*, std::vector<std::string>>> {
+ protected:
+  const char* kind() const { return GetParam().first; }
+  RunConfig config() const { return make_config(kind(), GetParam().second); }
+};
+
+// The arena's peak is what activations really take. It rounds each tensor up to 64 bytes, and a temporary may be missing in the
+// estimate: 10 % is what a person who plans memory can live with.
+TEST_P(Estimates, AreWhatAStepTakes) {
+  const RunConfig run = config();
+  const auto self = make_self_communicator("world");
+  const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
+  Trainee trainee(run, mesh);
+  const auto samples = static_cast<std::size_t>(run.train.micro_batch);
+  const std::size_t length = run.model.kind == "mlp" ? 1 : static_cast<std::size_t>(run.model.context);
+  const std::vector<std::int32_t> inputs(samples * length, 1), targets(samples * length, 1);
+  const std::vector<float> features(samples * static_cast<std::size_t>(run.model.inputs), 0.5f);
+  std::vector<Count> slots(samples);
+  const ModelInput input{run.train.micro_batch, inputs, targets, features, slots};
+  StepTimers timers;
+  trainee.step(0, std::span(&input, 1), static_cast<Count>(targets.size()), timers);
+
+  const MemoryEstimate memory = estimate_memory(run);
+  const Count elements = trainee.model().parameters().elements();
+  EXPECT_EQ(memory.parameters, 4 * elements);
+  EXPECT_EQ(memory.gradients, 4 * elements);
+  EXPECT_EQ(memory.optimizer, 8 * elements);
+  EXPECT_EQ(memory.replica, run.parallel.data == "manual" ? 8 * elements : 0);
+  const auto peak = static_cast<double>(trainee.activations().peak_bytes());
+  EXPECT_NEAR(static_cast<double>(memory.activations), peak, 0.1 * peak);
+  EXPECT_EQ(memory.total(), memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.replica);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Estimates,
+                         ::testing::Values(std::pair{"gpt2", std::vector<std::string>{}},
+                                           std::pair{"gpt2", std::vector<std::string>{"model.dropout=0.1"}},
+                                           std::pair{"gpt2", std::vector<std::string>{"model.activation_checkpointing=true"}},
+                                           std::pair{"gpt2", std::vector<std::string>{"parallel.data=manual"}},
+                                           std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
+                                           std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=true"}},
+                                           std::pair{"mlp", std::vector<std::string>{}}),
+                         [](const auto& info) { return fmt::format("{}_{}", info.param.first, info.index); });
+
+TEST(BatchArithmetic, NamesEveryFactor) {
+  const RunConfig gpt2 = make_config("gpt2", {"train.micro_batch=4", "train.global_batch=32"}, 4);
+  EXPECT_EQ(gpt2.train.accumulation, 2);
+  EXPECT_EQ(batch_arithmetic(gpt2), "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 1024 tokens a step");
+  const RunConfig mlp = make_config("mlp", {"train.micro_batch=3", "train.accumulation=5"}, 2);
+  EXPECT_EQ(batch_arithmetic(mlp), "global batch 30 = micro-batch 3 x dp 2 x accumulation 5");
+}
+
+TEST(DescribeRun, SaysLengthEpochsAndMemory) {
+  const RunConfig run = make_config("gpt2", {"train.micro_batch=4", "train.steps=50"});
+  const std::string text = describe_run(run, 100);
+  for (const char* part : {"gpt2", "50 steps", "2.00 epochs of 100 samples", "6.40K tokens", "activations"})
+    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,98 @@
+// What must not depend on the number of ranks: losses, learning rates, the samples of each step, the validation loss.
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "comm/self_communicator.hpp"
+#include "trainer_fixture.hpp"
+
+namespace cohort::test {
+namespace {
+
+class Layouts : public TrainerTest {
+ protected:
+  /// The same run on one rank, by rank 0 without the others. // Collective over: world
+  void train_alone(const std::string& name) {
+    if (root()) {
+      const auto self = make_self_communicator("world");
+      EXPECT_EQ(train(config({"run.name=" + name, "parallel.data=monolith"}, 1), *self), ExitCode::success);
+    }
+    world_->barrier();
+  }
+};
+
+// The ids behind "samples" in a line of a rank's log.
+std::vector<Count> samples_in(const std::string& line) {
+  std::istringstream words(line.substr(line.find(" samples ") + 9));
+  std::vector<Count> samples;
+  for (Count id = 0; words >> id;) samples.push_back(id);
+  return samples;
+}
+
+// Two micro-batches of uneven dropout, clipping, ten steps of AdamW: fp32 sums in another order, so not the same bits. They
+// differ by a few 1e-7 at first; Adam divides by the root of small second moments and makes up to 1e-5 of it. A margin of ten is
+// left.
+TEST_F(Layouts, EveryStrategyHasTheMetricsOfOneRank) {
+  train_alone("alone");
+  const Remains alone = remains("alone");
+  for (const char* strategy : {"naive", "hooks", "bucketed"}) {
+    SCOPED_TRACE(strategy);
+    ASSERT_EQ(train(config({fmt::format("run.name={}", strategy), fmt::format("parallel.data={}", strategy)})),
+              ExitCode::success);
+    const Remains together = remains(strategy);
+    for (const char* key : {"loss", "gradient_norm", "validation_loss"}) {
+      const std::vector<double> values = together.series(key), wanted = alone.series(key);
+      ASSERT_EQ(values.size(), wanted.size()) << key;
+      for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(values[i], wanted[i], 1e-4 * wanted[i]) << key << " " << i;
+    }
+    for (const char* key : {"step", "learning_rate", "tokens", "epoch"})
+      EXPECT_EQ(together.series(key), alone.series(key)) << key;
+  }
+  EXPECT_LT(alone.series("loss").back(), alone.series("loss").front());
+}
+
+// The logs of all ranks together name the samples that the sampler gives the step, each as often as it does.
+TEST_F(Layouts, TheRanksTogetherTakeTheSamplesOfTheStep) {
+  if (world_->size() == 1) GTEST_SKIP() << "one rank's line is too long for the log, which then ends in ...";
+  ASSERT_EQ(train(config({"run.name=run"})), ExitCode::success);
+  const Sampler sampler(38, config().run.seed, 24, "test");
+  std::vector<Remains> ranks;
+  for (int rank = 0; rank < world_->size(); ++rank) ranks.push_back(remains("run", rank));
+  for (std::size_t step = 0; step < 10; ++step) {
+    std::multiset<Count> taken, wanted;
+    for (const Remains& rank : ranks) {
+      const std::vector<Count> samples = samples_in(rank.steps.at(step));
+      EXPECT_EQ(samples.size(), 24u / ranks.size());
+      taken.insert(samples.begin(), samples.end());
+    }
+    for (Count i = 0; i < 24; ++i) wanted.insert(sampler.sample_at(static_cast<Count>(step) * 24 + i));
+    EXPECT_EQ(taken, wanted) << "step " << step;
+  }
+}
+
+// Also with fewer micro-batches than ranks, when some ranks have nothing to do, and with a last one that is short.
+TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
+  RunConfig run = config();
+  const RunData data = open_data(run, false);
+  const auto model = make_model(run.model, 1);
+  const auto self = make_self_communicator("self");
+  Arena activations("test.activations");
+  for (const Count micro_batch : {1, 2, 3, 8}) {
+    for (const Count limit : {0, 1, 2, 3, 100}) {
+      SCOPED_TRACE(fmt::format("micro-batch {}, limit {}", micro_batch, limit));
+      const Evaluation alone = evaluate(*model, activations, *data.dataset, *self, micro_batch, limit);
+      const Evaluation together = evaluate(*model, activations, *data.dataset, *world_, micro_batch, limit);
+      const Count samples = limit == 0 ? 4 : std::min<Count>(4, limit * micro_batch);
+      EXPECT_EQ(alone.samples, samples);
+      EXPECT_EQ(together.samples, samples);
+      EXPECT_EQ(together.targets, samples * 8);
+      EXPECT_EQ(alone.targets, samples * 8);
+      // Sums in double precision of losses per micro-batch: the order of few sums alone differs.
+      EXPECT_NEAR(together.loss, alone.loss, 1e-6 * alone.loss);
+      EXPECT_GT(alone.loss, 1.0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,150 @@
+// Saving, resuming, and what may change in between.
+#include <csignal>
+
+#include "runtime/signals.hpp"
+#include "support/expect_error.hpp"
+#include "trainer_fixture.hpp"
+
+namespace cohort::test {
+namespace {
+
+using Resume = TrainerTest;
+
+void expect_same(const Remains& a, const Remains& b) {
+  EXPECT_EQ(a.tensors, b.tensors);
+  EXPECT_EQ(a.metrics, b.metrics);
+  EXPECT_EQ(a.steps, b.steps);
+}
+
+TEST_F(Resume, FiveStepsAndFiveMoreAreTenBitForBit) {
+  ASSERT_EQ(train(config({"run.name=ten"})), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=twice", "train.steps=5"})), ExitCode::success);
+  const Remains half = remains("twice");
+  ASSERT_EQ(train(config({"run.name=twice"}), ExistingRun::resume), ExitCode::success);
+  const Remains ten = remains("ten");
+  Remains twice = remains("twice");
+  EXPECT_NE(half.tensors, ten.tensors);
+  // A run's last step has a validation, so the shorter run has one more.
+  twice.metrics.at(4).erase("validation_loss");
+  expect_same(twice, ten);
+  EXPECT_EQ(ten.metrics.size(), 10u);
+  EXPECT_EQ(ten.steps.size(), 10u);
+  EXPECT_EQ(ten.series("validation_loss").size(), 3u);
+  EXPECT_EQ(ten.tensors.count("/optim/v/embedding/weight"), 1u);
+}
+
+// The other kind of model and of data through the same loop.
+TEST_F(Resume, TheMlpGoesOnBitForBitToo) {
+  ASSERT_EQ(train(mlp_config({"run.name=ten"})), ExitCode::success);
+  ASSERT_EQ(train(mlp_config({"run.name=twice", "train.steps=5"})), ExitCode::success);
+  ASSERT_EQ(train(mlp_config({"run.name=twice"}), ExistingRun::resume), ExitCode::success);
+  EXPECT_EQ(remains("twice").tensors, remains("ten").tensors);
+  EXPECT_EQ(remains("twice").series("loss"), remains("ten").series("loss"));
+  EXPECT_ERROR(train(mlp_config({"run.name=ten", "train.steps=20", "data.samples=40"}), ExistingRun::resume), ExitCode::config,
+               "samples=40", "--allow-changes");
+}
+
+TEST_F(Resume, ARunOfTheSameLayoutHasTheSameBits) {
+  ASSERT_EQ(train(config({"run.name=one"})), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=two"})), ExitCode::success);
+  expect_same(remains("one"), remains("two"));
+  ASSERT_EQ(train(config({"run.name=two"}), ExistingRun::overwrite), ExitCode::success);
+  expect_same(remains("one"), remains("two"));
+  ASSERT_EQ(train(config({"run.name=other", "run.seed=2"})), ExitCode::success);
+  EXPECT_NE(remains("one").series("loss"), remains("other").series("loss"));
+}
+
+// A run that died behind step 5 has lines of later steps, the last one cut short.
+TEST_F(Resume, AfterACrashEveryStepIsInTheMetricsOnce) {
+  ASSERT_EQ(train(config({"run.name=ten"})), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=crashed"})), ExitCode::success);
+  if (root()) {
+    fs::remove_all(folder_ / "crashed" / "checkpoints" / "step_00000010");
+    const std::string text = text_of(folder_ / "crashed" / "metrics.jsonl");
+    std::ofstream(folder_ / "crashed" / "metrics.jsonl") << text.substr(0, text.size() - 30);
+  }
+  world_->barrier();
+  ASSERT_EQ(train(config({"run.name=crashed"}), ExistingRun::resume), ExitCode::success);
+  const Remains crashed = remains("crashed");
+  EXPECT_EQ(crashed.tensors, remains("ten").tensors);
+  EXPECT_EQ(crashed.metrics, remains("ten").metrics);
+}
+
+TEST_F(Resume, RefusesWhatWouldBendTheRunAndTakesItWhenAllowed) {
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=5"})), ExitCode::success);
+  if (root()) write_tokens("other.h5", 2);
+  world_->barrier();
+  const std::string other_data = "data.tokens=" + (folder_ / "other.h5").string();
+  const std::vector<std::pair<Overrides, const char*>> changes{
+      {{"schedule.decay_steps=20"}, "schedule.decay_steps"},
+      {{"schedule.kind=linear"}, "schedule.kind"},
+      {{"optimizer.learning_rate=0.02"}, "optimizer.learning_rate"},
+      {{"optimizer.beta2=0.99"}, "optimizer.beta2"},
+      {{"run.seed=2"}, "run.seed"},
+      {{"train.global_batch=0", "train.accumulation=1"}, "train.global_batch"},
+      {{"train.clip_norm=2.0"}, "train.clip_norm"},
+      {{"model.dropout=0.2"}, "model.dropout"},
+      {{other_data}, "other.h5"},
+  };
+  for (const auto& [change, named] : changes) {
+    SCOPED_TRACE(named);
+    Overrides overrides{"run.name=run"};
+    overrides.insert(overrides.end(), change.begin(), change.end());
+    EXPECT_ERROR(train(config(overrides), ExistingRun::resume), ExitCode::config, named, "--allow-changes");
+  }
+  EXPECT_EQ(checkpoints("run"), std::vector<Count>{5}) << "a refused resume changes nothing";
+  EXPECT_EQ(remains("run").metrics.size(), 5u);
+  EXPECT_EQ(train(config({"run.name=run", "schedule.decay_steps=20", other_data}), ExistingRun::resume, true), ExitCode::success);
+  EXPECT_EQ(remains("run").metrics.size(), 10u);
+}
+
+TEST_F(Resume, TakesWhatDoesNotChangeTheMathematics) {
+  const auto naive = config({"run.name=run", "train.steps=5", "parallel.data=naive"});
+  ASSERT_EQ(train(naive), ExitCode::success);
+  EXPECT_EQ(train(config({"run.name=run", "parallel.data=hooks", "checkpoint.every=2", "log.level=info",
+                          "model.activation_checkpointing=true", fmt::format("train.micro_batch={}", 24 / world_->size())}),
+                  ExistingRun::resume),
+            ExitCode::success);
+}
+
+TEST_F(Resume, RefusesAnotherModelEvenWhenChangesAreAllowed) {
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=5"})), ExitCode::success);
+  for (const char* change : {"model.width=32", "model.layers=1", "model.heads=4", "model.tied_head=false"}) {
+    SCOPED_TRACE(change);
+    EXPECT_ERROR(train(config({"run.name=run", change}), ExistingRun::resume, true), ExitCode::checkpoint, "another model",
+                 "width=16", "run file of the checkpoint");
+  }
+}
+
+TEST_F(Resume, RefusesWhenThereIsNothingToDoOrNothingToGoOnFrom) {
+  EXPECT_ERROR(train(config({"run.name=none"}), ExistingRun::resume), ExitCode::checkpoint, "no complete checkpoint", "--resume");
+  ASSERT_EQ(train(config({"run.name=run"})), ExitCode::success);
+  EXPECT_ERROR(train(config({"run.name=run"})), ExitCode::usage, "--resume", "--overwrite", "run.name");
+  EXPECT_ERROR(train(config({"run.name=run"}), ExistingRun::resume), ExitCode::config, "10", "train.steps");
+  EXPECT_EQ(train(config({"run.name=new", "train.steps=5"}), ExistingRun::resume_if_any), ExitCode::success);
+  EXPECT_EQ(train(config({"run.name=new"}), ExistingRun::resume_if_any), ExitCode::success);
+  EXPECT_EQ(checkpoints("new"), (std::vector<Count>{5, 10}));
+}
+
+TEST_F(Resume, KeepsAsManyCheckpointsAsWasAskedFor) {
+  ASSERT_EQ(train(config({"run.name=run", "checkpoint.every=2", "checkpoint.keep=2"})), ExitCode::success);
+  EXPECT_EQ(checkpoints("run"), (std::vector<Count>{8, 10}));
+  ASSERT_EQ(train(config({"run.name=none", "checkpoint.every=0", "checkpoint.at_end=false"})), ExitCode::success);
+  EXPECT_EQ(checkpoints("none"), std::vector<Count>{});
+}
+
+// The signal comes to one rank alone; all must stop at the same step.
+TEST_F(Resume, ASignalToOneRankStopsAll) {
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=5"})), ExitCode::success);
+  install_stop_signals();
+  if (world_->rank() == world_->size() - 1) std::raise(SIGUSR1);
+  EXPECT_EQ(train(config({"run.name=run"}), ExistingRun::resume), ExitCode::interrupted);
+  clear_stop_request();
+  EXPECT_EQ(checkpoints("run"), std::vector<Count>{5});
+  EXPECT_EQ(train(config({"run.name=run"}), ExistingRun::resume), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=ten"})), ExitCode::success);
+  EXPECT_EQ(remains("run").tensors, remains("ten").tensors);
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,150 @@
+#include "trainer_fixture.hpp"
+
+#include <sstream>
+
+#include "base/random.hpp"
+#include "checkpoint/reader.hpp"
+#include "comm/agreement.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+#include "data/prepare.hpp"
+
+namespace cohort::test {
+namespace {
+
+constexpr const char* kModel = R"(
+[model]
+kind = "gpt2"
+layers = 2
+width = 16
+heads = 2
+context = 8
+dropout = 0.1
+[sample]
+tokens = 0
+)";
+constexpr const char* kMlp = R"(
+[model]
+kind = "mlp"
+layers = 3
+width = 8
+inputs = 4
+[data]
+kind = "two_moons"
+samples = 38
+)";
+constexpr const char* kTraining = R"(
+[train]
+steps = 10
+global_batch = 24
+validate_every = 4
+[optimizer]
+learning_rate = 1e-2
+[schedule]
+warmup_steps = 2
+decay_steps = 10
+[checkpoint]
+every = 5
+[log]
+every = 100
+level = "debug"
+)";
+constexpr Count kTokens = 340;  // a tenth is for validation: 306 and 34, in windows of 8: 38 and 4 samples
+
+std::vector<nlohmann::json> read_metrics(const fs::path& path) {
+  std::vector<nlohmann::json> metrics;
+  std::istringstream lines(text_of(path));
+  for (std::string line; std::getline(lines, line);) {
+    metrics.push_back(nlohmann::json::parse(line));
+    for (const char* timed : {"seconds", "tokens_per_second"}) metrics.back().erase(timed);
+  }
+  return metrics;
+}
+
+// "step 3 loss ... samples 1 2 3", without the time at the beginning of the line.
+std::vector<std::string> read_steps(const fs::path& path) {
+  std::vector<std::string> steps;
+  std::istringstream lines(text_of(path));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(": step ");
+    if (at != std::string::npos && line.find(" samples ") != std::string::npos) steps.push_back(line.substr(at + 2));
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<double> Remains::series(const std::string& key) const {
+  std::vector<double> values;
+  for (const nlohmann::json& line : metrics) {
+    if (line.contains(key)) values.push_back(line.at(key).get<double>());
+  }
+  return values;
+}
+
+TrainerTest::TrainerTest() {
+  if (root()) write_tokens("tokens.h5", 1);
+  world_->barrier();
+}
+
+void TrainerTest::write_tokens(const std::string& file, std::uint64_t seed, const std::string& letters) const {
+  const CounterRandom random(seed, RandomPurpose::test);
+  std::string text = letters;  // each letter once, so that the vocabulary has them all
+  for (std::uint64_t i = 0; text.size() < kTokens; ++i) text += letters[random.u32(i) % letters.size()];
+  const fs::path input = folder_ / (file + ".txt");
+  std::ofstream(input) << text;
+  prepare_tokens({.inputs = {input.string()}, .output = (folder_ / file).string(), .tokenizer = "char"});
+}
+
+RunConfig TrainerTest::config(const Overrides& overrides, int ranks) const {
+  if (ranks == 0) ranks = world_->size();
+  Overrides all{"data.tokens=" + (folder_ / "tokens.h5").string(), fmt::format("train.micro_batch={}", 12 / ranks)};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return finish(parse_run_file(std::string(kModel) + kTraining, "test.toml", all), ranks);
+}
+
+RunConfig TrainerTest::mlp_config(const Overrides& overrides) const {
+  Overrides all{fmt::format("train.micro_batch={}", 12 / world_->size())};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return finish(parse_run_file(std::string(kMlp) + kTraining, "test.toml", all), world_->size());
+}
+
+RunConfig TrainerTest::finish(RunConfig config, int ranks) const {
+  if (config.run.directory.empty()) config.run.directory = (folder_ / config.run.name).string();
+  validate(config, ranks);
+  return config;
+}
+
+ExitCode TrainerTest::train(const RunConfig& wanted, Communicator& comm, ExistingRun existing, bool allow_changes) const {
+  RunConfig config = wanted;
+  RunData data;
+  agree(comm, "opening the data", [&] { data = open_data(config, comm.rank() == 0); });
+  TrainerOptions options;
+  options.resume_from = prepare_run_directory(comm, config.run.directory, existing);
+  options.allow_changes = allow_changes;
+  return Trainer(config, data, comm, options).run();
+}
+
+Remains TrainerTest::remains(const std::string& name, int rank) const {
+  Remains remains;
+  const fs::path run = folder_ / name;
+  world_->barrier();  // rank 0 writes the last of it
+  const CheckpointReader reader(resolve_checkpoint(run));
+  for (const ManifestEntry& entry : reader.manifest().datasets) {
+    if (entry.dtype != "text") remains.tensors[entry.name] = reader.read(entry).memory;
+  }
+  remains.metrics = read_metrics(run / "metrics.jsonl");
+  remains.steps = read_steps(run / "logs" / fmt::format("rank_{}", rank < 0 ? world_->rank() : rank) / "train.log");
+  world_->barrier();  // nobody changes it while another still reads
+  return remains;
+}
+
+std::vector<Count> TrainerTest::checkpoints(const std::string& name) const {
+  world_->barrier();
+  std::vector<Count> steps;
+  for (const StoredCheckpoint& checkpoint : list_checkpoints(folder_ / name)) steps.push_back(checkpoint.step);
+  world_->barrier();
+  return steps;
+}
+
+}  // namespace cohort::test
