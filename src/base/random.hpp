@@ -45,8 +45,10 @@ class CounterRandom {
   }
   /// Uniform in [0, 1).
   constexpr double uniform(std::uint64_t index) const { return static_cast<double>(u64(index) >> 11) * 0x1.0p-53; }
-  /// Standard normal (Box-Muller on two of the four words).
-  double normal(std::uint64_t index) const;
+  /// Four standard normals, for the elements 4 block to 4 block + 3 (Box & Muller 1958, on the four words of `block`).
+  std::array<float, 4> normals(std::uint64_t block) const;
+  /// The standard normal of one element.
+  float normal(std::uint64_t index) const { return normals(index / 4)[index % 4]; }
 
  private:
   std::array<std::uint32_t, 2> key_;

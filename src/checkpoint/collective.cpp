@@ -16,23 +16,16 @@ void agree_on_root(Communicator& comm, std::string_view what, const std::functio
   });
 }
 
-void broadcast_text(Communicator& comm, std::string& text) {
-  auto bytes = static_cast<std::int64_t>(text.size());
-  comm.broadcast(&bytes, 1, DType::i64, kRoot);
-  text.resize(static_cast<std::size_t>(bytes));
-  comm.broadcast(text.data(), bytes, DType::u8, kRoot);
-}
-
 void broadcast_state(Communicator& comm, TrainingState& state) {
   for_each_field(state, [&](const char*, auto& field) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>) {
-      broadcast_text(comm, field);
+      field = broadcast_text(comm, field, kRoot);
     } else {
       static_assert(sizeof(field) == sizeof(std::int64_t));
       comm.broadcast(&field, 1, DType::i64, kRoot);
     }
   });
-  broadcast_text(comm, state.run_file);
+  state.run_file = broadcast_text(comm, state.run_file, kRoot);
 }
 
 }  // namespace
@@ -42,7 +35,7 @@ std::filesystem::path save_checkpoint_collectively(Communicator& comm, const std
                                                    const SaveOptions& options) {
   std::string folder;
   agree_on_root(comm, "saving the checkpoint", [&] { folder = save_checkpoint(run_folder, registry, state, options).string(); });
-  broadcast_text(comm, folder);
+  folder = broadcast_text(comm, folder, kRoot);
   return folder;
 }
 
@@ -51,7 +44,7 @@ std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm
   agree_on_root(comm, "looking for checkpoints", [&] {
     if (const auto latest = find_latest(run_folder)) folder = latest->string();
   });
-  broadcast_text(comm, folder);
+  folder = broadcast_text(comm, folder, kRoot);
   if (folder.empty()) return std::nullopt;
   return folder;
 }

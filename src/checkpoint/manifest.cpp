@@ -1,7 +1,5 @@
 #include "checkpoint/manifest.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -100,10 +98,6 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   } catch (const std::exception& error) {  // of the JSON library, or a number that is none
     fail(ExitCode::checkpoint, "{}: not a manifest of a checkpoint: {}", path.string(), error.what());
   }
-}
-
-std::uint32_t crc32_of(const void* data, Bytes bytes) {
-  return static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), static_cast<z_size_t>(bytes)));
 }
 
 }  // namespace cohort

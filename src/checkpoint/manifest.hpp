@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checksum.hpp"
 #include "base/units.hpp"
 
 namespace cohort {
@@ -33,8 +34,5 @@ std::string to_json_text(const Manifest& manifest);
 /// Reads and checks FOLDER/manifest.json. Errors (checkpoint): not there, damaged, not a Cohort checkpoint, a version newer than
 /// known.
 Manifest read_manifest(const std::filesystem::path& folder);
-
-/// CRC-32 as in zlib.
-std::uint32_t crc32_of(const void* data, Bytes bytes);
 
 }  // namespace cohort

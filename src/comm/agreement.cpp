@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
 
 namespace cohort {
@@ -37,15 +38,6 @@ std::string host_name() {
   return name.data();
 }
 
-/// `text` of `root`, on all ranks. // Collective over: comm
-std::string broadcast_text(Communicator& comm, std::string text, int root) {
-  auto length = static_cast<std::int64_t>(text.size());
-  comm.broadcast(&length, 1, DType::i64, root);
-  text.resize(static_cast<std::size_t>(length));
-  comm.broadcast(text.data(), length, DType::u8, root);
-  return text;
-}
-
 }  // namespace
 
 void agree(Communicator& comm, std::string_view what, const std::function<void()>& work) {
@@ -66,6 +58,19 @@ void agree(Communicator& comm, std::string_view what, const std::function<void()
   const bool all_alike = all_reduce_value(comm, differs, ReduceOp::max) == 0;
   const std::string who = all_alike ? "" : fmt::format("{} rank {} on {}, ", comm.name(), root, host);
   throw SharedError(static_cast<ExitCode>(code), fmt::format("{}{}: {}", who, what, message));
+}
+
+std::string broadcast_text(Communicator& comm, std::string text, int root) {
+  auto length = static_cast<std::int64_t>(text.size());
+  comm.broadcast(&length, 1, DType::i64, root);
+  text.resize(static_cast<std::size_t>(length));
+  comm.broadcast(text.data(), length, DType::u8, root);
+  return text;
+}
+
+bool same_on_all_ranks(Communicator& comm, std::string_view text) {
+  const auto crc = static_cast<std::int64_t>(crc32_of(text.data(), static_cast<Bytes>(text.size())));
+  return all_reduce_value(comm, crc, ReduceOp::max) == -all_reduce_value(comm, -crc, ReduceOp::max);
 }
 
 }  // namespace cohort

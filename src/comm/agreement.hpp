@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "comm/communicator.hpp"
@@ -12,5 +13,11 @@ namespace cohort {
 /// message and exit code of the lowest rank that failed; its rank and host are named unless all failed alike. `what` says what
 /// was being done ("reading the token file"). `work` must not communicate. // Collective over: comm
 void agree(Communicator& comm, std::string_view what, const std::function<void()>& work);
+
+/// The text of rank `root`, on all ranks. // Collective over: comm
+std::string broadcast_text(Communicator& comm, std::string text, int root);
+
+/// Whether all ranks gave the same text. // Collective over: comm
+bool same_on_all_ranks(Communicator& comm, std::string_view text);
 
 }  // namespace cohort

@@ -5,7 +5,6 @@
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
-#include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
@@ -32,8 +31,7 @@ int evaluate_checkpoint(const Options& options) {
   std::vector<std::string> overrides;
   if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);
   RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
-  RunData data;
-  agree(*world, "opening the data", [&] { data = open_data(config, world->rank() == 0); });
+  const RunData data = open_data(*world, config, DataUse::evaluation);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed);
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});

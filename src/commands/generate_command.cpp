@@ -36,7 +36,7 @@ int generate_text(const Options& options) {
   RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
   if (config.model.kind == "mlp")
     fail(ExitCode::usage, "{} holds an mlp, a classifier: it has no text to generate", options.checkpoint);
-  const RunData data = open_data(config, false);
+  const RunData data = open_data(*world, config, DataUse::evaluation);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed);
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});

@@ -1,7 +1,5 @@
 #include "commands/load_run.hpp"
 
-#include <functional>
-
 #include "base/error.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
@@ -17,8 +15,7 @@ RunConfig load_run(Communicator& world, const std::string& path, const std::vect
     validate(config, world_size);
   });
   // Ranks of one job with different run files would wait for each other for ever.
-  const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(to_toml(config)) >> 1);
-  if (all_reduce_value(world, hash, ReduceOp::max) != -all_reduce_value(world, -hash, ReduceOp::max)) {
+  if (!same_on_all_ranks(world, to_toml(config))) {
     throw SharedError(ExitCode::config,
                       fmt::format("{}: the run file differs between ranks; give all nodes the same file", path));
   }

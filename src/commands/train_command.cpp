@@ -3,7 +3,6 @@
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
-#include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
@@ -38,11 +37,7 @@ ExistingRun existing_run(const Options& options) {
 }
 
 int dry_run(RunConfig config, Communicator& world) {
-  RunData data;
-  agree(world, "opening the data", [&] {
-    data = open_data(config, world.rank() == 0);
-    const Sampler fits(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
-  });
+  const RunData data = open_data(world, config, DataUse::training);
   if (world.rank() == 0) {
     fmt::print("{}\n{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
                describe_run(config, data.dataset->samples(Split::train)));
@@ -66,8 +61,7 @@ int train(const Options& options) {
   if (world->rank() == 0) {
     for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
   }
-  RunData data;
-  agree(*world, "opening the data", [&] { data = open_data(config, world->rank() == 0); });
+  const RunData data = open_data(*world, config, DataUse::training);
   TrainerOptions trainer_options;
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
   trainer_options.allow_changes = options.allow_changes;

@@ -7,10 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/random.hpp"
-#include "data/checksum.hpp"
 #include "data/story_rules.hpp"
 
 namespace cohort {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
-#include "data/checksum.hpp"
 #include "data/token_format.hpp"
 
 namespace cohort {

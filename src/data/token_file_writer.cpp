@@ -2,9 +2,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "data/checksum.hpp"
 #include "data/token_file.hpp"
 #include "data/token_format.hpp"
 

@@ -2,7 +2,7 @@
 // (gemm_onednn.cpp); CMake picks one of the last two. All pass the same test.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 #include "ops/exec.hpp"
 #include "tensor/tensor.hpp"

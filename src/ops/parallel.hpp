@@ -21,14 +21,18 @@ void for_rows(const Exec& exec, const std::string& label, Count rows, const Body
   Kokkos::parallel_for(label, row_range(exec, rows), body);
 }
 
-/// Columns that one iteration of for_column_chunks handles: 1 KiB of a row, so that sums over rows stay in the nearest cache.
-inline constexpr Count kColumnChunk = 256;
+/// Columns that one iteration of for_column_chunks handles at most: 8 KiB of sums stay in the nearest cache.
+inline constexpr Count kColumnChunk = 2048;
 
-/// body(begin, end) for each chunk of columns; the body walks all rows. For sums over rows: bias and norm gradients.
+/// body(begin, end) for each chunk of columns; the body walks all rows. For sums over rows: bias and norm gradients. Chunks are
+/// as wide as the number of threads allows, since long runs of neighbouring elements are what memory is fast at.
 template <class Body>
 void for_column_chunks(const Exec& exec, const std::string& label, Count columns, const Body& body) {
-  for_rows(exec, label, (columns + kColumnChunk - 1) / kColumnChunk,
-           [columns, body](Count chunk) { body(chunk * kColumnChunk, std::min(columns, (chunk + 1) * kColumnChunk)); });
+  constexpr Count kNarrowest = 64;
+  const Count threads = Kokkos::DefaultHostExecutionSpace::concurrency();
+  const Count chunk = std::clamp((columns + threads - 1) / threads, kNarrowest, kColumnChunk);
+  for_rows(exec, label, (columns + chunk - 1) / chunk,
+           [=](Count index) { body(index * chunk, std::min(columns, (index + 1) * chunk)); });
 }
 
 }  // namespace cohort::ops

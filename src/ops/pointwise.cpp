@@ -63,7 +63,7 @@ void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Te
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key) {
   if (key.probability == 0.0) return;
   const auto samples = static_cast<Count>(key.slots.size());
-  COHORT_CHECK(samples > 0 && x.elements() % samples == 0, "dropout: {} elements over {} samples", x.elements(), samples);
+  COHORT_CHECK(samples > 0 && x.shape().rows() % samples == 0, "dropout: {} rows over {} samples", x.shape().rows(), samples);
   const Count sample_elements = x.elements() / samples;
   const CounterRandom random(key.seed, RandomPurpose::dropout, key.step, key.layer);
   const double probability = key.probability;

@@ -1,5 +1,7 @@
 #include "tensor/parameter.hpp"
 
+#include <algorithm>
+
 #include "base/random.hpp"
 
 namespace cohort {
@@ -17,8 +19,12 @@ void initialise(const Parameter& parameter, std::uint64_t seed) {
       std::fill(value, value + elements, 1.0f);
       break;
     case InitSpec::Kind::normal:
-      for (Count i = 0; i < elements; ++i)
-        value[i] = static_cast<float>(parameter.init.scale * random.normal(static_cast<std::uint64_t>(i)));
+      for (Count i = 0; i < elements; i += 4) {
+        const auto normals = random.normals(static_cast<std::uint64_t>(i / 4));
+        for (Count j = i; j < std::min(elements, i + 4); ++j) {
+          value[j] = static_cast<float>(parameter.init.scale) * normals[static_cast<std::size_t>(j - i)];
+        }
+      }
       break;
     case InitSpec::Kind::uniform:
       for (Count i = 0; i < elements; ++i)

@@ -29,13 +29,9 @@ class Shape {
 
   int dims() const { return dims_; }
   Count operator[](int dim) const { return extents_[static_cast<std::size_t>(dim < 0 ? dim + dims_ : dim)]; }
-  Count elements() const {
-    Count product = 1;
-    for (int dim = 0; dim < dims_; ++dim) product *= extents_[static_cast<std::size_t>(dim)];
-    return product;
-  }
+  Count elements() const { return product_of(dims_); }
   /// Elements per index of the last dim: all dims but the last, multiplied.
-  Count rows() const { return dims_ == 0 ? 1 : elements() / (*this)[-1]; }
+  Count rows() const { return dims_ == 0 ? 1 : product_of(dims_ - 1); }
   Count columns() const { return dims_ == 0 ? 1 : (*this)[-1]; }
   std::vector<Count> vector() const { return {extents_.begin(), extents_.begin() + dims_}; }
   bool operator==(const Shape&) const = default;
@@ -43,6 +39,12 @@ class Shape {
   std::string str() const { return fmt::format("[{}]", fmt::join(vector(), ", ")); }
 
  private:
+  Count product_of(int dims) const {
+    Count product = 1;
+    for (int dim = 0; dim < dims; ++dim) product *= extents_[static_cast<std::size_t>(dim)];
+    return product;
+  }
+
   std::array<Count, kMaxDims> extents_{};
   int dims_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "data/batch.hpp"
 
@@ -15,8 +16,12 @@ struct RunData {
   std::string description;  // goes into checkpoints: what the run was trained on
 };
 
-/// Opens the data that the run file names, and fills config.model.vocabulary from it. `check_all_tokens` reads the whole file
-/// once and compares its checksums: for one rank of a job. Not collective: call it inside agree().
-RunData open_data(RunConfig& config, bool check_all_tokens);
+/// What the data must be good for.
+enum class DataUse { training, evaluation };
+
+/// Opens the data that the run file names on every rank and fills config.model.vocabulary from it. Rank 0 reads the whole file
+/// once and compares its checksums. For training it also checks that a step has enough samples and that sample.prompt can be
+/// encoded. An error on any rank is an error on all, and so are ranks that see different data. // Collective over: world
+RunData open_data(Communicator& world, RunConfig& config, DataUse use);
 
 }  // namespace cohort

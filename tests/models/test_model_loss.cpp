@@ -13,7 +13,7 @@ Count counted(const ModelInput& input) {
 }
 
 // A logit, of size up to 5, passes through some ten ops that each contribute ops::sum_error, 2e-6 or so, relative to it.
-constexpr double kLogitError = 3e-5;
+constexpr double kLogitError = 3e-6;
 
 class ModelLoss : public ::testing::TestWithParam<ModelCase> {};
 

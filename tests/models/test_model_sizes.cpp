@@ -143,21 +143,6 @@ TEST(ModelActivations, CheckpointingHoldsLess) {
   }
 }
 
-
-TEST(TEMP, Peak) {
-  for (const char* kind : {"gpt2", "llama"}) for (const bool cp : {false, true}) for (Count V : {301, 8000}) {
-    ModelSection config = wide_config(kind);
-    config.width = 128; config.heads = 4; config.ffn_width = 512; config.layers = 4; config.context = 64; config.vocabulary = V;
-    config.activation_checkpointing = cp;
-    const auto model = make_model(config, 1);
-    const TestBatch batch = make_batch(config, 16, 64);
-    Arena arena("t"); Hooks hooks;
-    const StepContext context{.exec = {}, .activations = &arena, .training = true, .slots = batch.slots};
-    model->forward(context, batch.input(), 1.0f, hooks); model->backward(context, batch.input(), hooks);
-    const Count e = model->activation_elements(16);
-    std::printf("TEMP %s cp %d V %d: peak %.2f MiB used %.2f estimate %.2f\n", kind, cp, (int)V, arena.peak_bytes()/1048576., measured_elements(*model, batch.input(), e)*4/1048576., e*4/1048576.);
-  }
-}
 // The bounds are five standard deviations of the estimates of mean and deviation from n values.
 TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
   for (const char* kind : {"gpt2", "llama"}) {

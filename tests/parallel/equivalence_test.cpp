@@ -62,9 +62,9 @@ TEST_P(Equivalence, RepeatedRunsHaveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, Equivalence,
                          ::testing::Combine(::testing::ValuesIn(kLayouts), ::testing::Values("gpt2", "llama", "mlp"),
                                             ::testing::Values(Count{1}, Count{2})),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}_accumulation_{}", std::get<0>(info.param).name, std::get<1>(info.param),
-                                              std::get<2>(info.param));
+                         [](const auto& test) {
+                           return fmt::format("{}_{}_accumulation_{}", std::get<0>(test.param).name, std::get<1>(test.param),
+                                              std::get<2>(test.param));
                          });
 
 // So that the comparisons above are about something: the problems train, clip, and have targets where they should.
@@ -111,7 +111,7 @@ TEST_P(OneRank, AStaleReplicaOfManualIsRejected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneRank, ::testing::Values("gpt2", "llama", "mlp"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(Factory, NamesItsStrategiesAndRefusesWhatDoesNotFit) {
   const auto world = make_world_communicator();

@@ -62,7 +62,9 @@ TEST_P(Messages, BucketsHaveTheSizeThatWasAskedFor) {
   for (const Bytes size : {Bytes{1}, Bytes{100}, kKiB, 4 * kKiB}) {
     const std::vector<Count> elements = Bucketed(*model_, *group_, size).bucket_elements();
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      if (i + 1 < elements.size()) EXPECT_GE(4 * elements[i], size);
+      if (i + 1 < elements.size()) {
+        EXPECT_GE(4 * elements[i], size);
+      }
       EXPECT_LT(4 * (elements[i] - largest), size);
     }
   }
@@ -92,7 +94,7 @@ TEST_P(Messages, BucketsStartWhileBackwardGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Messages, ::testing::Values("gpt2", "llama", "mlp"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace cohort::test

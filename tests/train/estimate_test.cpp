@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(All, Estimates,
                                            std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
                                            std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=true"}},
                                            std::pair{"mlp", std::vector<std::string>{}}),
-                         [](const auto& info) { return fmt::format("{}_{}", info.param.first, info.index); });
+                         [](const auto& test) { return fmt::format("{}_{}", test.param.first, test.index); });
 
 TEST(BatchArithmetic, NamesEveryFactor) {
   const RunConfig gpt2 = make_config("gpt2", {"train.micro_batch=4", "train.global_batch=32"}, 4);

@@ -92,7 +92,7 @@ TEST_P(Generate, TellsOfEachTokenAsItComes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Generate, ::testing::Values("gpt2", "llama"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace cohort::test

@@ -4,6 +4,7 @@
 
 #include "base/random.hpp"
 #include "checkpoint/reader.hpp"
+#include "checkpoint/store.hpp"
 #include "comm/agreement.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"

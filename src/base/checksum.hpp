@@ -6,11 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.hpp"
+
 namespace cohort {
 
 /// The checksum of what `crc` covers, followed by `bytes` bytes at `data`. The checksum of nothing is 0.
 inline std::uint32_t extend_crc32(std::uint32_t crc, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(::crc32_z(crc, static_cast<const Bytef*>(data), bytes));
 }
+
+/// The checksum of `bytes` bytes at `data`.
+inline std::uint32_t crc32_of(const void* data, Bytes bytes) { return extend_crc32(0, data, static_cast<std::size_t>(bytes)); }
 
 }  // namespace cohort
