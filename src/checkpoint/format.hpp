@@ -24,7 +24,7 @@
 //     of the same bits. The generator is counter-based: it has no other state. model         description of the model: its kind
 //     and the sizes that shape it; the loader refuses another one data          what was trained on (the token file's name and
 //     checksum); the loader returns it, the trainer decides cohort_version, git_revision, created (UTC, ISO 8601), ranks, layout
-//     ("dp=4 ..."): who wrote it; no meaning for loading
+//     ("dp 4 x ..."): who wrote it; no meaning for loading
 //   The learning-rate schedule has no state beyond the step, and the run file says which schedule it is.
 //
 // manifest.json: an object with these members

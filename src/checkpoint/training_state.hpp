@@ -22,7 +22,7 @@ struct TrainingState {
   std::string git_revision;  // "" if unknown
   std::string created;       // UTC, ISO 8601; save_checkpoint() fills it in when empty
   Count ranks = 1;
-  std::string layout;  // "dp=4 pp=1 cp=1 tp=1"
+  std::string layout;  // "dp 4 x pp 1 x cp 1 x tp 1"
 
   bool operator==(const TrainingState&) const = default;
 };

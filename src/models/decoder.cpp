@@ -34,14 +34,20 @@ Decoder::Decoder(std::string kind, const DecoderSpec& spec) : Model(std::move(ki
   norm_.emplace(registry_, "norm", spec.block.norm, spec.width, spec.block.norm_epsilon);
   head_ = spec.tied_head ? embedding_ : &registry_.declare("head.weight", {spec.vocabulary, spec.width}, init);
   units_.push_back({"head", norm_->parameters()});
-  if (!spec.tied_head) units_.back().parameters.push_back(head_);
+  units_.back().parameters.push_back(head_);
+}
+
+Tensor Decoder::positions(const ModelInput& input, Tensor Parameter::*tensor) const {
+  const Count tokens = static_cast<Count>(input.inputs.size()) / input.samples;
+  COHORT_CHECK(tokens <= spec_.tokens, "samples of {} tokens for a context of {}", tokens, spec_.tokens);
+  return positions_ ? (positions_->*tensor).slice(0, tokens) : Tensor{};
 }
 
 Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved) {
   const Shape rows{static_cast<Count>(input.inputs.size()), spec_.width};
   hooks.pre_forward(units_.front());
   Tensor x = context.take(rows);
-  ops::embedding_forward(context.exec, x, input.inputs, embedding_->value, positions());
+  ops::embedding_forward(context.exec, x, input.inputs, embedding_->value, positions(input, &Parameter::value));
   ops::dropout(context.exec, x, context.dropout_key(spec_.dropout, 0));
   hooks.post_forward(units_.front());
 
@@ -72,7 +78,7 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
 double Decoder::head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets,
                           float gradient_scale, const Tensor& dnormed) {
   const Count rows = normed.shape().rows();
-  const Count chunk = std::clamp<Count>(kLogitElements / spec_.vocabulary, 1, rows);
+  const Count chunk = logit_rows(rows);
   const Arena::Scope scratch(*context.activations);
   const Tensor memory = context.take({chunk, spec_.vocabulary});
   double loss = 0.0;
@@ -95,7 +101,8 @@ double Decoder::head_loss(const StepContext& context, const Tensor& normed, std:
   return loss;
 }
 
-double Decoder::forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+double Decoder::forward(const StepContext& given, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+  const StepContext context = given.with_slots(input.slots);
   saved_ = {};
   const Tensor normed = run(context, input, hooks, &saved_);
   saved_.dnormed = context.take(normed.shape());
@@ -104,13 +111,16 @@ double Decoder::forward(const StepContext& context, const ModelInput& input, flo
   return loss;
 }
 
-void Decoder::backward(const StepContext& context, const ModelInput& input, Hooks& hooks) {
+void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks& hooks) {
+  const StepContext context = given.with_slots(input.slots);
   const Arena::Scope scratch(*context.activations);
   const Tensor dx = context.take(saved_.last.shape());
   dx.zero();
   hooks.pre_backward(units_.back());
   norm_->backward(context, dx, saved_.dnormed, saved_.last, saved_.norm);
-  for (Parameter* parameter : units_.back().parameters) hooks.grad_ready(*parameter);
+  for (Parameter* parameter : units_.back().parameters) {
+    if (parameter != embedding_) hooks.grad_ready(*parameter);  // a tied head is ready after its last use, the embedding
+  }
 
   for (std::size_t layer = blocks_.size(); layer-- > 0;) {
     hooks.pre_backward(units_[layer + 1]);
@@ -120,7 +130,7 @@ void Decoder::backward(const StepContext& context, const ModelInput& input, Hook
 
   hooks.pre_backward(units_.front());
   ops::dropout(context.exec, dx, context.dropout_key(spec_.dropout, 0));
-  ops::embedding_backward(context.exec, embedding_->gradient, positions_ ? positions_->gradient : Tensor{}, input.inputs, dx);
+  ops::embedding_backward(context.exec, embedding_->gradient, positions(input, &Parameter::gradient), input.inputs, dx);
   for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
 }
 
@@ -150,12 +160,17 @@ double Decoder::flops_per_token(Count tokens) const {
 
 Count Decoder::activation_elements(Count samples) const {
   const Count rows = samples * spec_.tokens;
-  const Count outside = 4 * rows * spec_.width + rows;  // embedding, final norm's output and gradient, gradient of the stream
-  const Count inside = blocks_.empty() ? 0 : blocks_.front().inside_elements(samples, spec_.tokens);
-  const Count scratch = blocks_.empty() ? 0 : blocks_.front().backward_elements(samples, spec_.tokens);
-  const Count outputs = spec_.layers * rows * spec_.width;
-  if (spec_.block.checkpointing) return outside + outputs + inside + rows * spec_.width + scratch;
-  return outside + outputs + spec_.layers * inside + scratch;
+  const Count stream = rows * spec_.width;
+  const Block& block = blocks_.front();
+  const Count inside = block.inside_elements(samples, spec_.tokens);
+  // Held from forward to backward: embedding, each block's output, final norm's output, gradient and reciprocal deviations.
+  const Count held = (spec_.layers + 3) * stream + 2 * rows + (spec_.block.checkpointing ? 0 : spec_.layers * inside);
+  // On top of it, first the head's logits, then the gradient of the stream and what the backward pass of one block needs.
+  const Count logits = logit_rows(rows) * spec_.vocabulary;
+  const Count again = spec_.block.checkpointing ? inside + stream : 0;
+  return held + std::max(logits, stream + again + block.backward_elements(samples, spec_.tokens));
 }
+
+Count Decoder::logit_rows(Count rows) const { return std::clamp<Count>(kLogitElements / spec_.vocabulary, 1, rows); }
 
 }  // namespace cohort

@@ -47,7 +47,11 @@ class Decoder : public Model {
   // and the head's.
   double head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
                    const Tensor& dnormed);
-  Tensor positions() const { return positions_ ? positions_->value : Tensor{}; }
+  // Of the position table, or of its gradient, the rows that samples of this length use; undefined without learned positions.
+  Tensor positions(const ModelInput& input, Tensor Parameter::*tensor) const;
+
+  // Rows of one chunk of logits.
+  Count logit_rows(Count rows) const;
 
   DecoderSpec spec_;
   Parameter* embedding_;            // [V, C]

@@ -114,9 +114,9 @@ ExitCode Trainer::run() {
     timers_.begin_step();
     const std::optional<Count> targets = begin_step();
     if (!targets) {
-      say(fmt::format("stopping after step {}{}", done_,
-                      stop_requested() ? fmt::format(" ({})", signal_name(stop_signal())) : ""));
-      log_->info("stopping after step {}, asked by a signal", done_);
+      const int signal = all_reduce_value(world_, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
+      say(fmt::format("stopping after step {}: {}", done_, signal_name(signal)));
+      log_->info("stopping after step {}: {}", done_, signal_name(signal));
       if (done_ > 0 && saved_at_ != done_) save();
       if (progress_) progress_->finish();
       // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.

@@ -126,8 +126,7 @@ inline Pass run_pass(Model& model, const ModelInput& input, const PassOptions& o
   Hooks none;
   Arena arena("test");
   soil(arena);
-  const StepContext context{
-      .exec = {}, .activations = &arena, .training = true, .seed = options.seed, .step = options.step, .slots = input.slots};
+  const StepContext context{.activations = &arena, .training = true, .seed = options.seed, .step = options.step};
   if (!options.accumulate) model.parameters().zero_gradients();
   Pass pass;
   pass.loss = model.forward(context, input, options.gradient_scale, hooks ? *hooks : none);
@@ -141,14 +140,14 @@ inline Tensor run_last_logits(Model& model, const ModelInput& input) {
   Arena arena("test");
   soil(arena);
   const Tensor logits = ops::filled({input.samples, model.classes()}, ops::kGarbage);
-  model.last_logits(StepContext{.exec = {}, .activations = &arena}, input, logits);
+  model.last_logits(StepContext{.activations = &arena}, input, logits);
   return logits;
 }
 
 inline double run_loss(Model& model, const ModelInput& input) {
   Arena arena("test");
   soil(arena);
-  return model.loss(StepContext{.exec = {}, .activations = &arena}, input);
+  return model.loss(StepContext{.activations = &arena}, input);
 }
 
 /// The largest size of an element.

@@ -98,7 +98,7 @@ Count measured_elements(Model& model, const ModelInput& input, Count estimate) {
     chunk = arena.take({estimate / 16 * 32 + 2 * 1024 * 1024});
   }
   for (float& element : chunk.span<float>()) element = std::bit_cast<float>(kPattern);
-  const StepContext context{.exec = {}, .activations = &arena, .training = true, .slots = input.slots};
+  const StepContext context{.activations = &arena, .training = true};
   Hooks hooks;
   model.forward(context, input, 1.0f, hooks);
   model.backward(context, input, hooks);

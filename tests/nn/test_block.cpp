@@ -24,7 +24,7 @@ BlockSpec gpt2_block(double dropout) {
 
 struct BlockProblem {
   explicit BlockProblem(const BlockSpec& spec, int index = 0) : block(registry, "b", spec, index) { randomise(registry); }
-  StepContext context() { return {.exec = {}, .activations = &arena, .training = true, .seed = 11, .step = 4, .slots = kSlots}; }
+  StepContext context() { return {.activations = &arena, .training = true, .seed = 11, .step = 4, .slots = kSlots}; }
 
   ParameterRegistry registry;
   Block block;

@@ -30,7 +30,7 @@ TEST(Norm, BackwardAddsToTheInputGradient) {
     const Norm norm(registry, "norm", kind, kWidth, 1e-5);
     randomise(registry);
     Arena arena("test");
-    const StepContext context{.exec = {}, .activations = &arena};
+    const StepContext context{.activations = &arena};
     const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2);
     const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = random_tensor({kRows, kWidth}, 3);
     const Array dx_before = ops::values_of(dx), gradient_before = ops::values_of(registry.find("norm.weight")->gradient);
@@ -61,7 +61,7 @@ TEST(FeedForward, LeavesTheDownBiasToTheCaller) {
   const FeedForward layer(registry, "f", {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 12});
   randomise(registry);
   Arena arena("test");
-  const StepContext context{.exec = {}, .activations = &arena};
+  const StepContext context{.activations = &arena};
   const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2);
   const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
   const auto saved = layer.forward(context, y, x);
@@ -105,7 +105,7 @@ TEST(Attention, DropsSoftmaxWeightsByLayerStepAndSlot) {
     const Tensor x = Tensor::zeros("test", {2 * kTokens, kTokens}), y = ops::filled({2 * kTokens, kTokens}, ops::kGarbage);
     for (Count r = 0; r < 2 * kTokens; ++r) x.f32()[r * kTokens + r % kTokens] = 1.0f;
     Arena arena("test");
-    StepContext context{.exec = {}, .activations = &arena, .training = true, .seed = 11, .step = 4, .slots = slots};
+    StepContext context{.activations = &arena, .training = true, .seed = 11, .step = 4, .slots = slots};
     layer.forward(context, y, x, 2);
     Array expected = ops::reference::dropout_factors(kProbability, 11, 4, layer_key, slots, kTokens * kTokens);
     for (Count i = 0; i < static_cast<Count>(expected.size()); ++i) {

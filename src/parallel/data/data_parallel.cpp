@@ -15,9 +15,7 @@ double DataParallel::accumulate_gradients(const StepContext& context, std::span<
   double loss = 0.0;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     last_micro_batch_ = i + 1 == micro_batches.size();
-    StepContext of_batch = context;
-    of_batch.slots = micro_batches[i].slots;
-    loss += run_micro_batch(of_batch, micro_batches[i], gradient_scale, timers);
+    loss += run_micro_batch(context, micro_batches[i], gradient_scale, timers);
   }
   finish_gradients(timers);
   return loss;

@@ -20,15 +20,13 @@ double Manual::run_micro_batch(const StepContext& context, const ModelInput& inp
   for (int half = 0; half < 2; ++half) {
     Model& model = half == 0 ? model_ : *replica_;
     const ModelInput part = input.slice(half * input.samples / 2, (half + 1) * input.samples / 2);
-    StepContext of_part = context;
-    of_part.slots = part.slots;
     const Arena::Scope activations(*context.activations);
     {
       const auto scope = timers.scope(Phase::forward);
-      loss += model.forward(of_part, part, gradient_scale, *this);
+      loss += model.forward(context, part, gradient_scale, *this);
     }
     const auto scope = timers.scope(Phase::backward);
-    model.backward(of_part, part, *this);
+    model.backward(context, part, *this);
   }
   return loss;
 }
