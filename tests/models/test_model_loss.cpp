@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model_cases.hpp"
+#include "support/expect_error.hpp"
 
 namespace cohort::test {
 namespace {
@@ -126,6 +127,15 @@ TEST_P(ModelRules, NoTokenSeesWhatFollows) {
     last = (last + 1) % static_cast<std::int32_t>(config.vocabulary);
   }
   EXPECT_EQ(run_loss(*model, batch.input()), before);
+}
+
+// Positions beyond the table must not wrap around to its beginning.
+TEST_P(ModelRules, SamplesLongerThanTheContextAreRefused) {
+  const auto& [name, config, samples, tokens] = GetParam();
+  if (config.kind == "mlp") GTEST_SKIP() << "no tokens";
+  const auto model = make_bent_model(config);
+  const TestBatch batch = make_batch(config, samples, config.context + 1);
+  EXPECT_ERROR(run_loss(*model, batch.input()), ExitCode::internal, "7 tokens", "context of 6");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ModelRules, ::testing::ValuesIn(main_cases()), name_of_case);

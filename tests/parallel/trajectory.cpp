@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <span>
+#include <string_view>
 
 #include "comm/self_communicator.hpp"
 #include "optim/adamw.hpp"
@@ -63,13 +64,20 @@ double worst_difference(const std::vector<float>& values, const std::vector<floa
   return worst;
 }
 
-bool same_on_all(Communicator& group, const std::vector<float>& values) {
-  std::vector<float> all(values.size() * static_cast<std::size_t>(group.size()));
-  group.all_gather(values.data(), all.data(), static_cast<Count>(values.size()), DType::f32);
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(group.size()); ++rank) {
-    if (std::memcmp(all.data() + rank * values.size(), values.data(), values.size() * sizeof(float)) != 0) return false;
+// One number for all bits of a trajectory's vectors: comparing it over the ranks costs one message.
+std::int64_t hash_of(const Trajectory& trajectory) {
+  std::size_t hash = 0;
+  for (const auto* steps : {&trajectory.gradients, &trajectory.weights}) {
+    for (const std::vector<float>& values : *steps) {
+      const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+      hash = hash * 31 + std::hash<std::string_view>{}(bytes);
+    }
   }
-  return true;
+  return static_cast<std::int64_t>(hash >> 1);
+}
+
+bool same_on_all(Communicator& group, std::int64_t value) {
+  return all_reduce_value(group, value, ReduceOp::max) == -all_reduce_value(group, -value, ReduceOp::max);
 }
 
 void sgd(const ParameterRegistry& parameters) {
@@ -130,7 +138,6 @@ std::string Distance::str() const {
 
 Distance distance(Communicator& group, const Trajectory& trajectory, const Trajectory& yardstick) {
   Distance distance;
-  bool same = true;
   for (std::size_t step = 0; step < yardstick.losses.size(); ++step) {
     const double wanted = yardstick.losses[step];
     distance.losses = std::max(distance.losses, finite_or_infinity(std::abs(trajectory.losses[step] - wanted) / wanted));
@@ -138,13 +145,10 @@ Distance distance(Communicator& group, const Trajectory& trajectory, const Traje
         std::max(distance.gradients, worst_difference(trajectory.gradients[step], yardstick.gradients[step], yardstick.ends));
     distance.weights =
         std::max(distance.weights, worst_difference(trajectory.weights[step], yardstick.weights[step], yardstick.ends));
-    same = same_on_all(group, trajectory.weights[step]) && same;
-    same = same_on_all(group, trajectory.gradients[step]) && same;
   }
   for (double* worst : {&distance.losses, &distance.gradients, &distance.weights})
     *worst = all_reduce_value(group, *worst, ReduceOp::max);
-  if (group.rank() == 0) std::fprintf(stderr, "DIAG %s\n", distance.str().c_str());
-  distance.same_ranks = all_reduce_value(group, std::int32_t{same ? 0 : 1}, ReduceOp::max) == 0;
+  distance.same_ranks = same_on_all(group, hash_of(trajectory));
   return distance;
 }
 

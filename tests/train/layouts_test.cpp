@@ -73,7 +73,7 @@ TEST_F(Layouts, TheRanksTogetherTakeTheSamplesOfTheStep) {
 // Also with fewer micro-batches than ranks, when some ranks have nothing to do, and with a last one that is short.
 TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
   RunConfig run = config();
-  const RunData data = open_data(run, false);
+  const RunData data = open_data(*world_, run, DataUse::evaluation);
   const auto model = make_model(run.model, 1);
   const auto self = make_self_communicator("self");
   Arena activations("test.activations");

@@ -5,7 +5,6 @@
 #include "base/random.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
-#include "comm/agreement.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "data/prepare.hpp"
@@ -118,8 +117,7 @@ RunConfig TrainerTest::finish(RunConfig config, int ranks) const {
 
 ExitCode TrainerTest::train(const RunConfig& wanted, Communicator& comm, ExistingRun existing, bool allow_changes) const {
   RunConfig config = wanted;
-  RunData data;
-  agree(comm, "opening the data", [&] { data = open_data(config, comm.rank() == 0); });
+  const RunData data = open_data(comm, config, DataUse::training);
   TrainerOptions options;
   options.resume_from = prepare_run_directory(comm, config.run.directory, existing);
   options.allow_changes = allow_changes;
