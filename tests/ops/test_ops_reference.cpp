@@ -41,7 +41,9 @@ TEST(Reference, MatmulGradientsAreProducts) {
 
 TEST(Reference, LayerNorm) {
   const Count rows = 3;
-  for (const Count width : {2, 5, 8}) {
+  // Not width 2: its normalised values are always close to +-1, so the gradient nearly vanishes and differences only see
+  // rounding.
+  for (const Count width : {3, 5, 8}) {
     const Array x = random_values(rows * width, 1, 2.0, 0.5), weight = random_values(width, 2, 0.5, 1.0),
                 bias = random_values(width, 3);
     const Array dout = random_values(rows * width, 4);
