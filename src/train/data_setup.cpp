@@ -22,8 +22,10 @@ RunData open_on_this_rank(RunConfig& config, bool check_all_tokens) {
   if (check_all_tokens) data.tokens->verify();
   set_vocabulary(config, data.tokens->vocabulary_size());
   data.dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
-  data.description = fmt::format("{} train={} crc32={:08x}", std::filesystem::path(config.data.tokens).filename().string(),
-                                 data.tokens->tokens(Split::train), data.tokens->crc32(Split::train));
+  data.description = fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x}",
+                                 std::filesystem::path(config.data.tokens).filename().string(), data.tokens->tokens(Split::train),
+                                 data.tokens->crc32(Split::train), data.tokens->tokens(Split::validation),
+                                 data.tokens->crc32(Split::validation));
   return data;
 }
 
