@@ -1,4 +1,7 @@
 # Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN, CUDA.
+if(COHORT_ENABLE_CUDA)
+  message(FATAL_ERROR "COHORT_ENABLE_CUDA is ON, and this version of Cohort has no CUDA code yet: use the preset cpu")
+endif()
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 # mpi.h would pull in the C++ bindings, which MPI dropped in 2012 and which need a library of their own.
