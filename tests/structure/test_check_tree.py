@@ -37,7 +37,7 @@ void f() {
     "src/main.cpp": '#include "models/mlp.hpp"\n',
     "inputs/good.toml": "[run]\nname = 1  # why\n",
     "jobs/good.sbatch": "# why\n#SBATCH --nodes=1\n# sets\ncd x\n",
-    "tools/script": "cd $HOME/work/run && ls /usr/lib\n",
+    "tools/script": "cd $HOME/wo" "rk/run && ls /usr/lib\n",
 }
 
 # What is planted: file, its text, the line of the fault, and a piece of the message.
