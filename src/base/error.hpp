@@ -20,7 +20,8 @@ enum class ExitCode : int {
   checkpoint = 6,  // a checkpoint that is missing, damaged or of another model
   io = 7,          // a file that cannot be read or written
   training = 8,    // training itself failed: loss is not finite
-  interrupted = 9  // stopped by a signal after a checkpoint was written; resume with --resume
+  interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
+  memory = 10       // out of device memory
 };
 
 /// An error that a person can act on. `what()` says what was wrong and what to do about it.

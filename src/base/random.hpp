@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace cohort {
 
@@ -46,9 +48,21 @@ class CounterRandom {
   /// Uniform in [0, 1).
   constexpr double uniform(std::uint64_t index) const { return static_cast<double>(u64(index) >> 11) * 0x1.0p-53; }
   /// Four standard normals, for the elements 4 block to 4 block + 3 (Box & Muller 1958, on the four words of `block`).
-  std::array<float, 4> normals(std::uint64_t block) const;
+  constexpr std::array<float, 4> normals(std::uint64_t block) const {
+    const auto w = words(block);
+    std::array<float, 4> result{};
+    for (std::size_t pair = 0; pair < 2; ++pair) {
+      // In (0, 1], so that the logarithm stays finite: an fp32 rounds the largest word up to 2^32.
+      const float u1 = (static_cast<float>(w[2 * pair]) + 1.0f) * 0x1.0p-32f;
+      const float angle = static_cast<float>(w[2 * pair + 1]) * (0x1.0p-32f * 2.0f * std::numbers::pi_v<float>);
+      const float radius = std::sqrt(-2.0f * std::log(u1));
+      result[2 * pair] = radius * std::cos(angle);
+      result[2 * pair + 1] = radius * std::sin(angle);
+    }
+    return result;
+  }
   /// The standard normal of one element.
-  float normal(std::uint64_t index) const { return normals(index / 4)[index % 4]; }
+  constexpr float normal(std::uint64_t index) const { return normals(index / 4)[index % 4]; }
 
  private:
   std::array<std::uint32_t, 2> key_;

@@ -28,6 +28,14 @@ void broadcast_state(Communicator& comm, TrainingState& state) {
   state.run_file = broadcast_text(comm, state.run_file, kRoot);
 }
 
+// `comm` reaches host memory, so a tensor on a device makes a detour.
+void broadcast_tensor(Communicator& comm, const Tensor& tensor) {
+  if (comm.size() == 1) return;
+  const Tensor host = tensor.to_host();
+  comm.broadcast(host.raw(), host.elements(), host.dtype(), kRoot);
+  if (!tensor.on_host()) tensor.copy_from(host);
+}
+
 }  // namespace
 
 std::filesystem::path save_checkpoint_collectively(Communicator& comm, const std::filesystem::path& run_folder,
@@ -56,15 +64,14 @@ TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesy
   agree_on_root(comm, "loading the checkpoint",
                 [&] { state = load_checkpoint(resolve_checkpoint(path), registry, model, slots); });
   broadcast_state(comm, state);
-  const Tensor& values = registry.flat_values();
-  comm.broadcast(values.raw(), values.elements(), values.dtype(), kRoot);
+  broadcast_tensor(comm, registry.flat_values());
   allocate_optimizer_state(registry, slots);
   for (const auto& parameter : registry.all()) {
     for (const std::string& slot : slots) {
-      const Tensor& tensor = parameter->optimizer_state.at(slot);
-      comm.broadcast(tensor.raw(), tensor.elements(), tensor.dtype(), kRoot);
+      broadcast_tensor(comm, parameter->optimizer_state.at(slot));
     }
   }
+  registry.values_changed();
   return state;
 }
 

@@ -72,8 +72,10 @@ void CheckpointReader::read(const ManifestEntry& entry, const Tensor& into) cons
          entry.name, hdf5::name_of(dataset.element()), fmt::format("[{}]", fmt::join(dataset.shape(), ", ")), entry.dtype,
          fmt::format("[{}]", fmt::join(entry.shape, ", ")));
   }
-  dataset.read_raw(into.raw(), into.elements(), dataset.element());
-  check_crc(entry, crc32_of(into.raw(), into.bytes()));
+  const Tensor host = into.on_host() ? into : Tensor::zeros("checkpoint", into.shape(), into.dtype());
+  dataset.read_raw(host.raw(), host.elements(), dataset.element());
+  check_crc(entry, crc32_of(host.raw(), host.bytes()));
+  if (!into.on_host()) into.copy_from(host);
 }
 
 CheckpointReader::Loaded CheckpointReader::read(const ManifestEntry& entry) const {

@@ -42,8 +42,9 @@ void check_names(const ParameterRegistry& registry) {
 void write_tensor(hdf5::File& file, const std::string& name, const Tensor& tensor, Manifest& manifest) {
   const hdf5::Element element = hdf5::element_of(tensor.dtype());
   const std::vector<Count> shape = tensor.shape().vector();
-  file.create_dataset(name.substr(1), element, shape).write_raw(tensor.raw(), tensor.elements(), element);
-  manifest.datasets.push_back({name, std::string(name_of(tensor.dtype())), shape, crc32_of(tensor.raw(), tensor.bytes())});
+  const Tensor host = tensor.to_host();
+  file.create_dataset(name.substr(1), element, shape).write_raw(host.raw(), host.elements(), element);
+  manifest.datasets.push_back({name, std::string(name_of(tensor.dtype())), shape, crc32_of(host.raw(), host.bytes())});
 }
 
 void write_tensors(hdf5::File& file, const ParameterRegistry& registry, Manifest& manifest) {

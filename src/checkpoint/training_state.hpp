@@ -9,13 +9,15 @@
 namespace cohort {
 
 struct TrainingState {
-  Count step = 0;          // optimizer steps done
-  Count samples_seen = 0;  // by all ranks together: the position of the sampler (step x global batch)
-  Count tokens_seen = 0;   // by all ranks together
-  std::uint64_t seed = 0;  // keys every random stream; the generator has no other state
-  std::string model;       // kind and sizes of the model; a checkpoint of another model is refused
-  std::string data;        // what was trained on: name and checksum of the token file
-  std::string run_file;    // the resolved run file (TOML)
+  Count step = 0;                   // optimizer steps done
+  Count samples_seen = 0;           // by all ranks together: the position of the sampler (step x global batch)
+  Count tokens_seen = 0;            // by all ranks together
+  std::uint64_t seed = 0;           // keys every random stream; the generator has no other state
+  std::string model;                // kind and sizes of the model; a checkpoint of another model is refused
+  std::string data;                 // what was trained on: name and checksum of the token file
+  std::string run_file;             // the resolved run file (TOML)
+  std::string loss_scale = "1";     // of fp16, as a decimal number; 1 in other types
+  Count loss_scale_good_steps = 0;  // steps without overflow since it last changed
 
   // Who wrote it. For people; loading does not depend on it.
   std::string cohort_version;
@@ -37,6 +39,8 @@ void for_each_field(State& state, Visit&& visit) {
   visit("seed", state.seed);
   visit("model", state.model);
   visit("data", state.data);
+  visit("loss_scale", state.loss_scale);
+  visit("loss_scale_good_steps", state.loss_scale_good_steps);
   visit("cohort_version", state.cohort_version);
   visit("git_revision", state.git_revision);
   visit("created", state.created);

@@ -45,9 +45,6 @@ double time_once(Communicator& comm, AllReduceAlgorithm algorithm, std::span<flo
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
 }
 
-/// As many as fit a fifth of a second, from 3 to 20; the same on all ranks, since `seconds` is.
-int choose_repeats(double seconds) { return std::clamp(static_cast<int>(0.2 / std::max(seconds, 1e-6)), 3, 20); }
-
 AllReduceTiming measure(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data, int repeats) {
   const double warm_up = all_reduce_value(comm, check_sums(comm, algorithm, data), ReduceOp::max);
   std::fill(data.begin(), data.end(), 0.0f);  // zeros stay zeros, however often they are summed
@@ -55,17 +52,24 @@ AllReduceTiming measure(Communicator& comm, AllReduceAlgorithm algorithm, std::s
   const int calls = bytes <= 64 * kKiB ? 10 : 1;
   if (repeats == 0) repeats = choose_repeats(warm_up * calls);
 
-  std::vector<double> seconds(static_cast<std::size_t>(repeats));
-  for (double& s : seconds) s = time_once(comm, algorithm, data, calls);
-  all_reduce(comm, std::span(seconds), ReduceOp::max);  // the slowest rank counts, repeat by repeat
-  const auto middle = seconds.begin() + repeats / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
+  const double seconds = median_of_slowest(comm, repeats, [&] { return time_once(comm, algorithm, data, calls); });
   const double n = comm.size();
   const double bus_bytes = 2.0 * (n - 1.0) / n * static_cast<double>(bytes);
-  return {bytes, algorithm, repeats, *middle, bus_bytes / *middle};
+  return {bytes, algorithm, repeats, seconds, bus_bytes / seconds};
 }
 
 }  // namespace
+
+int choose_repeats(double seconds) { return std::clamp(static_cast<int>(0.2 / std::max(seconds, 1e-6)), 3, 20); }
+
+double median_of_slowest(Communicator& comm, int repeats, const std::function<double()>& once) {
+  std::vector<double> seconds(static_cast<std::size_t>(repeats));
+  for (double& s : seconds) s = once();
+  all_reduce(comm, std::span(seconds), ReduceOp::max);
+  const auto middle = seconds.begin() + repeats / 2;
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
 
 void check(const AllReduceBenchmark& benchmark) {
   for (const Bytes bytes : {benchmark.min_bytes, benchmark.max_bytes}) {

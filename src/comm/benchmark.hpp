@@ -37,6 +37,13 @@ void check(const AllReduceBenchmark& benchmark);
 /// The sizes that are measured: from the smallest in steps of 4, and the largest.
 std::vector<Bytes> message_sizes(const AllReduceBenchmark& benchmark);
 
+/// As many as fit a fifth of a second, from 3 to 20, of a repeat that takes `seconds`.
+int choose_repeats(double seconds);
+
+/// Times `once` as often as that: the slowest rank counts in each repeat, and of these the median. The same on all ranks.
+/// // Collective over: comm
+double median_of_slowest(Communicator& comm, int repeats, const std::function<double()>& once);
+
 /// Runs the benchmark; calls `on_size` on all ranks with the timings of each message size, one per algorithm, as soon as they are
 /// there. The sums are checked before anything is timed: a wrong one is an Error(internal). // Collective over: comm
 void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,

@@ -4,9 +4,14 @@
 //  - Every collective must be called by all ranks of the group, in the same order, with the same count, type and operation.
 //  - Counts are in elements, 64 bits wide; a backend splits what its library cannot take in one call.
 //  - Sums of bf16 and fp16 add in fp32 and round once per addition.
-//  - `avg` is the sum divided by the group's size; integers cannot be averaged.
+//  - `avg` is the sum divided by the group's size; integers cannot be averaged. (NCCL: see its header for the rounding.)
 //  - Results are identical on all ranks, bit for bit, and from run to run.
 //  - An asynchronous form returns a Request; the buffers belong to the communicator until wait() returns.
+//  - Buffers lie in the memory that the backend is for: self and mpi in host memory, nccl (and self on a device) in device
+//  memory.
+//    There an operation starts after what is on gpu::compute_stream() when it is called, and wait() and the blocking forms order
+//    the compute stream after it: kernels that come later see the result, the host does not wait and must not look. test() asks
+//    the device: after true the host may look too. barrier() holds the hosts, and says nothing of the devices.
 //  - Errors throw cohort::Error naming the operation, the group and the rank.
 #pragma once
 
@@ -78,7 +83,7 @@ class Communicator {
   int size() const { return size_; }
   /// "world", "dp", "tp", ...: for messages and traces.
   const std::string& name() const { return name_; }
-  /// "self", "mpi", ...
+  /// "self", "mpi", "nccl".
   virtual std::string_view backend() const = 0;
 
   /// data[i] <- op over ranks of data[i], in place. // Collective
@@ -99,8 +104,10 @@ class Communicator {
   Request broadcast_async(void* data, Count elements, DType dtype, int root);
   void broadcast(void* data, Count elements, DType dtype, int root);
 
-  /// Point to point. Matching: same pair, same tag (0 to kMaxTag), in order of posting; both sides name the same count and type,
-  /// also when it is 0. A blocking send may wait for its receive. A rank does not send to itself. Not collective.
+  /// Point to point. Matching: same pair, same tag (0 to kMaxTag; 0 alone on NCCL), in order of posting; both sides name the same
+  /// count and type, also when it is 0. A blocking send may wait for its receive. A rank does not send to itself. Not collective.
+  /// Messages that depend on each other (a rank receives from one side and sends to the other) are all posted before the first is
+  /// tested or waited for.
   Request send_async(const void* data, Count elements, DType dtype, int to, int tag = 0);
   void send(const void* data, Count elements, DType dtype, int to, int tag = 0);
   Request recv_async(void* data, Count elements, DType dtype, int from, int tag = 0);

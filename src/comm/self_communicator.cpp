@@ -3,13 +3,28 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "gpu/device.hpp"
 
 namespace cohort {
 namespace {
 
+/// A copy on the compute stream, which needs no ordering against it.
+class DeviceCopy : public Request::State {
+ public:
+  DeviceCopy(void* to, const void* from, Bytes bytes) {
+    gpu::copy_async(to, from, bytes, gpu::compute_stream());
+    finished_.record(gpu::compute_stream());
+  }
+  bool test() override { return finished_.happened(); }
+  void wait() override {}
+
+ private:
+  gpu::Event finished_;
+};
+
 class SelfCommunicator : public Communicator {
  public:
-  explicit SelfCommunicator(std::string name) : Communicator(std::move(name), 0, 1) {}
+  SelfCommunicator(std::string name, DeviceKind memory) : Communicator(std::move(name), 0, 1), memory_(memory) {}
   std::string_view backend() const override { return "self"; }
 
  protected:
@@ -26,20 +41,25 @@ class SelfCommunicator : public Communicator {
   Request do_recv(void*, Count, DType, int, int) override { fail_operation("recv", "a group of one rank has no peer"); }
   void do_barrier() override {}
   std::unique_ptr<Communicator> do_split(int color, int, std::string name) override {
-    return color < 0 ? nullptr : make_self_communicator(std::move(name));
+    return color < 0 ? nullptr : make_self_communicator(std::move(name), memory_);
   }
 
  private:
-  static Request copy(const void* from, void* to, Count elements, DType dtype) {
-    if (elements > 0 && from != to) std::memcpy(to, from, static_cast<std::size_t>(elements * size_of(dtype)));
+  Request copy(const void* from, void* to, Count elements, DType dtype) const {
+    if (elements == 0 || from == to) return {};
+    const Bytes bytes = elements * size_of(dtype);
+    if (memory_ == DeviceKind::cuda) return Request(std::make_unique<DeviceCopy>(to, from, bytes));
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return {};
   }
+
+  DeviceKind memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_self_communicator(std::string name) {
-  return std::make_unique<SelfCommunicator>(std::move(name));
+std::unique_ptr<Communicator> make_self_communicator(std::string name, DeviceKind memory) {
+  return std::make_unique<SelfCommunicator>(std::move(name), memory);
 }
 
 }  // namespace cohort

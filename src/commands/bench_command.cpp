@@ -7,12 +7,16 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "comm/mpi_communicator.hpp"
+#include "commands/bench_kernels.hpp"
 #include "commands/commands.hpp"
 #include "config/validate.hpp"
+#include "gpu/device.hpp"
 #include "mesh/mesh.hpp"
 #include "observe/clock.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
+#include "train/input_buffer.hpp"
+#include "train/precision.hpp"
 #include "train/trainee.hpp"
 
 namespace cohort {
@@ -24,9 +28,15 @@ struct Options {
   bool json = false;
 };
 
+// What the rate of a step is compared with.
+struct Peak {
+  double gflops;  // of one rank
+  std::string what;
+};
+
 // The rate of large square products of one rank, in GFLOP/s: the best of several, since other work on the machine only slows
 // them.
-double gemm_peak_gflops() {
+double gemm_gflops_of_cpu() {
   constexpr Count kSize = 1024;
   constexpr int kRepeats = 12;
   const Tensor a = Tensor::zeros("bench.a", {kSize, kSize});
@@ -44,10 +54,23 @@ double gemm_peak_gflops() {
   return best;
 }
 
+// GPUs are compared with the dense bf16 rate of their data sheets, the convention of model FLOP utilisation (MFU), whatever the
+// type of the run. 0 for a GPU that is not listed.
+Peak peak_of_gpu() {
+  const gpu::DeviceFacts& facts = gpu::facts();
+  const double tflops = facts.compute_capability == 90 ? 989.0 : facts.compute_capability == 80 ? 312.0 : 0.0;
+  return {1e3 * tflops, fmt::format("data sheet, dense bf16, {}", facts.name)};
+}
+
+Peak measure_peak(DeviceKind device) {
+  if (device == DeviceKind::cuda) return peak_of_gpu();
+  return {gemm_gflops_of_cpu(), fmt::format("1024-cubes, measured now with {}", ops::gemm_backend())};
+}
+
 // Random tokens: speed does not depend on what they say.
 class RandomBatches {
  public:
-  RandomBatches(const RunConfig& config, int rank) {
+  RandomBatches(const RunConfig& config, int rank) : buffer_(device_of(config), config.model.vocabulary) {
     const CounterRandom random(config.run.seed, RandomPurpose::test, static_cast<std::uint32_t>(rank));
     const Count tokens = config.train.micro_batch * config.model.context;
     for (Count i = 0; i < tokens + 1; ++i) {
@@ -57,50 +80,54 @@ class RandomBatches {
     for (Count slot = 0; slot < config.train.micro_batch; ++slot) slots_.push_back(rank * config.train.micro_batch + slot);
     const std::span<const std::int32_t> all(tokens_);
     const ModelInput input{config.train.micro_batch, all.first(all.size() - 1), all.last(all.size() - 1), {}, slots_};
-    inputs_.assign(static_cast<std::size_t>(config.train.accumulation), input);
+    inputs_.assign(static_cast<std::size_t>(config.train.accumulation), buffer_.put(input));
   }
   std::span<const ModelInput> inputs() const { return inputs_; }
 
  private:
+  InputBuffer buffer_;
   std::vector<std::int32_t> tokens_;
   std::vector<Count> slots_;
   std::vector<ModelInput> inputs_;
 };
 
-nlohmann::ordered_json measure(const Options& options, Communicator& world, double launched) {
+nlohmann::ordered_json measure(const Options& options, Communicator& world, const std::string& device, double launched) {
   const RunConfig& config = options.config;
-  const Mesh mesh(world, MeshShape(config.parallel.dp, 1, 1, 1));
+  const Mesh mesh(world, MeshShape(config.parallel.dp, 1, 1, 1), device_of(config));
   Trainee trainee(config, mesh);
   const RandomBatches batches(config, world.rank());
   const Count tokens = config.train.global_batch * config.model.context;
   StepTimers timers;
-  trainee.step(0, batches.inputs(), tokens, timers);
+  const auto input = [&](Count step) { return StepInput{step, batches.inputs(), tokens / config.parallel.dp, tokens}; };
+  trainee.step(input(0), timers);
   world.barrier();
   const double first_step = steady_seconds() - launched;
 
-  double peak = gemm_peak_gflops();
+  Peak peak = measure_peak(trainee.device());
   std::vector<double> seconds;
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
   for (Count step = 1; step <= options.steps; ++step) {
     timers.begin_step();
-    trainee.step(step, batches.inputs(), tokens, timers);
+    trainee.step(input(step), timers);
     seconds.push_back(all_reduce_value(world, timers.step_seconds(), ReduceOp::max));
     for (Phase phase : kPhases)
       phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
   }
-  peak = all_reduce_value(world, std::max(peak, gemm_peak_gflops()), ReduceOp::sum);
+  peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(trainee.device()).gflops), ReduceOp::sum);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
   const double flops = trainee.model().flops_per_token(config.model.context);
   const double gflops = 1e-9 * flops * static_cast<double>(tokens) / median;
-  for (Phase phase : {Phase::forward, Phase::backward, Phase::communication, Phase::optimizer}) {
+  for (Phase phase : {Phase::forward, Phase::backward, Phase::communication, Phase::optimizer, Phase::device}) {
     phases[std::string(name_of(phase))] = phase_seconds[static_cast<std::size_t>(phase)];
   }
   return {{"model", config.model.kind},
           {"parameters", trainee.model().parameters().elements()},
           {"ranks", world.size()},
           {"strategy", trainee.strategy().name()},
+          {"device", device},
+          {"precision", config.precision.policy},
           {"tokens_per_step", tokens},
           {"steps", options.steps},
           {"step_seconds", median},
@@ -108,18 +135,19 @@ nlohmann::ordered_json measure(const Options& options, Communicator& world, doub
           {"tokens_per_second", static_cast<double>(tokens) / median},
           {"flops_per_token", flops},
           {"gflops", gflops},
-          {"gemm_peak_gflops", peak},
-          {"share_of_peak", gflops / peak},
+          {"peak_gflops", peak.gflops},
+          {"peak", peak.what},
+          {"share_of_peak", peak.gflops > 0.0 ? gflops / peak.gflops : 0.0},
           {"phase_seconds", phases},
           {"activation_bytes", trainee.activations().peak_bytes()},
-          {"first_step_seconds", first_step},
-          {"matrix_products", ops::gemm_backend()}};
+          {"first_step_seconds", first_step}};
 }
 
 void print_result(const nlohmann::ordered_json& r) {
   const auto number = [&](const char* key) { return r.at(key).get<double>(); };
   Table table({"", ""});
   table.add({"model", fmt::format("{}, {} parameters", r.at("model").get<std::string>(), human_count(number("parameters")))});
+  table.add({"device", fmt::format("{}, {}", r.at("device").get<std::string>(), r.at("precision").get<std::string>())});
   table.add({"ranks, strategy", fmt::format("{}, {}", r.at("ranks").get<int>(), r.at("strategy").get<std::string>())});
   table.add({"step", fmt::format("{:.1f} ms median of {}, best {:.1f} ms", 1e3 * number("step_seconds"),
                                  r.at("steps").get<Count>(), 1e3 * number("step_seconds_best"))});
@@ -129,8 +157,7 @@ void print_result(const nlohmann::ordered_json& r) {
   table.add({"tokens/s", fmt::format("{:.0f}", number("tokens_per_second"))});
   table.add({"GFLOP/s",
              fmt::format("{:.1f} (6 N + 12 L C T = {} per token)", number("gflops"), human_count(number("flops_per_token")))});
-  table.add({"GEMM peak", fmt::format("{:.1f} GFLOP/s over all ranks, measured now with {}", number("gemm_peak_gflops"),
-                                      r.at("matrix_products").get<std::string>())});
+  table.add({"peak", fmt::format("{:.1f} GFLOP/s over all ranks ({})", number("peak_gflops"), r.at("peak").get<std::string>())});
   table.add({"share of peak", fmt::format("{:.1f} %", 100.0 * number("share_of_peak"))});
   table.add({"activations", human_bytes(r.at("activation_bytes").get<Bytes>())});
   table.add({"first step", fmt::format("{:.2f} s after the command began", number("first_step_seconds"))});
@@ -139,11 +166,12 @@ void print_result(const nlohmann::ordered_json& r) {
 
 int bench_step(Options options) {
   const double launched = steady_seconds();
-  const Runtime runtime;
+  Runtime runtime;
   const std::unique_ptr<Communicator> world = make_world_communicator();
   options.config.data.tokens = "random";  // no file is read; validate() wants a name
-  validate(options.config, world->size());
-  const nlohmann::ordered_json result = measure(options, *world, launched);
+  validate(options.config, world->size(), {.cuda = gpu::built()});
+  runtime.open_device(device_of(options.config));
+  const nlohmann::ordered_json result = measure(options, *world, runtime.device(), launched);
   if (world->rank() != 0) return 0;
   if (options.json) {
     fmt::print("{}\n", result.dump());
@@ -153,13 +181,50 @@ int bench_step(Options options) {
   return 0;
 }
 
+struct KnownShape {
+  const char* name;
+  ModelSection model;
+};
+
+// What people compare trainers with.
+const std::vector<KnownShape>& known_shapes() {
+  static const std::vector<KnownShape> kShapes{
+      {"gpt2-124m", {.kind = "gpt2", .layers = 12, .width = 768, .heads = 12, .context = 1024, .vocabulary = 50257}},
+      {"gpt2-350m", {.kind = "gpt2", .layers = 24, .width = 1024, .heads = 16, .context = 1024, .vocabulary = 50257}},
+      {"gpt2-774m", {.kind = "gpt2", .layers = 36, .width = 1280, .heads = 20, .context = 1024, .vocabulary = 50257}},
+      {"llama-1b",
+       {.kind = "llama",
+        .layers = 16,
+        .width = 2048,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn_width = 8192,
+        .context = 2048,
+        .vocabulary = 32000,
+        .tied_head = false}}};
+  return kShapes;
+}
+
+std::vector<std::string> shape_names() {
+  std::vector<std::string> names;
+  for (const KnownShape& shape : known_shapes()) names.emplace_back(shape.name);
+  return names;
+}
+
+void set_shape(const std::string& name, ModelSection& model) {
+  for (const KnownShape& shape : known_shapes()) {
+    if (name == shape.name) model = shape.model;
+  }
+}
+
 void add_step(CLI::App& bench, Action& action) {
   auto* command = bench.add_subcommand("step", "Time whole training steps on random tokens");
   command->footer(
       "Examples:\n"
       "  cohort bench step                                     6 layers, width 384, T 256, batch 8\n"
       "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 200\n"
-      "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks");
+      "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks\n"
+      "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
   const auto options = std::make_shared<Options>();
   RunConfig& c = options->config;
   c.model.layers = 6;
@@ -168,6 +233,15 @@ void add_step(CLI::App& bench, Action& action) {
   c.model.context = 256;
   c.model.vocabulary = 65;
   c.train.micro_batch = 8;
+  command->add_option("--shape", "A known model: sets model, layers, width, heads, context, vocabulary; other options change it")
+      ->check(CLI::IsMember(shape_names()))
+      ->each([options](const std::string& name) { set_shape(name, options->config.model); })
+      ->trigger_on_parse();
+  command->add_option("--device", c.device.kind, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
+      ->capture_default_str();
+  command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing");
   command->add_option("--model", c.model.kind, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}))->capture_default_str();
   command->add_option("--layers", c.model.layers, "Blocks")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--width", c.model.width, "Model width")->check(CLI::PositiveNumber)->capture_default_str();
@@ -196,12 +270,31 @@ void add_step(CLI::App& bench, Action& action) {
   command->callback([&action, options] { action = [options] { return bench_step(*options); }; });
 }
 
+void add_kernels(CLI::App& bench, Action& action) {
+  auto* command = bench.add_subcommand("kernels", "Time each CUDA kernel of a training step, as a share of what the card reaches");
+  command->footer(
+      "Examples:\n"
+      "  cohort bench kernels                                  GPT-2 124M, 64 samples of 1024 tokens\n"
+      "  cohort bench kernels --model llama-1b --micro-batch 16 --json");
+  const auto options = std::make_shared<KernelBenchOptions>();
+  command->add_option("--model", options->model, "gpt2-124M, gpt2-774M or llama-1b")->capture_default_str();
+  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64, 16 and 8")->check(CLI::PositiveNumber);
+  command->add_option("--device", options->device, "Which of the visible GPUs")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--tuning", options->tuning,
+                      "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");
+  command->add_flag("--json", options->json, "Print JSON, one kernel a line");
+  command->callback([&action, options] { action = [options] { return bench_kernels(*options); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("bench", "Measure speed");
   command->require_subcommand(1);
   add_step(*command, action);
+  add_kernels(*command, action);
 }
 
 }  // namespace cohort

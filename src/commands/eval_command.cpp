@@ -12,6 +12,7 @@
 #include "runtime/runtime.hpp"
 #include "train/data_setup.hpp"
 #include "train/evaluate.hpp"
+#include "train/precision.hpp"
 #include "train/resume.hpp"
 
 namespace cohort {
@@ -25,18 +26,20 @@ struct Options {
 };
 
 int evaluate_checkpoint(const Options& options) {
-  const Runtime runtime;
+  Runtime runtime;
   const std::unique_ptr<Communicator> world = make_world_communicator();
   const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);
   RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
   const RunData data = open_data(*world, config, DataUse::evaluation);
+  runtime.open_device(device_of(config), config.device.share);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
-  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed);
+  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
-  Arena activations("activations");
-  const Evaluation evaluation = evaluate(*model, activations, *data.dataset, *world, config.train.micro_batch, options.batches);
+  Arena activations("activations", device_of(config));
+  const Evaluation evaluation =
+      evaluate(exec_of(config), *model, activations, *data.dataset, *world, config.train.micro_batch, options.batches);
   if (world->rank() != 0) return 0;
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"step", state.step},

@@ -11,6 +11,7 @@
 #include "runtime/runtime.hpp"
 #include "train/data_setup.hpp"
 #include "train/generate.hpp"
+#include "train/precision.hpp"
 #include "train/resume.hpp"
 
 namespace cohort {
@@ -27,7 +28,7 @@ struct Options {
 };
 
 int generate_text(const Options& options) {
-  const Runtime runtime;
+  Runtime runtime;
   if (runtime.size() > 1) throw SharedError(ExitCode::usage, "cohort generate runs on one rank: start it without mpirun");
   const std::unique_ptr<Communicator> world = make_world_communicator();
   const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
@@ -37,8 +38,9 @@ int generate_text(const Options& options) {
   if (config.model.kind == "mlp")
     fail(ExitCode::usage, "{} holds an mlp, a classifier: it has no text to generate", options.checkpoint);
   const RunData data = open_data(*world, config, DataUse::evaluation);
+  runtime.open_device(device_of(config), config.device.share);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
-  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed);
+  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
   const Tokenizer& tokenizer = data.tokens->tokenizer();
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");

@@ -1,6 +1,5 @@
 // `cohort info`: what this binary is and what was built into it. Starts neither MPI nor Kokkos; under a launcher rank 0 alone
 // prints.
-#include <Kokkos_Core.hpp>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "commands/commands.hpp"
 #include "runtime/affinity.hpp"
 #include "runtime/ending.hpp"
+#include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 
 namespace cohort {
@@ -28,8 +28,8 @@ std::string cpu_model() {
 
 nlohmann::ordered_json collect_info() {
   namespace facts = build_facts;
-  const std::string host_space = Kokkos::DefaultHostExecutionSpace::name();
-  const std::string default_space = Kokkos::DefaultExecutionSpace::name();
+  const std::string host_space = kokkos_host_space();
+  const std::string default_space = kokkos_default_space();
   nlohmann::ordered_json info;
   info["version"] = facts::kVersion;
   info["revision"] = facts::kRevision;

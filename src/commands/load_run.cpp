@@ -5,6 +5,7 @@
 #include "config/describe.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
+#include "gpu/device.hpp"
 
 namespace cohort {
 
@@ -12,7 +13,7 @@ RunConfig load_run(Communicator& world, const std::string& path, const std::vect
   RunConfig config;
   agree(world, "reading the run file", [&] {
     config = load_run_file(path, overrides);
-    validate(config, world_size);
+    validate(config, world_size, {.cuda = gpu::built()});
   });
   // Ranks of one job with different run files would wait for each other for ever.
   if (!same_on_all_ranks(world, to_toml(config))) {
@@ -28,7 +29,7 @@ RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, st
   RunConfig config;
   agree(world, "reading the checkpoint's run file", [&] {
     config = parse_run_file(run_file, "the checkpoint's run file", overrides);
-    validate(config, world.size());
+    validate(config, world.size(), {.cuda = gpu::built()});
   });
   return config;
 }

@@ -11,6 +11,7 @@
 #include "runtime/ending.hpp"
 #include "runtime/runtime.hpp"
 #include "train/estimate.hpp"
+#include "train/precision.hpp"
 #include "train/run_directory.hpp"
 #include "train/trainer.hpp"
 
@@ -54,7 +55,7 @@ int train(const Options& options) {
     fail(ExitCode::usage, "which run file? For example: cohort train inputs/demo.toml (`cohort train --help`)");
   if (options.ranks > 0 && !options.dry_run)
     fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
-  const Runtime runtime;
+  Runtime runtime;
   const std::unique_ptr<Communicator> world = make_world_communicator();
   RunConfig config = load_run(*world, options.run_file, options.overrides, options.ranks > 0 ? options.ranks : world->size());
   if (options.dry_run) return dry_run(config, *world);
@@ -62,6 +63,7 @@ int train(const Options& options) {
     for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
   }
   const RunData data = open_data(*world, config, DataUse::training);
+  runtime.open_device(device_of(config), config.device.share);
   TrainerOptions trainer_options;
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
   trainer_options.allow_changes = options.allow_changes;

@@ -54,12 +54,14 @@ struct DataSection {
 /// [train]
 struct TrainSection {
   Count steps = 1000;
-  Count micro_batch = 8;         // samples of one forward and backward on one rank
-  Count global_batch = 0;        // samples of one optimizer step over all ranks; 0 = micro_batch x dp x accumulation
-  Count accumulation = 0;        // micro-batches of one step and rank; 0 = global_batch / (micro_batch x dp)
-  double clip_norm = 1.0;        // largest global gradient norm; 0 = no clipping
-  Count validate_every = 100;    // steps; 0 = only at the end
-  Count validation_batches = 0;  // micro-batches over all ranks; 0 = the whole validation split
+  Count micro_batch = 8;              // samples of one forward and backward on one rank
+  Count global_batch = 0;             // samples of one optimizer step over all ranks; 0 = micro_batch x dp x accumulation
+  Count accumulation = 0;             // micro-batches of one step and rank; 0 = global_batch / (micro_batch x dp)
+  double clip_norm = 1.0;             // largest global gradient norm; 0 = no clipping
+  std::string on_nonfinite = "stop";  // stop | skip: what to do when loss or gradient are not finite
+  Count max_skips = 10;               // skip: steps in a row that may be skipped
+  Count validate_every = 100;         // steps; 0 = only at the end
+  Count validation_batches = 0;       // micro-batches over all ranks; 0 = the whole validation split
 
   bool operator==(const TrainSection&) const = default;
 };
@@ -93,7 +95,7 @@ struct ParallelSection {
   Count pp = 1;
   Count cp = 1;
   Count tp = 1;
-  double bucket_mib = 4.0;  // bucketed: MiB of gradients of one all-reduce
+  double bucket_mib = 0.0;  // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs
 
   bool operator==(const ParallelSection&) const = default;
 };
@@ -129,9 +131,21 @@ struct SampleSection {
 /// [device]
 struct DeviceSection {
   std::string kind = "cpu";  // cpu | cuda
-  Count threads = 1;         // threads of one rank for matrix products
+  Count threads = 1;         // cpu: threads of one rank for matrix products
+  bool share = false;        // cuda: ranks may share a GPU
+  std::string gemm_tuning;   // cuda: file of tuned matrix products; "" = what the library chooses
 
   bool operator==(const DeviceSection&) const = default;
+};
+
+/// [precision]: which types the parts of a step have; the table is in train/precision.hpp.
+struct PrecisionSection {
+  std::string policy = "fp32";       // fp32 | tf32 | bf16 | fp16
+  std::string reduction = "fp32";    // fp32 | compute: type in which gradients are summed over ranks
+  double loss_scale = 65536.0;       // fp16: first factor of the loss
+  Count loss_scale_interval = 2000;  // fp16: steps without overflow after which the factor doubles
+  double min_loss_scale = 1.0;       // fp16: below it the run stops
+  bool operator==(const PrecisionSection&) const = default;
 };
 
 struct RunConfig {
@@ -146,6 +160,7 @@ struct RunConfig {
   LogSection log;
   SampleSection sample;
   DeviceSection device;
+  PrecisionSection precision;
 
   /// Where each key that was set comes from: "model.width" -> "run.toml:7" or "--set model.width=96". For messages, and to refuse
   /// keys that were set and would be ignored. Not part of the configuration: comparison leaves it out.
@@ -155,7 +170,8 @@ struct RunConfig {
   bool operator==(const RunConfig& other) const {
     return run == other.run && model == other.model && data == other.data && train == other.train &&
            optimizer == other.optimizer && schedule == other.schedule && parallel == other.parallel &&
-           checkpoint == other.checkpoint && log == other.log && sample == other.sample && device == other.device;
+           checkpoint == other.checkpoint && log == other.log && sample == other.sample && device == other.device &&
+           precision == other.precision;
   }
 };
 

@@ -61,6 +61,7 @@ std::vector<KeySpec> training_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
   const OnlyWith two_moons{"data.kind", {"two_moons"}};
   const OnlyWith decaying{"schedule.kind", {"cosine", "linear"}};
+  const OnlyWith skipping{"train.on_nonfinite", {"skip"}};
   return {
       KEY(data, kind, Choices{{"tokens", "two_moons"}}, "tokens for gpt2 and llama, two_moons (generated points) for the mlp",
           {}),
@@ -74,6 +75,9 @@ std::vector<KeySpec> training_keys() {
       KEY(train, accumulation, IntegerRange{0, kMaxSize},
           "micro-batches of one step on one rank; 0 = global_batch / (micro_batch x dp)", {}),
       KEY(train, clip_norm, kNotNegative, "largest global gradient norm; 0 = no clipping", {}),
+      KEY(train, on_nonfinite, Choices{{"stop", "skip"}},
+          "what to do when loss or gradient are not finite: stop the run, or leave the weights as they are and go on", {}),
+      KEY(train, max_skips, IntegerRange{1, kMaxSteps}, "steps in a row that may be skipped before the run stops", skipping),
       KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
       KEY(train, validation_batches, IntegerRange{0, kMaxSamples},
           "micro-batches of one validation, over all ranks; 0 = the whole split", {}),
@@ -102,7 +106,8 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, pp, IntegerRange{1, kMaxSize}, "pipeline stages; in this version 1", {}),
       KEY(parallel, cp, IntegerRange{1, kMaxSize}, "context-parallel ranks; in this version 1", {}),
       KEY(parallel, tp, IntegerRange{1, kMaxSize}, "tensor-parallel ranks; in this version 1", {}),
-      KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0, true}), "MiB of gradients of one all-reduce", bucketed),
+      KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",
+          bucketed),
   };
 }
 
@@ -116,6 +121,10 @@ std::vector<KeySpec> run_keys() {
 
 std::vector<KeySpec> other_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
+  const OnlyWith cpu{"device.kind", {"cpu"}};
+  const OnlyWith cuda{"device.kind", {"cuda"}};
+  const OnlyWith bucketed{"parallel.data", {"bucketed"}};
+  const OnlyWith fp16{"precision.policy", {"fp16"}};
   return {
       KEY(checkpoint, every, IntegerRange{0, kMaxSteps}, "steps between checkpoints; 0 = only at the end", {}),
       KEY(checkpoint, at_end, kAny, "write one after the last step", {}),
@@ -132,7 +141,22 @@ std::vector<KeySpec> other_keys() {
       KEY(sample, top_k, IntegerRange{0, kMaxSamples}, "draw among the k likeliest tokens; 0 = among all", tokens),
 
       KEY(device, kind, Choices{{"cpu", "cuda"}}, "where tensors live", {}),
-      KEY(device, threads, IntegerRange{1, 1024}, "threads of one rank for matrix products", {}),
+      KEY(device, threads, IntegerRange{1, 1024}, "threads of one rank for matrix products", cpu),
+      KEY(device, share, kAny, "let several ranks share one GPU (slow; for trying things out)", cuda),
+      KEY(device, gemm_tuning, kAny,
+          "file of tuned matrix products, made if missing: faster, and the same bits as long as the file stays; \"\" = no tuning",
+          cuda),
+
+      KEY(precision, policy, Choices{{"fp32", "tf32", "bf16", "fp16"}},
+          "type of activations and of the weights that layers read; fp32 master weights, gradients and optimizer state in all",
+          {}),
+      KEY(precision, reduction, Choices{{"fp32", "compute"}},
+          "type in which gradients are summed over ranks; compute = the policy's type: half the traffic, less exact", bucketed),
+      KEY(precision, loss_scale, kPositive, "first factor of the loss, which keeps small gradients from becoming 0 in fp16",
+          fp16),
+      KEY(precision, loss_scale_interval, IntegerRange{1, kMaxSteps}, "steps without overflow after which the factor doubles",
+          fp16),
+      KEY(precision, min_loss_scale, kPositive, "the run stops when the factor would fall below this", fp16),
   };
 }
 
@@ -159,6 +183,7 @@ const std::vector<SectionSpec>& all_sections() {
       {"log", "what is reported"},
       {"sample", "text generated at the end of training"},
       {"device", "the hardware of one rank"},
+      {"precision", "the element types of a step"},
   };
   return kSections;
 }

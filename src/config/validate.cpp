@@ -139,6 +139,12 @@ void check_layout(RunConfig& config, Count world_size) {
   }
 }
 
+void choose_bucket(RunConfig& config) {
+  // A message must be long against its latency: MPI between processes of a node a few microseconds, and as many for each of the
+  // kernels of NCCL, whose bandwidth is fifty times higher.
+  if (config.parallel.bucket_mib == 0.0) config.parallel.bucket_mib = config.device.kind == "cuda" ? 32.0 : 4.0;
+}
+
 void check_batch(RunConfig& config) {
   TrainSection& train = config.train;
   const Count dp = config.parallel.dp;
@@ -187,6 +193,16 @@ void check_device(const RunConfig& config, BuildFeatures features) {
         "{}device.kind = \"cuda\", but this cohort was built without CUDA; build the preset `cuda`, or set device.kind = \"cpu\"",
         at(config, {"device.kind"}));
   }
+  if (config.device.kind == "cpu" && config.precision.policy == "tf32") {
+    fail(ExitCode::config,
+         "{}precision.policy = \"tf32\" is a mode of NVIDIA's matrix products; on a CPU choose fp32, bf16 or fp16",
+         at(config, {"precision.policy", "device.kind"}));
+  }
+  if (config.precision.policy == "fp16" && config.precision.min_loss_scale > config.precision.loss_scale) {
+    fail(ExitCode::config, "{}precision.min_loss_scale = {} is above precision.loss_scale = {}",
+         at(config, {"precision.min_loss_scale", "precision.loss_scale"}), config.precision.min_loss_scale,
+         config.precision.loss_scale);
+  }
 }
 
 }  // namespace
@@ -197,6 +213,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_run(config);
   check_model(config);
   check_layout(config, world_size);
+  choose_bucket(config);
   check_batch(config);
   check_schedule(config);
   check_device(config, features);

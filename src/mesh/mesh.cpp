@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "comm/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
 
 namespace cohort {
@@ -13,14 +14,26 @@ std::unique_ptr<Communicator> make_group(Communicator& world, const MeshShape& s
   return world.split(shape.leader_of(world.rank(), axes), world.rank(), std::move(name));
 }
 
+/// The same ranks and name, for device memory. // Collective over: host
+std::unique_ptr<Communicator> make_device_group(Communicator& host) {
+  if (host.size() == 1) return make_self_communicator(host.name(), DeviceKind::cuda);
+  return make_nccl_communicator(host, host.name());
+}
+
 }  // namespace
 
-Mesh::Mesh(Communicator& world, const MeshShape& shape) : world_(world), shape_(shape) {
+Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device) : world_(world), shape_(shape), device_(device) {
   check_product(shape, world.size());
   coordinates_ = shape.coordinates_of(world.rank());
-  for (const Axis axis : kAxes)
-    axes_[static_cast<std::size_t>(axis)] = make_group(world, shape, {axis}, std::string(name_of(axis)));
-  if (shape.size(Axis::dp) > 1 && shape.size(Axis::cp) > 1) gradient_ = make_group(world, shape, {Axis::cp, Axis::dp}, "dp_cp");
+  for (const Axis axis : kAxes) {
+    host_groups_.axes[static_cast<std::size_t>(axis)] = make_group(world, shape, {axis}, std::string(name_of(axis)));
+  }
+  if (shape.size(Axis::dp) > 1 && shape.size(Axis::cp) > 1) {
+    host_groups_.gradient = make_group(world, shape, {Axis::cp, Axis::dp}, "dp_cp");
+  }
+  if (device == DeviceKind::cpu) return;
+  for (std::size_t i = 0; i < kAxes.size(); ++i) device_groups_.axes[i] = make_device_group(*host_groups_.axes[i]);
+  if (host_groups_.gradient) device_groups_.gradient = make_device_group(*host_groups_.gradient);
 }
 
 }  // namespace cohort

@@ -4,22 +4,28 @@
 
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
-#include "ops/gemm.hpp"
+#include "ops/linear.hpp"
+#include "tensor/convert.hpp"
 
 namespace cohort {
 namespace {
 
-using ops::as_matrix;
-using ops::Transpose;
+// Logits that exist at once. On a CPU 16 MiB of fp32: they should stay near the caches. On a GPU 1 GiB of bf16: a product must be
+// large to fill the device.
+constexpr Count kLogitElementsOfCpu = Count{4} << 20;
+constexpr Count kLogitElementsOfGpu = Count{512} << 20;
+// On a GPU the head works on a vocabulary rounded up to this: products of odd sizes were seen to take up to seven times as long.
+constexpr Count kLogitAlignment = 128;
 
-// Logits that exist at once: 16 MiB of fp32.
-constexpr Count kLogitElements = Count{4} << 20;
+Count rounded_up(Count n, Count unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
-Decoder::Decoder(std::string kind, const DecoderSpec& spec) : Model(std::move(kind)), spec_(spec) {
+Decoder::Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement)
+    : Model(std::move(kind), placement), spec_(spec) {
   const InitSpec init{InitSpec::Kind::normal, spec.init_std};
-  embedding_ = &registry_.declare("embedding.weight", {spec.vocabulary, spec.width}, init);
+  const Count padding = (logit_columns() - spec.vocabulary) * spec.width;
+  embedding_ = &registry_.declare("embedding.weight", {spec.vocabulary, spec.width}, init, spec.tied_head ? padding : 0);
   units_.push_back({"embedding", {embedding_}});
   if (spec.learned_positions) {
     positions_ = &registry_.declare("positions.weight", {spec.tokens, spec.width}, init);
@@ -32,7 +38,7 @@ Decoder::Decoder(std::string kind, const DecoderSpec& spec) : Model(std::move(ki
     units_.push_back({name, blocks_.back().parameters()});
   }
   norm_.emplace(registry_, "norm", spec.block.norm, spec.width, spec.block.norm_epsilon);
-  head_ = spec.tied_head ? embedding_ : &registry_.declare("head.weight", {spec.vocabulary, spec.width}, init);
+  head_ = spec.tied_head ? embedding_ : &registry_.declare("head.weight", {spec.vocabulary, spec.width}, init, padding);
   units_.push_back({"head", norm_->parameters()});
   units_.back().parameters.push_back(head_);
 }
@@ -47,7 +53,7 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
   const Shape rows{static_cast<Count>(input.inputs.size()), spec_.width};
   hooks.pre_forward(units_.front());
   Tensor x = context.take(rows);
-  ops::embedding_forward(context.exec, x, input.inputs, embedding_->value, positions(input, &Parameter::value));
+  ops::embedding_forward(context.exec, x, input.inputs, embedding_->compute, positions(input, &Parameter::compute));
   ops::dropout(context.exec, x, context.dropout_key(spec_.dropout, 0));
   hooks.post_forward(units_.front());
 
@@ -75,40 +81,35 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
   return normed;
 }
 
-double Decoder::head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets,
-                          float gradient_scale, const Tensor& dnormed) {
+void Decoder::head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets,
+                        float gradient_scale, const Tensor& dnormed) {
   const Count rows = normed.shape().rows();
   const Count chunk = logit_rows(rows);
   const Arena::Scope scratch(*context.activations);
-  const Tensor memory = context.take({chunk, spec_.vocabulary});
-  double loss = 0.0;
+  const Tensor memory = context.take({chunk, logit_columns()});
   for (Count begin = 0; begin < rows; begin += chunk) {
     const Count end = std::min(rows, begin + chunk);
     const Tensor logits = memory.slice(0, end - begin);
     const auto chunk_targets = targets.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     const Tensor x = normed.slice(begin, end);
-    ops::gemm(context.exec, as_matrix(logits), as_matrix(x), Transpose::no, as_matrix(head_->value), Transpose::yes);
+    ops::linear_forward(context.exec, logits, x, head_rows(&Parameter::compute));
     if (!dnormed.defined()) {
-      loss += ops::cross_entropy_forward(context.exec, logits, chunk_targets);
+      ops::cross_entropy_forward(context.exec, context.loss_sum, logits, spec_.vocabulary, chunk_targets);
       continue;
     }
-    loss += ops::cross_entropy_forward_backward(context.exec, logits, chunk_targets, gradient_scale);
-    ops::gemm(context.exec, as_matrix(dnormed.slice(begin, end)), as_matrix(logits), Transpose::no, as_matrix(head_->value),
-              Transpose::no);
-    ops::gemm(context.exec, as_matrix(head_->gradient), as_matrix(logits), Transpose::yes, as_matrix(x), Transpose::no, 1.0f,
-              1.0f);
+    ops::cross_entropy_forward_backward(context.exec, context.loss_sum, logits, spec_.vocabulary, chunk_targets, gradient_scale);
+    ops::linear_backward_input(context.exec, dnormed.slice(begin, end), logits, head_rows(&Parameter::compute));
+    ops::linear_backward_weight(context.exec, head_rows(&Parameter::gradient), {}, logits, x);
   }
-  return loss;
 }
 
-double Decoder::forward(const StepContext& given, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+void Decoder::forward(const StepContext& given, const ModelInput& input, float gradient_scale, Hooks& hooks) {
   const StepContext context = given.with_slots(input.slots);
   saved_ = {};
   const Tensor normed = run(context, input, hooks, &saved_);
   saved_.dnormed = context.take(normed.shape());
-  const double loss = head_loss(context, normed, input.targets, gradient_scale, saved_.dnormed);
+  head_loss(context, normed, input.targets, gradient_scale, saved_.dnormed);
   hooks.post_forward(units_.back());
-  return loss;
 }
 
 void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks& hooks) {
@@ -134,10 +135,10 @@ void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks&
   for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
 }
 
-double Decoder::loss(const StepContext& context, const ModelInput& input) {
+void Decoder::loss(const StepContext& context, const ModelInput& input) {
   const Arena::Scope scratch(*context.activations);
   Hooks none;
-  return head_loss(context, run(context, input, none, nullptr), input.targets, 0.0f, {});
+  head_loss(context, run(context, input, none, nullptr), input.targets, 0.0f, {});
 }
 
 void Decoder::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) {
@@ -145,10 +146,11 @@ void Decoder::last_logits(const StepContext& context, const ModelInput& input, c
   Hooks none;
   const Tensor normed = run(context, input, none, nullptr);
   const Count tokens = normed.shape().rows() / input.samples;
+  const Tensor row = context.take({1, logit_columns()});
   for (Count b = 0; b < input.samples; ++b) {
-    const Tensor last = normed.slice((b + 1) * tokens - 1, (b + 1) * tokens);
-    ops::gemm(context.exec, as_matrix(logits.slice(b, b + 1)), as_matrix(last), Transpose::no, as_matrix(head_->value),
-              Transpose::yes);
+    ops::linear_forward(context.exec, row, normed.slice((b + 1) * tokens - 1, (b + 1) * tokens), head_rows(&Parameter::compute));
+    const Tensor computed = to_host_fp32(row);
+    std::copy(computed.f32(), computed.f32() + spec_.vocabulary, logits.f32() + b * spec_.vocabulary);
   }
 }
 
@@ -158,19 +160,38 @@ double Decoder::flops_per_token(Count tokens) const {
          12.0 * static_cast<double>(spec_.layers) * static_cast<double>(spec_.width) * static_cast<double>(tokens);
 }
 
-Count Decoder::activation_elements(Count samples) const {
+Bytes Decoder::activation_bytes(Count samples) const {
+  const DType dtype = placement_.compute;
   const Count rows = samples * spec_.tokens;
-  const Count stream = rows * spec_.width;
+  const Bytes stream = rows * spec_.width * size_of(dtype);
+  const Bytes statistics = 2 * rows * size_of(DType::f32);
   const Block& block = blocks_.front();
-  const Count inside = block.inside_elements(samples, spec_.tokens);
-  // Held from forward to backward: embedding, each block's output, final norm's output, gradient and reciprocal deviations.
-  const Count held = (spec_.layers + 3) * stream + 2 * rows + (spec_.block.checkpointing ? 0 : spec_.layers * inside);
+  const Bytes inside = block.inside_bytes(samples, spec_.tokens, dtype);
+  // Held from forward to backward: embedding, each block's output, final norm's output, gradient and statistics.
+  const Bytes held = (spec_.layers + 3) * stream + statistics + (spec_.block.checkpointing ? 0 : spec_.layers * inside);
   // On top of it, first the head's logits, then the gradient of the stream and what the backward pass of one block needs.
-  const Count logits = logit_rows(rows) * spec_.vocabulary;
-  const Count again = spec_.block.checkpointing ? inside + stream : 0;
-  return held + std::max(logits, stream + again + block.backward_elements(samples, spec_.tokens));
+  const Bytes logits = logit_rows(rows) * logit_columns() * size_of(dtype);
+  const Bytes again = spec_.block.checkpointing ? inside + stream : 0;
+  return held + std::max(logits, stream + again + block.backward_bytes(samples, spec_.tokens, dtype));
 }
 
-Count Decoder::logit_rows(Count rows) const { return std::clamp<Count>(kLogitElements / spec_.vocabulary, 1, rows); }
+Tensor Decoder::head_rows(Tensor Parameter::*tensor) const {
+  const Tensor& rows = head_->*tensor;
+  return Tensor::wrap(rows.raw(), {logit_columns(), spec_.width}, rows.dtype(), rows.device());
+}
+
+Count Decoder::logit_columns() const {
+  const Count alignment = placement_.device == DeviceKind::cuda ? kLogitAlignment : 1;
+  return rounded_up(spec_.vocabulary, alignment);
+}
+
+Count Decoder::logit_rows(Count rows) const {
+  const Count elements = placement_.device == DeviceKind::cuda ? kLogitElementsOfGpu : kLogitElementsOfCpu;
+  const Count most = std::clamp<Count>(elements / logit_columns(), 1, rows);
+  // Chunks of nearly equal size, so that the last is no small product.
+  const Count chunks = (rows + most - 1) / most;
+  const Count even = (rows + chunks - 1) / chunks;
+  return placement_.device == DeviceKind::cuda ? std::min(rows, rounded_up(even, kLogitAlignment)) : even;
+}
 
 }  // namespace cohort

@@ -24,15 +24,15 @@ struct DecoderSpec {
 class Decoder : public Model {
  public:
   /// Declares the parameters; make_model then allocates them.
-  Decoder(std::string kind, const DecoderSpec& spec);
+  Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement);
 
-  double forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
+  void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
-  double loss(const StepContext& context, const ModelInput& input) override;
+  void loss(const StepContext& context, const ModelInput& input) override;
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) override;
   Count classes() const override { return spec_.vocabulary; }
   double flops_per_token(Count tokens) const override;
-  Count activation_elements(Count samples) const override;
+  Bytes activation_bytes(Count samples) const override;
 
  private:
   // Embeds and runs the blocks and the final norm. With `saved`, keeps what backward needs.
@@ -43,15 +43,18 @@ class Decoder : public Model {
     Tensor dnormed;  // [R, C] gradient of the final norm's output, computed together with the loss
   };
   Tensor run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved);
-  // The loss over all rows, in chunks so that the logits of the whole batch never exist at once. With dnormed, also its gradient
-  // and the head's.
-  double head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
-                   const Tensor& dnormed);
+  // Adds the loss over all rows, in chunks so that the logits of the whole batch never exist at once. With dnormed, also its
+  // gradient and the head's.
+  void head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
+                 const Tensor& dnormed);
   // Of the position table, or of its gradient, the rows that samples of this length use; undefined without learned positions.
   Tensor positions(const ModelInput& input, Tensor Parameter::*tensor) const;
 
-  // Rows of one chunk of logits.
+  // The head's weight, or its gradient, with the zero rows that follow it where the vocabulary is padded: [logit_columns(), C].
+  Tensor head_rows(Tensor Parameter::*tensor) const;
+  // Rows of one chunk of logits, and elements of one row: the vocabulary, on a GPU padded.
   Count logit_rows(Count rows) const;
+  Count logit_columns() const;
 
   DecoderSpec spec_;
   Parameter* embedding_;            // [V, C]

@@ -7,6 +7,6 @@
 
 namespace cohort {
 
-std::unique_ptr<Model> make_gpt2(const ModelSection& config);
+std::unique_ptr<Model> make_gpt2(const ModelSection& config, const Placement& placement);
 
 }  // namespace cohort

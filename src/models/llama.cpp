@@ -4,7 +4,7 @@
 
 namespace cohort {
 
-std::unique_ptr<Model> make_llama(const ModelSection& config) {
+std::unique_ptr<Model> make_llama(const ModelSection& config, const Placement& placement) {
   const double output_std = config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers));  // as in gpt2.cpp
   DecoderSpec spec;
   spec.layers = config.layers;
@@ -26,9 +26,10 @@ std::unique_ptr<Model> make_llama(const ModelSection& config) {
                           .rope_theta = config.rope_theta,
                           .dropout = 0.0,
                           .init_std = config.init_std,
-                          .output_std = output_std};
+                          .output_std = output_std,
+                          .device = placement.device};
   spec.block.feed_forward = {FeedForwardKind::swiglu, config.width, config.ffn_width, config.init_std, output_std};
-  return std::make_unique<Decoder>("llama", spec);
+  return std::make_unique<Decoder>("llama", spec, placement);
 }
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 
 #include "ops/activation.hpp"
 #include "ops/cross_entropy.hpp"
+#include "tensor/convert.hpp"
 
 namespace cohort {
 namespace {
@@ -13,7 +14,8 @@ double he_std(Count inputs) { return std::sqrt(2.0 / static_cast<double>(inputs)
 
 }  // namespace
 
-Mlp::Mlp(const ModelSection& config) : Model("mlp"), inputs_(config.inputs), classes_(config.classes) {
+Mlp::Mlp(const ModelSection& config, const Placement& placement)
+    : Model("mlp", placement), inputs_(config.inputs), classes_(config.classes) {
   Count inputs = config.inputs;
   for (Count layer = 0; layer < config.layers; ++layer) {
     const std::string name = fmt::format("layers.{}", layer);
@@ -25,18 +27,23 @@ Mlp::Mlp(const ModelSection& config) : Model("mlp"), inputs_(config.inputs), cla
   units_.push_back({"head", layers_.back().parameters()});
 }
 
-Tensor Mlp::features(const ModelInput& input) const {
+Tensor Mlp::features(const StepContext& context, const ModelInput& input) const {
   // The ops only read it; Tensor has no read-only form.
-  return Tensor::wrap(const_cast<float*>(input.features.data()), {input.samples, inputs_});
+  const Tensor given =
+      Tensor::wrap(const_cast<float*>(input.features.data()), {input.samples, inputs_}, DType::f32, context.exec.device);
+  if (context.dtype == DType::f32) return given;
+  const Tensor converted = context.take(given.shape());
+  convert(converted, given);
+  return converted;
 }
 
 Tensor Mlp::run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved) {
-  Tensor x = features(input);
+  Tensor x = features(context, input);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const Linear& linear = layers_[layer];
     hooks.pre_forward(units_[layer]);
     const Tensor product = context.take({input.samples, linear.outputs()});
-    linear.forward(context, product, x);
+    linear.forward_without_bias(context, product, x);
     if (saved != nullptr) saved->inputs.push_back(x);
     if (layer + 1 == layers_.size()) {
       ops::add_bias(context.exec, product, linear.bias());
@@ -47,15 +54,16 @@ Tensor Mlp::run(const StepContext& context, const ModelInput& input, Hooks& hook
       if (saved != nullptr) saved->products.push_back(product);
       x = out;
     }
+    if (context.inspect) context.inspect(units_[layer].name, x);
     hooks.post_forward(units_[layer]);
   }
   return x;
 }
 
-double Mlp::forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+void Mlp::forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) {
   saved_ = {};
   saved_.dlogits = run(context, input, hooks, &saved_);
-  return ops::cross_entropy_forward_backward(context.exec, saved_.dlogits, input.targets, gradient_scale);
+  ops::cross_entropy_forward_backward(context.exec, context.loss_sum, saved_.dlogits, classes_, input.targets, gradient_scale);
 }
 
 void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) {
@@ -69,31 +77,33 @@ void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) 
     } else {
       ops::relu_backward(context.exec, dy, linear.bias_gradient(), dy, saved_.products[layer], linear.bias());
     }
+    linear.backward_weight(context, dy, saved_.inputs[layer]);
     const Tensor dx = layer == 0 ? Tensor{} : context.take(saved_.inputs[layer].shape());
-    linear.backward(context, dx, dy, saved_.inputs[layer]);
+    if (dx.defined()) linear.backward_input(context, dx, dy);
     for (Parameter* parameter : units_[layer].parameters) hooks.grad_ready(*parameter);
     dy = dx;
   }
 }
 
-double Mlp::loss(const StepContext& context, const ModelInput& input) {
+void Mlp::loss(const StepContext& context, const ModelInput& input) {
   const Arena::Scope scratch(*context.activations);
   Hooks none;
-  return ops::cross_entropy_forward(context.exec, run(context, input, none, nullptr), input.targets);
+  ops::cross_entropy_forward(context.exec, context.loss_sum, run(context, input, none, nullptr), classes_, input.targets);
 }
 
 void Mlp::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) {
   const Arena::Scope scratch(*context.activations);
   Hooks none;
-  logits.copy_from(run(context, input, none, nullptr));
+  logits.copy_from(to_host_fp32(run(context, input, none, nullptr)));
 }
 
 double Mlp::flops_per_token(Count) const { return 6.0 * static_cast<double>(registry_.elements()); }
 
-Count Mlp::activation_elements(Count samples) const {
+Bytes Mlp::activation_bytes(Count samples) const {
   // Forward: product and output of each layer. Backward: the gradient of each layer's input.
   const auto hidden = static_cast<Count>(layers_.size()) - 1;
-  return samples * (3 * hidden * layers_.front().outputs() + classes_);
+  const Count input = placement_.compute == DType::f32 ? 0 : inputs_;  // its 16-bit copy
+  return samples * (3 * hidden * layers_.front().outputs() + classes_ + input) * size_of(placement_.compute);
 }
 
 }  // namespace cohort

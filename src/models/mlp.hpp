@@ -9,18 +9,19 @@ namespace cohort {
 
 class Mlp : public Model {
  public:
-  explicit Mlp(const ModelSection& config);
+  Mlp(const ModelSection& config, const Placement& placement);
 
-  double forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
+  void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
-  double loss(const StepContext& context, const ModelInput& input) override;
+  void loss(const StepContext& context, const ModelInput& input) override;
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) override;
   Count classes() const override { return classes_; }
   double flops_per_token(Count tokens) const override;
-  Count activation_elements(Count samples) const override;
+  Bytes activation_bytes(Count samples) const override;
 
  private:
-  Tensor features(const ModelInput& input) const;
+  // The input in the type of the activations.
+  Tensor features(const StepContext& context, const ModelInput& input) const;
   // Logits, its bias added. With `saved`, keeps each layer's input and product.
   struct Saved {
     std::vector<Tensor> inputs;    // of each layer and the head

@@ -7,10 +7,10 @@
 namespace cohort {
 namespace {
 
-std::unique_ptr<Model> declare_model(const ModelSection& config) {
-  if (config.kind == "gpt2") return make_gpt2(config);
-  if (config.kind == "llama") return make_llama(config);
-  if (config.kind == "mlp") return std::make_unique<Mlp>(config);
+std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement) {
+  if (config.kind == "gpt2") return make_gpt2(config, placement);
+  if (config.kind == "llama") return make_llama(config, placement);
+  if (config.kind == "mlp") return std::make_unique<Mlp>(config, placement);
   fail(ExitCode::config, "model.kind = \"{}\": known are gpt2, llama, mlp", config.kind);
 }
 
@@ -24,14 +24,16 @@ ModelInput ModelInput::slice(Count begin, Count end) const {
   return {end - begin, part(inputs), part(targets), part(features), part(slots)};
 }
 
-std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed) {
-  std::unique_ptr<Model> model = declare_model(config);
-  model->parameters().allocate(seed);
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement) {
+  std::unique_ptr<Model> model = declare_model(config, placement);
+  model->parameters().allocate(seed, placement);
   return model;
 }
 
-Count count_parameters(const ModelSection& config) { return declare_model(config)->parameters().elements(); }
+Count count_parameters(const ModelSection& config) { return declare_model(config, {})->parameters().elements(); }
 
-Count count_activations(const ModelSection& config, Count samples) { return declare_model(config)->activation_elements(samples); }
+Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement) {
+  return declare_model(config, placement)->activation_bytes(samples);
+}
 
 }  // namespace cohort

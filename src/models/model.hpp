@@ -28,7 +28,7 @@ struct ModelInput {
 
 class Model {
  public:
-  explicit Model(std::string kind) : kind_(std::move(kind)) {}
+  Model(std::string kind, const Placement& placement) : kind_(std::move(kind)), placement_(placement) {}
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -39,14 +39,14 @@ class Model {
   /// In the order of the forward pass.
   const std::vector<Unit>& units() const { return units_; }
 
-  /// Training pass. Returns the sum of the loss (nats) over the counted targets, and prepares the gradient of
+  /// Training pass. Adds the sum of the loss (nats) over the counted targets to context.loss_sum, and prepares the gradient of
   /// `gradient_scale` times that sum. backward() must follow before the activations are rewound.
-  virtual double forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) = 0;
+  virtual void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) = 0;
   /// Accumulates the gradients of all parameters; calls grad_ready once for each.
   virtual void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
-  /// The sum of the loss alone; no gradients, no dropout, few activations.
-  virtual double loss(const StepContext& context, const ModelInput& input) = 0;
-  /// Logits [samples, V] of what follows each sample's last token (mlp: of its class), without dropout.
+  /// Adds the sum of the loss to context.loss_sum; no gradients, no dropout, few activations.
+  virtual void loss(const StepContext& context, const ModelInput& input) = 0;
+  /// Logits [samples, V] (fp32, on the host) of what follows each sample's last token (mlp: of its class), without dropout.
   virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) = 0;
   /// Width of the logits.
   virtual Count classes() const = 0;
@@ -55,21 +55,25 @@ class Model {
   /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted.
   virtual double flops_per_token(Count tokens) const = 0;
 
-  /// Elements that forward and backward of a micro-batch of `samples` full samples hold at once, without those of parameters.
-  virtual Count activation_elements(Count samples) const = 0;
+  /// Bytes of activations that forward and backward of a micro-batch of `samples` full samples hold at once.
+  virtual Bytes activation_bytes(Count samples) const = 0;
+
+  /// Where the parameters are and what type the activations have.
+  const Placement& placement() const { return placement_; }
 
  protected:
   std::string kind_;
+  Placement placement_;
   ParameterRegistry registry_;
   std::vector<Unit> units_;
 };
 
 /// Builds the model of a validated run file with its initial values. `seed` keys the values.
-std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed);
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement = {});
 
 /// Number of parameters that make_model would allocate, without allocating them.
 Count count_parameters(const ModelSection& config);
-/// Model::activation_elements, without building the model.
-Count count_activations(const ModelSection& config, Count samples);
+/// Model::activation_bytes, without building the model.
+Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement = {});
 
 }  // namespace cohort

@@ -10,37 +10,48 @@ std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& 
           {name + ".value", spec.kv_heads * head_size, spec.init_std}};
 }
 
+Tensor take_scratch(const StepContext& context, const ops::AttentionShape& shape) {
+  return context.take_bytes(ops::attention_scratch_bytes(context.exec.device, shape, context.dtype));
+}
+
 }  // namespace
 
 Attention::Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer)
     : spec_(spec),
       layer_(layer),
       qkv_(registry, qkv_specs(name, spec), spec.width, spec.bias),
-      output_(registry, {{name + ".output", spec.width, spec.output_std}}, spec.width, spec.bias) {
-  if (!spec.rotary) return;
-  const Count half = spec.width / spec.heads / 2;
-  cosines_ = Tensor::zeros(name + ".cosines", {spec.tokens, half});
-  sines_ = Tensor::zeros(name + ".sines", {spec.tokens, half});
-  ops::rope_tables(cosines_, sines_, spec.rope_theta);
+      output_(registry, {{name + ".output", spec.width, spec.output_std}}, spec.width, spec.bias) {}
+
+Attention::RopeTables Attention::rope_tables(const StepContext& context, Count tokens) const {
+  if (!tables_.cosines.defined()) {
+    const Shape shape{spec_.tokens, spec_.width / spec_.heads / 2};
+    const RopeTables host{Tensor::zeros("rope.cosines", shape), Tensor::zeros("rope.sines", shape)};
+    ops::rope_tables(host.cosines, host.sines, spec_.rope_theta);
+    tables_ = {host.cosines.to(context.exec.device, "rope.cosines"), host.sines.to(context.exec.device, "rope.sines")};
+  }
+  return {tables_.cosines.slice(0, tokens), tables_.sines.slice(0, tokens)};
 }
 
-Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch) const {
+Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
+                                    const Tensor& residual) const {
   Saved saved;
   const Count rows = x.shape().rows();
   saved.shape = {batch, rows / batch, spec_.heads, spec_.kv_heads, spec_.width / spec_.heads};
   const ops::AttentionShape& s = saved.shape;
   saved.qkv = context.take({rows, s.packed_width()});
   saved.heads = context.take({rows, spec_.width});
-  saved.lse = context.take({batch, s.heads, s.tokens});
+  saved.lse = context.take_fp32({batch, s.heads, s.tokens});
   qkv_.forward(context, saved.qkv, x);
-  if (qkv_.has_bias()) ops::add_bias(context.exec, saved.qkv, qkv_.bias());
-  if (spec_.rotary) ops::rope_forward(context.exec, s, saved.qkv, cosines_.slice(0, s.tokens), sines_.slice(0, s.tokens));
+  if (spec_.rotary) {
+    const RopeTables tables = rope_tables(context, s.tokens);
+    ops::rope_forward(context.exec, s, saved.qkv, tables.cosines, tables.sines);
+  }
   {
     const Arena::Scope scratch(*context.activations);
-    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, context.take({ops::attention_scratch_elements(s)}),
+    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
                            context.dropout_key(spec_.dropout, layer_));
   }
-  output_.forward(context, y, saved.heads);
+  output_.forward(context, y, saved.heads, residual);
   return saved;
 }
 
@@ -50,12 +61,16 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const ops::AttentionShape& s = saved.shape;
   const Tensor dheads = context.take(saved.heads.shape());
   const Tensor dqkv = context.take(saved.qkv.shape());
-  output_.backward(context, dheads, dy, saved.heads);
-  ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv,
-                          context.take({ops::attention_scratch_elements(s)}), context.dropout_key(spec_.dropout, layer_));
-  if (spec_.rotary) ops::rope_backward(context.exec, s, dqkv, cosines_.slice(0, s.tokens), sines_.slice(0, s.tokens));
-  if (qkv_.has_bias()) ops::bias_backward(context.exec, qkv_.bias_gradient(), dqkv);
-  qkv_.backward(context, dx, dqkv, x);
+  output_.backward_parameters(context, dy, saved.heads);
+  output_.backward_input(context, dheads, dy);
+  ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
+                          context.dropout_key(spec_.dropout, layer_));
+  if (spec_.rotary) {
+    const RopeTables tables = rope_tables(context, s.tokens);
+    ops::rope_backward(context.exec, s, dqkv, tables.cosines, tables.sines);
+  }
+  qkv_.backward_parameters(context, dqkv, x);
+  qkv_.backward_input(context, dx, dqkv);
 }
 
 std::vector<Parameter*> Attention::parameters() const {

@@ -20,6 +20,7 @@ struct AttentionSpec {
   double dropout = 0.0;  // of the softmax weights
   double init_std = 0.02;
   double output_std = 0.02;  // of the output projection
+  DeviceKind device = DeviceKind::cpu;
 };
 
 class Attention {
@@ -33,12 +34,12 @@ class Attention {
     ops::AttentionShape shape;
   };
 
-  /// y [B*T, C] = output projection of the attention over x [B*T, C], its bias left to the caller. B samples of equal length.
-  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the output's bias.
+  /// y [B*T, C] = output projection of the attention over x [B*T, C], plus `residual` [B*T, C] if defined. B samples of equal
+  /// length.
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
-  const Linear& output() const { return output_; }
   std::vector<Parameter*> parameters() const;
 
  private:
@@ -46,7 +47,12 @@ class Attention {
   std::uint32_t layer_;
   Linear qkv_;
   Linear output_;
-  Tensor cosines_, sines_;  // [T, HS/2] if rotary
+  // The tables of rope for samples of `tokens`, [tokens, HS/2] each.
+  struct RopeTables {
+    Tensor cosines, sines;
+  };
+  RopeTables rope_tables(const StepContext& context, Count tokens) const;
+  mutable RopeTables tables_;  // for the longest sample; made at the first use, where the layer runs
 };
 
 }  // namespace cohort

@@ -36,39 +36,32 @@ Block::Saved::Inside Block::run(const StepContext& context, const Tensor& out, c
   s.middle = context.take(x.shape());
   s.normed2 = context.take(x.shape());
   s.norm1 = norm1_.forward(context, s.normed1, x);
-  // `out` serves as the memory of each branch's last product before it is added to the residual stream.
-  s.attention = attention_.forward(context, out, s.normed1, batch);
-  end_branch(context, s.middle, x, out, attention_.output(), first_place_ + 1);
+  add_branch(context, s.middle, x, first_place_ + 1, [&](const Tensor& y, const Tensor& residual) {
+    s.attention = attention_.forward(context, y, s.normed1, batch, residual);
+  });
   s.norm2 = norm2_.forward(context, s.normed2, s.middle);
-  s.feed_forward = feed_forward_.forward(context, out, s.normed2);
-  end_branch(context, out, s.middle, out, feed_forward_.down(), first_place_ + 2);
+  add_branch(context, out, s.middle, first_place_ + 2, [&](const Tensor& y, const Tensor& residual) {
+    s.feed_forward = feed_forward_.forward(context, y, s.normed2, residual);
+  });
   return s;
 }
 
-void Block::end_branch(const StepContext& context, const Tensor& out, const Tensor& x, const Tensor& branch, const Linear& last,
-                       std::uint32_t place) const {
+template <class Branch>
+void Block::add_branch(const StepContext& context, const Tensor& out, const Tensor& x, std::uint32_t place,
+                       const Branch& branch) const {
   const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
-  if (key.probability > 0.0) {
-    if (last.has_bias()) ops::add_bias(context.exec, branch, last.bias());
-    ops::dropout(context.exec, branch, key);
-    ops::add(context.exec, out, x, branch);
-  } else if (last.has_bias()) {
-    ops::add_residual(context.exec, out, x, branch, last.bias());
-  } else {
-    ops::add(context.exec, out, x, branch);
-  }
+  if (key.probability == 0.0) return branch(out, x);
+  branch(out, {});
+  ops::dropout(context.exec, out, key);
+  ops::add(context.exec, out, x, out);
 }
 
-Tensor Block::begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last,
-                                    std::uint32_t place) const {
+Tensor Block::branch_gradient(const StepContext& context, const Tensor& dout, std::uint32_t place) const {
   const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
-  Tensor dbranch = dout;
-  if (key.probability > 0.0) {
-    dbranch = context.take(dout.shape());  // dout itself goes on along the residual stream
-    dbranch.copy_from(dout);
-    ops::dropout(context.exec, dbranch, key);
-  }
-  if (last.has_bias()) ops::bias_backward(context.exec, last.bias_gradient(), dbranch);
+  if (key.probability == 0.0) return dout;
+  const Tensor dbranch = context.take(dout.shape());  // dout itself goes on along the residual stream
+  dbranch.copy_from(dout);
+  ops::dropout(context.exec, dbranch, key);
   return dbranch;
 }
 
@@ -76,33 +69,31 @@ void Block::backward(const StepContext& context, const Tensor& dx, const Saved& 
   const Arena::Scope scratch(*context.activations);
   const Saved::Inside s = saved.inside ? *saved.inside : run(context, context.take(dx.shape()), saved.input, saved.batch);
   const Tensor dnormed = context.take(dx.shape());
-
-  feed_forward_.backward(context, dnormed, begin_branch_backward(context, dx, feed_forward_.down(), first_place_ + 2), s.normed2,
-                         s.feed_forward);
+  feed_forward_.backward(context, dnormed, branch_gradient(context, dx, first_place_ + 2), s.normed2, s.feed_forward);
   norm2_.backward(context, dx, dnormed, s.middle, s.norm2);
-
-  attention_.backward(context, dnormed, begin_branch_backward(context, dx, attention_.output(), first_place_ + 1), s.normed1,
-                      s.attention);
+  attention_.backward(context, dnormed, branch_gradient(context, dx, first_place_ + 1), s.normed1, s.attention);
   norm1_.backward(context, dx, dnormed, saved.input, s.norm1);
 }
 
-Count Block::inside_elements(Count samples, Count tokens) const {
+Bytes Block::inside_bytes(Count samples, Count tokens, DType dtype) const {
   const Count rows = samples * tokens;
   const AttentionSpec& a = spec_.attention;
   const Count up = spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 2 : 1);
   const Count packed = a.width + 2 * a.kv_heads * (a.width / a.heads);
-  return rows * (4 * a.width + packed + a.heads + up + spec_.feed_forward.ffn_width + 4);
+  const Count statistics = a.heads + 4;
+  return rows * ((4 * a.width + packed + up + spec_.feed_forward.ffn_width) * size_of(dtype) + statistics * size_of(DType::f32));
 }
 
-Count Block::backward_elements(Count samples, Count tokens) const {
+Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype) const {
   const Count rows = samples * tokens;
   const AttentionSpec& a = spec_.attention;
-  const Count head_size = a.width / a.heads;
-  const Count of_attention = rows * (2 * a.width + 2 * a.kv_heads * head_size) +
-                             ops::attention_scratch_elements({samples, tokens, a.heads, a.kv_heads, head_size}) + rows * a.width;
+  const ops::AttentionShape shape{samples, tokens, a.heads, a.kv_heads, a.width / a.heads};
+  const Bytes of_attention =
+      rows * (a.width + shape.packed_width()) * size_of(dtype) + ops::attention_scratch_bytes(a.device, shape, dtype);
   const Count of_feed_forward =
-      rows * spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1);
-  return rows * a.width + std::max(of_attention, of_feed_forward);
+      rows * spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1) * size_of(dtype);
+  const Count branches = spec_.dropout > 0.0 ? 2 : 0;  // copies of the stream's gradient that dropout needs
+  return rows * (1 + branches) * a.width * size_of(dtype) + std::max(of_attention, of_feed_forward);
 }
 
 std::vector<Parameter*> Block::parameters() const {

@@ -45,18 +45,19 @@ class Block {
 
   std::vector<Parameter*> parameters() const;
 
-  /// Elements that forward keeps inside the block for `samples` of `tokens` (with checkpointing: while backward runs it again).
-  Count inside_elements(Count samples, Count tokens) const;
-  /// Elements of scratch memory that backward needs on top.
-  Count backward_elements(Count samples, Count tokens) const;
+  /// Bytes that forward keeps inside the block for `samples` of `tokens` (with checkpointing: while backward runs it again).
+  Bytes inside_bytes(Count samples, Count tokens, DType dtype) const;
+  /// Bytes of scratch memory that backward needs on top.
+  Bytes backward_bytes(Count samples, Count tokens, DType dtype) const;
 
  private:
   Saved::Inside run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
-  // out = x + dropout(branch + bias of its last layer).
-  void end_branch(const StepContext& context, const Tensor& out, const Tensor& x, const Tensor& branch, const Linear& last,
-                  std::uint32_t place) const;
-  // The gradient of a branch's last product, from that of its end; also accumulates the bias gradient of its last layer.
-  Tensor begin_branch_backward(const StepContext& context, const Tensor& dout, const Linear& last, std::uint32_t place) const;
+  // out = x + dropout(branch), where branch(y, residual) writes residual + its result, or its result alone, to y.
+  template <class Branch>
+  void add_branch(const StepContext& context, const Tensor& out, const Tensor& x, std::uint32_t place,
+                  const Branch& branch) const;
+  // The gradient of a branch's result, from that of the sum.
+  Tensor branch_gradient(const StepContext& context, const Tensor& dout, std::uint32_t place) const;
 
   BlockSpec spec_;
   std::uint32_t first_place_;  // dropout masks: attention weights, end of attention, end of feed-forward

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 
 #include "ops/exec.hpp"
 #include "ops/pointwise.hpp"
@@ -12,13 +14,21 @@ namespace cohort {
 
 struct StepContext {
   ops::Exec exec = {};
+  DType dtype = DType::f32;      // of activations, as of the parameters' `compute`
   Arena* activations = nullptr;  // what forward saves for backward, and the scratch memory of both
+  Tensor loss_sum = {};          // [1] fp64, where the model adds its loss
   bool training = false;         // dropout acts only in training
   std::uint64_t seed = 0;
   std::uint32_t step = 0;             // optimizer step, keys the dropout masks
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks; set by the model
 
-  Tensor take(const Shape& shape) const { return activations->take(shape); }
+  // If set, the model calls it with each unit's name and output in forward: the search for the first layer that is not finite.
+  std::function<void(const std::string&, const Tensor&)> inspect = {};
+
+  Tensor take(const Shape& shape) const { return activations->take(shape, dtype); }
+  /// For statistics.
+  Tensor take_fp32(const Shape& shape) const { return activations->take(shape, DType::f32); }
+  Tensor take_bytes(Bytes bytes) const { return activations->take({bytes}, DType::u8); }
   StepContext with_slots(std::span<const Count> of_input) const {
     StepContext copy = *this;
     copy.slots = of_input;

@@ -23,18 +23,16 @@ class FeedForward {
   /// gelu: declares name.up and name.down, with biases. swiglu: name.gate, name.up and name.down, without.
   FeedForward(ParameterRegistry& registry, const std::string& name, const FeedForwardSpec& spec);
 
-  /// What backward needs: the first layer's output (without its bias) and what the non-linearity made of it.
+  /// What backward needs: what went into the non-linearity, as its op keeps it, and what came out.
   struct Saved {
     Tensor before, after;
   };
 
-  /// y [R, C] = down(activation(up(x [R, C]))); the down projection's bias is left to the caller.
-  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the down projection's
-  /// bias.
+  /// y [R, C] = down(activation(up(x [R, C]))), plus `residual` [R, C] if defined. y may be residual.
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
-  const Linear& down() const { return down_; }
   std::vector<Parameter*> parameters() const;
 
  private:

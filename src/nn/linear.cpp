@@ -1,11 +1,8 @@
 #include "nn/linear.hpp"
 
-#include "ops/gemm.hpp"
+#include "ops/linear.hpp"
 
 namespace cohort {
-
-using ops::as_matrix;
-using ops::Transpose;
 
 Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias)
     : inputs_(inputs) {
@@ -18,13 +15,28 @@ Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs
     biases_.push_back(&registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}));
 }
 
-void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
-  ops::gemm(context.exec, as_matrix(y), as_matrix(x), Transpose::no, as_matrix(weight()), Transpose::yes);
+void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual) const {
+  if (residual.defined()) {
+    ops::linear_residual_forward(context.exec, y, residual, x, weight(), bias());
+  } else {
+    ops::linear_forward(context.exec, y, x, weight(), bias());
+  }
 }
 
-void Linear::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x) const {
-  ops::gemm(context.exec, as_matrix(weight_gradient()), as_matrix(dy), Transpose::yes, as_matrix(x), Transpose::no, 1.0f, 1.0f);
-  if (dx.defined()) ops::gemm(context.exec, as_matrix(dx), as_matrix(dy), Transpose::no, as_matrix(weight()), Transpose::no);
+void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
+  ops::linear_forward(context.exec, y, x, weight());
+}
+
+void Linear::backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
+  ops::linear_backward_input(context.exec, dx, dy, weight());
+}
+
+void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {
+  ops::linear_backward_weight(context.exec, weight_gradient(), bias_gradient(), dy, x);
+}
+
+void Linear::backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const {
+  ops::linear_backward_weight(context.exec, weight_gradient(), {}, dy, x);
 }
 
 std::vector<Parameter*> Linear::parameters() const {
@@ -34,11 +46,12 @@ std::vector<Parameter*> Linear::parameters() const {
 }
 
 Tensor Linear::joined(const std::vector<Parameter*>& parameters, Tensor Parameter::*tensor) const {
+  if (parameters.empty()) return {};
   // The registry lays parameters out in the order of declaration, so those of one call to the constructor are neighbours.
   const Tensor& first = parameters.front()->*tensor;
   std::vector<Count> dims = first.shape().vector();
   dims[0] = outputs_;
-  return Tensor::wrap(first.raw(), Shape(dims), first.dtype());
+  return Tensor::wrap(first.raw(), Shape(dims), first.dtype(), first.device());
 }
 
 }  // namespace cohort

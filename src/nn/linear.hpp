@@ -21,15 +21,22 @@ class Linear {
   /// Declares name.weight [outputs, inputs] of each spec, then name.bias [outputs] of each if `with_bias`.
   Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias);
 
-  /// y [R, outputs] = x [R, inputs] weight^T. The bias is left to the caller, who fuses it with what follows.
-  void forward(const StepContext& context, const Tensor& y, const Tensor& x) const;
-  /// dx [R, inputs] = dy weight (skipped if dx is undefined), and the weight's gradient += dy^T x.
-  void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x) const;
+  /// y [R, outputs] = x [R, inputs] weight^T + bias, plus `residual` [R, outputs] if defined. y may be residual.
+  void forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
+  /// y = x weight^T, for callers that fuse the bias with what follows.
+  void forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const;
+  /// dx [R, inputs] = dy weight.
+  void backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const;
+  /// The gradients of weight and bias += dy^T x and the column sums of dy.
+  void backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const;
+  /// The weight's gradient alone, where the bias's comes out of what follows.
+  void backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const;
 
-  /// All weights [outputs, inputs] and biases [outputs] as one tensor; valid after ParameterRegistry::allocate.
-  Tensor weight() const { return joined(weights_, &Parameter::value); }
+  /// All weights [outputs, inputs] and biases [outputs] as one tensor, as layers read them; valid after
+  /// ParameterRegistry::allocate. Undefined without biases.
+  Tensor weight() const { return joined(weights_, &Parameter::compute); }
   Tensor weight_gradient() const { return joined(weights_, &Parameter::gradient); }
-  Tensor bias() const { return joined(biases_, &Parameter::value); }
+  Tensor bias() const { return joined(biases_, &Parameter::compute); }
   Tensor bias_gradient() const { return joined(biases_, &Parameter::gradient); }
   bool has_bias() const { return !biases_.empty(); }
 

@@ -13,21 +13,22 @@ Norm::Norm(ParameterRegistry& registry, const std::string& name, NormKind kind, 
 
 Norm::Saved Norm::forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
   Saved saved;
-  saved.rstd = context.take({x.shape().rows()});
+  saved.rstd = context.take_fp32({x.shape().rows()});
   if (kind_ == NormKind::layer) {
-    saved.mean = context.take({x.shape().rows()});
-    ops::layernorm_forward(context.exec, y, saved.mean, saved.rstd, x, weight_->value, bias_->value, epsilon_);
+    saved.mean = context.take_fp32({x.shape().rows()});
+    ops::layernorm_forward(context.exec, y, saved.mean, saved.rstd, x, weight_->compute, bias_->compute, epsilon_);
   } else {
-    ops::rmsnorm_forward(context.exec, y, saved.rstd, x, weight_->value, epsilon_);
+    ops::rmsnorm_forward(context.exec, y, saved.rstd, x, weight_->compute, epsilon_);
   }
   return saved;
 }
 
 void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
   if (kind_ == NormKind::layer) {
-    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->value, saved.mean, saved.rstd);
+    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->compute, saved.mean,
+                            saved.rstd);
   } else {
-    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->value, saved.rstd);
+    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->compute, saved.rstd);
   }
 }
 

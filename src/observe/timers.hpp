@@ -11,10 +11,12 @@
 
 namespace cohort {
 
-enum class Phase : std::uint8_t { data, forward, backward, communication, optimizer, validation, checkpoint };
+/// On a GPU forward, backward, communication and optimizer are the times that it takes the host to put the work on the device;
+/// `device` is the wait for it at the end of the step.
+enum class Phase : std::uint8_t { data, forward, backward, communication, optimizer, device, validation, checkpoint };
 
-inline constexpr std::array<Phase, 7> kPhases{Phase::data,      Phase::forward,    Phase::backward,  Phase::communication,
-                                              Phase::optimizer, Phase::validation, Phase::checkpoint};
+inline constexpr std::array<Phase, 8> kPhases{Phase::data,      Phase::forward, Phase::backward,   Phase::communication,
+                                              Phase::optimizer, Phase::device,  Phase::validation, Phase::checkpoint};
 
 /// "data", "forward", ...: the names in metrics.jsonl.
 std::string_view name_of(Phase phase);

@@ -2,7 +2,9 @@
 
 #include <array>
 
+#include "ops/cuda/ops.hpp"
 #include "ops/fast_math.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
@@ -75,21 +77,56 @@ void bias_activation_backward(const Exec& exec, const char* label, const Tensor&
 }  // namespace
 
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::gelu_forward(exec, out, x, bias);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return gelu_forward(exec, fp32.out(out), fp32.in(x), fp32.in(bias));
+  }
   bias_activation_forward<Gelu>(exec, "cohort::gelu_forward", out, x, bias);
 }
 void gelu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
                    const Tensor& bias) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::gelu_backward(exec, dx, dbias, dout, x, bias);
+  }
+  if (is_narrow(dx)) {
+    Fp32Copies fp32;
+    return gelu_backward(exec, fp32.out(dx), dbias, fp32.in(dout), fp32.in(x), fp32.in(bias));
+  }
   bias_activation_backward<Gelu>(exec, "cohort::gelu_backward", dx, dbias, dout, x, bias);
 }
 void relu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::relu_forward(exec, out, x, bias);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return relu_forward(exec, fp32.out(out), fp32.in(x), fp32.in(bias));
+  }
   bias_activation_forward<Relu>(exec, "cohort::relu_forward", out, x, bias);
 }
 void relu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
                    const Tensor& bias) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::relu_backward(exec, dx, dbias, dout, x, bias);
+  }
+  if (is_narrow(dx)) {
+    Fp32Copies fp32;
+    return relu_backward(exec, fp32.out(dx), dbias, fp32.in(dout), fp32.in(x), fp32.in(bias));
+  }
   bias_activation_backward<Relu>(exec, "cohort::relu_backward", dx, dbias, dout, x, bias);
 }
 
 void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::swiglu_forward(exec, out, x);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return swiglu_forward(exec, fp32.out(out), fp32.in(x));
+  }
   const Count n = out.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && x.shape().rows() == out.shape().rows(), "swiglu: {} from {}", out.shape().str(),
                x.shape().str());
@@ -105,6 +142,13 @@ void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
 }
 
 void swiglu_backward(const Exec& exec, const Tensor& dx, const Tensor& dout, const Tensor& x) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::swiglu_backward(exec, dx, dout, x);
+  }
+  if (is_narrow(dx)) {
+    Fp32Copies fp32;
+    return swiglu_backward(exec, fp32.out(dx), fp32.in(dout), fp32.in(x));
+  }
   const Count n = dout.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && dx.elements() == x.elements(), "swiglu backward: {} from {}", dx.shape().str(),
                dout.shape().str());

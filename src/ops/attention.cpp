@@ -2,7 +2,9 @@
 
 #include "base/random.hpp"
 #include "ops/attention.hpp"
+#include "ops/cuda/ops.hpp"
 #include "ops/fast_math.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/gemm.hpp"
 
 namespace cohort::ops {
@@ -32,14 +34,21 @@ MatrixView head_of_output(const AttentionShape& s, const Tensor& out, Count b, C
 
 MatrixView rows(const MatrixView& m, Count begin, Count count) { return {m.data + begin * m.stride, count, m.columns, m.stride}; }
 
+// Two tiles: the weights and their gradients.
+Bytes host_scratch_bytes(const AttentionShape& s) {
+  return 2 * std::min(kQueryBlock, s.tokens) * s.tokens * static_cast<Bytes>(sizeof(float));
+}
+// The caller's memory is of bytes.
+float* tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
+
 void check(const AttentionShape& s, const Tensor& qkv, const Tensor& out, const Tensor& lse, const Tensor& scratch) {
   COHORT_CHECK(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "attention: {} query heads over {} key/value heads", s.heads,
                s.kv_heads);
   COHORT_CHECK(qkv.elements() == s.batch * s.tokens * s.packed_width() && out.elements() == s.batch * s.tokens * s.width() &&
                    lse.elements() == s.batch * s.heads * s.tokens,
                "attention: qkv {}, out {}, lse {}", qkv.shape().str(), out.shape().str(), lse.shape().str());
-  COHORT_CHECK(scratch.elements() >= attention_scratch_elements(s), "attention: scratch of {} elements, {} needed",
-               scratch.elements(), attention_scratch_elements(s));
+  COHORT_CHECK(scratch.bytes() >= host_scratch_bytes(s), "attention: scratch of {} bytes, {} needed", scratch.bytes(),
+               host_scratch_bytes(s));
 }
 
 // Scales the weight of (query, key) as dropout would; the identity for probability 0.
@@ -168,28 +177,47 @@ void backward_head(const Exec& exec, const Head& head, const Head& grad, const M
 
 }  // namespace
 
-Count attention_scratch_elements(const AttentionShape& shape) { return 2 * std::min(kQueryBlock, shape.tokens) * shape.tokens; }
+Bytes attention_scratch_bytes(DeviceKind device, const AttentionShape& shape, DType dtype) {
+  if constexpr (kCudaBuilt) {
+    if (device == DeviceKind::cuda) return cuda::attention_scratch_bytes(shape, dtype);
+  }
+  return host_scratch_bytes(shape);
+}
 
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor& scratch, const DropoutKey& dropout_key) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::attention_forward(exec, shape, out, lse, qkv, dropout_key);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return attention_forward(exec, shape, fp32.out(out), lse, fp32.in(qkv), scratch, dropout_key);
+  }
   check(shape, qkv, out, lse, scratch);
   for (Count b = 0; b < shape.batch; ++b) {
     for (Count h = 0; h < shape.heads; ++h) {
       forward_head(exec, head_of(shape, qkv, b, h), head_of_output(shape, out, b, h),
-                   lse.f32() + (b * shape.heads + h) * shape.tokens, scratch.f32(), WeightDropout(shape, dropout_key, b, h));
+                   lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch), WeightDropout(shape, dropout_key, b, h));
     }
   }
 }
 
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::attention_backward(exec, shape, dqkv, dout, out, lse, qkv, scratch, dropout_key);
+  }
+  if (is_narrow(dqkv)) {
+    Fp32Copies fp32;
+    return attention_backward(exec, shape, fp32.out(dqkv), fp32.in(dout), fp32.in(out), lse, fp32.in(qkv), scratch, dropout_key);
+  }
   check(shape, qkv, out, lse, scratch);
   COHORT_CHECK(dqkv.elements() == qkv.elements() && dout.elements() == out.elements(), "attention backward: dqkv {}, dout {}",
                dqkv.shape().str(), dout.shape().str());
   for (Count b = 0; b < shape.batch; ++b) {
     for (Count h = 0; h < shape.heads; ++h) {
       backward_head(exec, head_of(shape, qkv, b, h), head_of(shape, dqkv, b, h), head_of_output(shape, dout, b, h),
-                    head_of_output(shape, out, b, h), lse.f32() + (b * shape.heads + h) * shape.tokens, scratch.f32(),
+                    head_of_output(shape, out, b, h), lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch),
                     h % (shape.heads / shape.kv_heads) == 0, WeightDropout(shape, dropout_key, b, h));
     }
   }

@@ -5,28 +5,20 @@
 // Query head h reads key/value head h / (NH / NKV).
 #pragma once
 
+#include "ops/attention_shape.hpp"
 #include "ops/exec.hpp"
 #include "ops/pointwise.hpp"
 #include "tensor/tensor.hpp"
 
 namespace cohort::ops {
 
-struct AttentionShape {
-  Count batch;      // B
-  Count tokens;     // T
-  Count heads;      // NH
-  Count kv_heads;   // NKV
-  Count head_size;  // HS
-
-  Count width() const { return heads * head_size; }                          // C
-  Count packed_width() const { return (heads + 2 * kv_heads) * head_size; }  // row of qkv
-};
-
-/// Elements of scratch memory that forward and backward need: a few tiles of one head, never T x T for all heads.
-Count attention_scratch_elements(const AttentionShape& shape);
+/// Bytes of scratch memory that forward and backward need, never T x T for all heads. CPU: two tiles of one head. GPU: what the
+/// kernel for this shape and type keeps for each row.
+Bytes attention_scratch_bytes(DeviceKind device, const AttentionShape& shape, DType dtype);
 
 /// out [B, T, NH HS] = softmax(q k^T / sqrt(HS), causal) v, head by head in blocks of query rows; blocks above the diagonal are
-/// skipped. Saves lse [B, NH, T], the logarithm of each row's softmax denominator (as in FlashAttention-2, Dao 2023).
+/// skipped. Saves lse [B, NH, T] (fp32), the logarithm of each row's softmax denominator (as in FlashAttention-2, Dao 2023).
+/// `scratch` (u8) holds attention_scratch_bytes.
 /// Dropout, if any, acts on the softmax weights; an element's index in its sample is (head * T + query) * T + key.
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor& scratch, const DropoutKey& dropout_key = {});
@@ -40,7 +32,7 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Ten
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines);
 /// The inverse rotation, on dqkv in place.
 void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines, const Tensor& sines);
-/// Fills the tables cosines, sines [T, HS/2], computed in double precision.
+/// Fills the tables cosines, sines [T, HS/2] (fp32, on the host), computed in double precision.
 void rope_tables(const Tensor& cosines, const Tensor& sines, double theta);
 
 }  // namespace cohort::ops

@@ -2,19 +2,22 @@
 
 #include <cmath>
 
+#include "ops/cuda/ops.hpp"
 #include "ops/fast_math.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
 namespace {
 
 // Both forms: with `gradient_scale` null only the loss is computed.
-double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, std::span<const std::int32_t> targets,
-                     const float* gradient_scale) {
+double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, Count classes,
+                     std::span<const std::int32_t> targets, const float* gradient_scale) {
   const Count rows = logits.shape().rows();
-  const Count n = logits.shape().columns();
-  COHORT_CHECK(static_cast<Count>(targets.size()) == rows, "cross entropy: {} targets for logits {}", targets.size(),
-               logits.shape().str());
+  const Count stride = logits.shape().columns();
+  const Count n = classes;
+  COHORT_CHECK(static_cast<Count>(targets.size()) == rows && n <= stride, "cross entropy: {} targets, {} classes, logits {}",
+               targets.size(), n, logits.shape().str());
   for (std::size_t r = 0; r < targets.size(); ++r) {
     COHORT_CHECK(targets[r] == kIgnoredTarget || (targets[r] >= 0 && targets[r] < n),
                  "cross entropy: target {} at row {} is outside the vocabulary of {}", targets[r], r, n);
@@ -27,7 +30,8 @@ double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, 
   Kokkos::parallel_reduce(
       label, row_range(exec, rows),
       [=](Count r, double& sum_of_losses) {
-        float* row = data + r * n;
+        float* row = data + r * stride;
+        if (with_gradient) std::fill(row + n, row + stride, 0.0f);
         if (target[r] == kIgnoredTarget) {
           if (with_gradient) std::fill(row, row + n, 0.0f);
           return;
@@ -59,13 +63,28 @@ double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, 
 
 }  // namespace
 
-double cross_entropy_forward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets) {
-  return cross_entropy(exec, "cohort::cross_entropy_forward", logits, targets, nullptr);
+void cross_entropy_forward(const Exec& exec, const Tensor& loss_sum, const Tensor& logits, Count classes,
+                           std::span<const std::int32_t> targets) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::cross_entropy_forward(exec, loss_sum, logits, classes, targets);
+  }
+  if (is_narrow(logits)) {
+    Fp32Copies fp32;
+    return cross_entropy_forward(exec, loss_sum, fp32.in(logits), classes, targets);
+  }
+  *loss_sum.data<double>() += cross_entropy(exec, "cohort::cross_entropy_forward", logits, classes, targets, nullptr);
 }
 
-double cross_entropy_forward_backward(const Exec& exec, const Tensor& logits, std::span<const std::int32_t> targets,
-                                      float scale) {
-  return cross_entropy(exec, "cohort::cross_entropy_forward_backward", logits, targets, &scale);
+void cross_entropy_forward_backward(const Exec& exec, const Tensor& loss_sum, const Tensor& logits, Count classes,
+                                    std::span<const std::int32_t> targets, float scale) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::cross_entropy_forward_backward(exec, loss_sum, logits, classes, targets, scale);
+  }
+  if (is_narrow(logits)) {
+    Fp32Copies fp32;
+    return cross_entropy_forward_backward(exec, loss_sum, fp32.inout(logits), classes, targets, scale);
+  }
+  *loss_sum.data<double>() += cross_entropy(exec, "cohort::cross_entropy_forward_backward", logits, classes, targets, &scale);
 }
 
 }  // namespace cohort::ops

@@ -1,5 +1,7 @@
 #include "ops/embedding.hpp"
 
+#include "ops/cuda/ops.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
@@ -19,6 +21,13 @@ void check(std::span<const std::int32_t> tokens, const Tensor& rows, const Tenso
 
 void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std::int32_t> tokens, const Tensor& token_table,
                        const Tensor& position_table) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::embedding_forward(exec, out, tokens, token_table, position_table);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return embedding_forward(exec, fp32.out(out), tokens, fp32.in(token_table), fp32.in(position_table));
+  }
   check(tokens, out, token_table);
   const Count n = out.shape().columns();
   const Count context = position_table.defined() ? position_table.shape()[0] : 1;
@@ -41,6 +50,13 @@ void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std:
 
 void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table,
                         std::span<const std::int32_t> tokens, const Tensor& dout) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::embedding_backward(exec, dtoken_table, dposition_table, tokens, dout);
+  }
+  if (is_narrow(dout)) {
+    Fp32Copies fp32;
+    return embedding_backward(exec, dtoken_table, dposition_table, tokens, fp32.in(dout));
+  }
   check(tokens, dout, dtoken_table);
   const Count rows = dout.shape().rows();
   const Count n = dout.shape().columns();

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/cuda/ops.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
@@ -35,6 +37,13 @@ void check_rows(const Tensor& x, const Tensor& other) {
 
 void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                        const Tensor& weight, const Tensor& bias, float epsilon) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::layernorm_forward(exec, out, mean, rstd, x, weight, bias, epsilon);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return layernorm_forward(exec, fp32.out(out), mean, rstd, fp32.in(x), fp32.in(weight), fp32.in(bias), epsilon);
+  }
   check_rows(x, out);
   const Count n = x.shape().columns();
   float* y = out.f32();
@@ -57,6 +66,13 @@ void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, 
 
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                         const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::layernorm_backward(exec, dx, dweight, dbias, dout, x, weight, mean, rstd);
+  }
+  if (is_narrow(dx)) {
+    Fp32Copies fp32;
+    return layernorm_backward(exec, fp32.inout(dx), dweight, dbias, fp32.in(dout), fp32.in(x), fp32.in(weight), mean, rstd);
+  }
   check_rows(x, dx);
   check_rows(x, dout);
   const Count rows = x.shape().rows();
@@ -105,6 +121,13 @@ void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweigh
 
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                      float epsilon) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::rmsnorm_forward(exec, out, rstd, x, weight, epsilon);
+  }
+  if (is_narrow(out)) {
+    Fp32Copies fp32;
+    return rmsnorm_forward(exec, fp32.out(out), rstd, fp32.in(x), fp32.in(weight), epsilon);
+  }
   check_rows(x, out);
   const Count n = x.shape().columns();
   float* y = out.f32();
@@ -126,6 +149,13 @@ void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, co
 
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
                       const Tensor& weight, const Tensor& rstd) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::rmsnorm_backward(exec, dx, dweight, dout, x, weight, rstd);
+  }
+  if (is_narrow(dx)) {
+    Fp32Copies fp32;
+    return rmsnorm_backward(exec, fp32.inout(dx), dweight, fp32.in(dout), fp32.in(x), fp32.in(weight), rstd);
+  }
   check_rows(x, dx);
   check_rows(x, dout);
   const Count rows = x.shape().rows();

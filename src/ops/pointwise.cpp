@@ -1,23 +1,71 @@
 #include "ops/pointwise.hpp"
 
 #include "base/random.hpp"
+#include "ops/cuda/ops.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
+namespace {
+
+// The kernels below run on the CPU and on GPUs, on each storage type T. They are functions of their own because nvcc takes no
+// device lambda inside a generic lambda.
+
+template <class T>
+void add_bias_kernel(const Exec& exec, Count rows, Count n, T* x, const T* bias) {
+  for_elements(
+      exec, "cohort::add_bias", rows, n,
+      KOKKOS_LAMBDA(Count r, Count c) { x[r * n + c] = from_float<T>(to_float(x[r * n + c]) + to_float(bias[c])); });
+}
+
+template <class T>
+void add_kernel(const Exec& exec, Count rows, Count n, T* out, const T* x, const T* y) {
+  for_elements(
+      exec, "cohort::add", rows, n, KOKKOS_LAMBDA(Count r, Count c) {
+        const Count i = r * n + c;
+        out[i] = from_float<T>(to_float(x[i]) + to_float(y[i]));
+      });
+}
+
+template <class T>
+void add_residual_kernel(const Exec& exec, Count rows, Count n, T* out, const T* x, const T* y, const T* bias) {
+  for_elements(
+      exec, "cohort::add_residual", rows, n, KOKKOS_LAMBDA(Count r, Count c) {
+        const Count i = r * n + c;
+        out[i] = from_float<T>(to_float(x[i]) + to_float(y[i]) + to_float(bias[c]));
+      });
+}
+
+template <class T>
+void dropout_kernel(const Exec& exec, Count samples, Count sample_elements, T* x, const DropoutKey& key) {
+  const CounterRandom random(key.seed, RandomPurpose::dropout, key.step, key.layer);
+  const double probability = key.probability;
+  const auto keep_scale = static_cast<float>(1.0 / (1.0 - probability));
+  const Count* slots = key.slots.data();
+  for_elements(
+      exec, "cohort::dropout", samples, sample_elements, KOKKOS_LAMBDA(Count b, Count i) {
+        T& element = x[b * sample_elements + i];
+        const auto index = static_cast<std::uint64_t>(slots[b] * sample_elements + i);
+        element = from_float<T>(random.uniform(index) >= probability ? to_float(element) * keep_scale : 0.0f);
+      });
+}
+
+}  // namespace
 
 void add_bias(const Exec& exec, const Tensor& x, const Tensor& bias) {
   const Count n = x.shape().columns();
   COHORT_CHECK(bias.elements() == n, "add_bias: bias {} to {}", bias.shape().str(), x.shape().str());
-  float* xs = x.f32();
-  const float* b = bias.f32();
-  for_rows(exec, "cohort::add_bias", x.shape().rows(), [=](Count r) {
-    float* row = xs + r * n;
-#pragma omp simd
-    for (Count c = 0; c < n; ++c) row[c] += b[c];
-  });
+  with_storage_type(x, [&]<class T>(T) { add_bias_kernel(exec, x.shape().rows(), n, x.data<T>(), bias.data<T>()); });
 }
 
 void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::bias_backward(exec, dbias, dx);
+  }
+  if (is_narrow(dx)) {
+    Fp32Copies fp32;
+    return bias_backward(exec, dbias, fp32.in(dx));
+  }
   const Count rows = dx.shape().rows();
   const Count n = dx.shape().columns();
   COHORT_CHECK(dbias.elements() == n, "bias_backward: {} from {}", dbias.shape().str(), dx.shape().str());
@@ -35,28 +83,16 @@ void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
 void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) {
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(),
                x.shape().str(), y.shape().str());
-  const Count n = out.shape().columns();
-  float* o = out.f32();
-  const float* xs = x.f32();
-  const float* ys = y.f32();
-  for_rows(exec, "cohort::add", out.shape().rows(), [=](Count r) {
-#pragma omp simd
-    for (Count i = r * n; i < (r + 1) * n; ++i) o[i] = xs[i] + ys[i];
+  with_storage_type(out, [&]<class T>(T) {
+    add_kernel(exec, out.shape().rows(), out.shape().columns(), out.data<T>(), x.data<T>(), y.data<T>());
   });
 }
 
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias) {
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements() && bias.elements() == x.shape().columns(),
                "add_residual: {} = {} + {} + {}", out.shape().str(), x.shape().str(), y.shape().str(), bias.shape().str());
-  const Count n = out.shape().columns();
-  float* o = out.f32();
-  const float* xs = x.f32();
-  const float* ys = y.f32();
-  const float* b = bias.f32();
-  for_rows(exec, "cohort::add_residual", out.shape().rows(), [=](Count r) {
-    const Count base = r * n;
-#pragma omp simd
-    for (Count c = 0; c < n; ++c) o[base + c] = xs[base + c] + ys[base + c] + b[c];
+  with_storage_type(out, [&]<class T>(T) {
+    add_residual_kernel(exec, out.shape().rows(), out.shape().columns(), out.data<T>(), x.data<T>(), y.data<T>(), bias.data<T>());
   });
 }
 
@@ -64,19 +100,7 @@ void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key) {
   if (key.probability == 0.0) return;
   const auto samples = static_cast<Count>(key.slots.size());
   COHORT_CHECK(samples > 0 && x.shape().rows() % samples == 0, "dropout: {} rows over {} samples", x.shape().rows(), samples);
-  const Count sample_elements = x.elements() / samples;
-  const CounterRandom random(key.seed, RandomPurpose::dropout, key.step, key.layer);
-  const double probability = key.probability;
-  const auto keep_scale = static_cast<float>(1.0 / (1.0 - probability));
-  const Count* slots = key.slots.data();
-  float* xs = x.f32();
-  for_rows(exec, "cohort::dropout", samples, [=](Count b) {
-    float* sample = xs + b * sample_elements;
-    const auto first = static_cast<std::uint64_t>(slots[b]) * static_cast<std::uint64_t>(sample_elements);
-    for (Count i = 0; i < sample_elements; ++i) {
-      sample[i] *= random.uniform(first + static_cast<std::uint64_t>(i)) >= probability ? keep_scale : 0.0f;
-    }
-  });
+  with_storage_type(x, [&]<class T>(T) { dropout_kernel(exec, samples, x.elements() / samples, x.data<T>(), key); });
 }
 
 }  // namespace cohort::ops

@@ -28,7 +28,7 @@ struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t layer = 0;            // tells apart the places in the model
-  std::span<const Count> slots = {};  // [B] position of each sample in the global batch of the step
+  std::span<const Count> slots = {};  // [B] position of each sample in the global batch of the step; where the op runs
 };
 
 /// x [B * rows of a sample, N] is scaled by 1 / (1 - p) where kept and zeroed where dropped, in place. Backward is the same call

@@ -1,6 +1,8 @@
 #include <cmath>
 
 #include "ops/attention.hpp"
+#include "ops/cuda/ops.hpp"
+#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
@@ -39,11 +41,25 @@ void rotate(const Exec& exec, const char* label, const AttentionShape& shape, co
 }  // namespace
 
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::rope_forward(exec, shape, qkv, cosines, sines);
+  }
+  if (is_narrow(qkv)) {
+    Fp32Copies fp32;
+    return rope_forward(exec, shape, fp32.inout(qkv), cosines, sines);
+  }
   rotate(exec, "cohort::rope_forward", shape, qkv, cosines, sines, 1.0f);
 }
 
 void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines,
                    const Tensor& sines) {
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::rope_backward(exec, shape, dqkv, cosines, sines);
+  }
+  if (is_narrow(dqkv)) {
+    Fp32Copies fp32;
+    return rope_backward(exec, shape, fp32.inout(dqkv), cosines, sines);
+  }
   rotate(exec, "cohort::rope_backward", shape, dqkv, cosines, sines, -1.0f);
 }
 

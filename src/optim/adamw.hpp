@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "config/run_config.hpp"
-#include "ops/exec.hpp"
+#include "ops/adamw.hpp"
 #include "tensor/parameter.hpp"
 
 namespace cohort {
@@ -14,20 +14,15 @@ class AdamW {
   /// Allocates the moments, "m" and "v" in each parameter's optimizer_state, all zero.
   AdamW(const ParameterRegistry& parameters, const OptimizerSection& config);
 
-  /// Updates every parameter from its gradient. `gradient_scale` multiplies the gradients (clipping); `step` is 0 for the first.
-  void step(const ops::Exec& exec, double learning_rate, double gradient_scale, Count step) const;
+  /// Updates every parameter, and its 16-bit copy if it has one, from its gradient, as `decisions` (one ops::OptimizerScalars)
+  /// says; `step` is 0 for the first.
+  void step(const ops::Exec& exec, double learning_rate, const Tensor& decisions, Count step) const;
 
  private:
-  // Neighbouring parameters with the same decay, as one range of the flat tensors.
-  struct Group {
-    Count begin, end;
-    bool decays;
-  };
-
   const ParameterRegistry& parameters_;
   OptimizerSection config_;
-  Tensor m_, v_;  // [elements], in the order of the flat values
-  std::vector<Group> groups_;
+  Tensor m_, v_;   // [elements], in the order of the flat values
+  Tensor ranges_;  // ops::AdamWRange for each run of neighbouring parameters with the same decay, where the optimizer runs
 };
 
 }  // namespace cohort

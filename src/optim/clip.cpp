@@ -1,15 +1,11 @@
 #include "optim/clip.hpp"
 
-#include <cmath>
-
-#include "ops/adamw.hpp"
-
 namespace cohort {
 
-double gradient_norm(const ops::Exec& exec, const ParameterRegistry& parameters) {
-  return std::sqrt(ops::sum_of_squares(exec, parameters.flat_gradients()));
+void decide_update(const ops::Exec& exec, const ParameterRegistry& parameters, const StepScalars& scalars, double loss_scale,
+                   double clip_norm) {
+  ops::sum_of_squares(exec, scalars.squares(), parameters.flat_gradients());
+  ops::finish_gradient_norm(exec, scalars.norm(), scalars.decisions(), scalars.squares(), scalars.loss(), loss_scale, clip_norm);
 }
-
-double clip_factor(double norm, double clip_norm) { return clip_norm > 0.0 && norm > clip_norm ? clip_norm / norm : 1.0; }
 
 }  // namespace cohort

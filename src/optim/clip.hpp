@@ -2,15 +2,15 @@
 #pragma once
 
 #include "ops/exec.hpp"
+#include "optim/step_scalars.hpp"
 #include "tensor/parameter.hpp"
 
 namespace cohort {
 
-/// Euclidean norm over all gradients, each element counted once, summed in double precision. The gradients must be the global
-/// ones.
-double gradient_norm(const ops::Exec& exec, const ParameterRegistry& parameters);
-
-/// What to multiply the gradients by so that their norm is at most `clip_norm`: 1 if it already is, or if clip_norm is 0 (off).
-double clip_factor(double norm, double clip_norm);
+/// From the (global) gradients, which carry the factor `loss_scale`, and scalars.loss: fills squares, norm and decisions. The
+/// norm is Euclidean, over all gradients, each element counted once, summed in double precision; the optimizer then scales the
+/// gradient so that its norm is at most `clip_norm` (0 = no clipping), or skips the step if norm or loss is not finite.
+void decide_update(const ops::Exec& exec, const ParameterRegistry& parameters, const StepScalars& scalars, double loss_scale,
+                   double clip_norm);
 
 }  // namespace cohort

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <Kokkos_Core.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include <new>
 #include <thread>
 
+#include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/runtime.hpp"
 
@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kSilentWait{2};
 
 void end_in_order() noexcept {
   try {
-    if (Kokkos::is_initialized()) Kokkos::finalize();
+    stop_kokkos();
     if (mpi_is_live()) finalize_mpi();
   } catch (const std::exception& error) {
     print_line(error.what());

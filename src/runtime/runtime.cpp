@@ -2,15 +2,17 @@
 
 #include <unistd.h>
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "gpu/device.hpp"
 #include "runtime/affinity.hpp"
+#include "runtime/device_choice.hpp"
 #include "runtime/ending.hpp"
+#include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 
 namespace cohort {
@@ -76,16 +78,24 @@ Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
   });
   agree_on_problem(problem);
   warnings_ = distinct_of_all_ranks(own_warnings);
+}
 
-  // 5. Kokkos, which allocates on the device of this rank.
-  owns_kokkos_ = !Kokkos::is_initialized();
-  if (owns_kokkos_) Kokkos::initialize();
+void Runtime::open_device(DeviceKind kind, bool share) {
+  if (kind == DeviceKind::cpu) {
+    owns_kokkos_ = start_kokkos(std::nullopt);
+    return;
+  }
+  const int index = choose_device(host_, local_rank(), share);
+  owns_kokkos_ = start_kokkos(index);
+  gpu::open(index);
+  device_name_ = fmt::format("{} (device {}, {})", gpu::facts().name, index, gpu::facts().pci_id);
 }
 
 Runtime::~Runtime() {
   if (std::uncaught_exceptions() > exceptions_before_) return;
   try {
-    if (owns_kokkos_) Kokkos::finalize();
+    gpu::close();
+    if (owns_kokkos_) stop_kokkos();
     if (owns_mpi_) finalize_mpi();
   } catch (const std::exception& error) {
     print_line(fmt::format("while ending MPI: {}", error.what()));

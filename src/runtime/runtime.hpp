@@ -1,5 +1,6 @@
 // Bring-up and tear-down: one Runtime lives in the action of a command that runs on all ranks. Its constructor reads the
-// launcher's claims, starts MPI, compares the two and starts Kokkos; its destructor ends both in reverse.
+// launcher's claims, starts MPI and compares the two; open_device() starts Kokkos and the GPU; the destructor ends all in
+// reverse.
 //
 // When an exception unwinds the destructor, MPI is left up on purpose: MPI_Finalize would wait for ranks that are still working.
 // main catches the exception and calls end_with_error() of runtime/ending.hpp, which prints first and then ends the job. Threads
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/device.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/launcher_check.hpp"
 
@@ -18,10 +20,10 @@ namespace cohort {
 
 class Runtime {
  public:
-  /// Throws SharedError(launch), on all ranks that MPI joined, if the job was not started as its launcher says. If MPI or Kokkos
-  /// are up already (in tests), they are used and left up. // Collective over: world
+  /// Throws SharedError(launch), on all ranks that MPI joined, if the job was not started as its launcher says. If MPI is up
+  /// already (in tests), it is used and left up. // Collective over: world
   Runtime();
-  /// Ends Kokkos, then MPI, unless an exception is on its way to main. // Collective over: world
+  /// Ends the device, Kokkos, then MPI, unless an exception is on its way to main. // Collective over: world
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -35,8 +37,11 @@ class Runtime {
   int node_count() const { return mpi_.node_count; }
   /// Slurm's name of this node, else the host's.
   const std::string& host() const { return host_; }
-  /// What this rank computes on: "cpu".
-  std::string_view device() const { return "cpu"; }
+  /// Starts what tensors and ops need: Kokkos and, for cuda, this rank's GPU (device_choice.hpp). Called once, by commands that
+  /// compute. Throws SharedError(launch) if a rank has no GPU, or shares one without `share`. // Collective over: world
+  void open_device(DeviceKind kind, bool share = false);
+  /// What this rank computes on: "cpu", or the GPU's name and place.
+  const std::string& device() const { return device_name_; }
   const LauncherFacts& launcher() const { return launcher_; }
   /// On rank 0 the distinct warnings of all ranks about how the job was started; empty on the others. The command prints them.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -48,6 +53,7 @@ class Runtime {
   std::vector<std::string> warnings_;
   bool owns_mpi_ = false;
   bool owns_kokkos_ = false;
+  std::string device_name_ = "cpu";
   int exceptions_before_;
 };
 

@@ -5,12 +5,17 @@
 namespace cohort {
 namespace {
 
-constexpr Bytes kAlignment = 64;  // a cache line, and the widest vector register
+constexpr Bytes kAlignment = 256;  // of cache lines, vector registers and what matrix products on a GPU like best
 constexpr Bytes kSmallestChunk = 4 * kMiB;
 
 Bytes rounded_up(Bytes bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
+
+void Arena::reserve(Bytes bytes) {
+  COHORT_CHECK(chunks_.empty(), "arena {} has memory already", label_);
+  chunks_.push_back(Tensor::zeros(label_, {rounded_up(bytes)}, DType::u8, device_));
+}
 
 Tensor Arena::take(const Shape& shape, DType dtype) {
   const Bytes bytes = rounded_up(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
@@ -20,9 +25,9 @@ Tensor Arena::take(const Shape& shape, DType dtype) {
     position_.used = 0;
   }
   if (position_.chunk == chunks_.size()) {
-    chunks_.push_back(Tensor::zeros(label_, {std::max(bytes, kSmallestChunk)}, DType::u8));
+    chunks_.push_back(Tensor::zeros(label_, {std::max(bytes, kSmallestChunk)}, DType::u8, device_));
   }
-  Tensor tensor = Tensor::wrap(chunks_[position_.chunk].data<std::uint8_t>() + position_.used, shape, dtype);
+  Tensor tensor = Tensor::wrap(chunks_[position_.chunk].data<std::uint8_t>() + position_.used, shape, dtype, device_);
   position_.used += bytes;
   Bytes in_use = position_.used;
   for (std::size_t chunk = 0; chunk < position_.chunk; ++chunk) in_use += chunks_[chunk].bytes();

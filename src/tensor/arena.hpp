@@ -10,9 +10,14 @@ namespace cohort {
 
 class Arena {
  public:
-  explicit Arena(std::string label) : label_(std::move(label)) {}
+  explicit Arena(std::string label, DeviceKind device = DeviceKind::cpu) : label_(std::move(label)), device_(device) {}
 
-  /// Uninitialised memory, 64-byte aligned, valid until the arena is rewound past it. Grows by whole chunks; chunks are kept.
+  /// Makes the first chunk at least this large, so that a step whose need is known never grows the arena. Call it first.
+  void reserve(Bytes bytes);
+  DeviceKind device() const { return device_; }
+
+  /// Uninitialised memory, aligned to 256 bytes, valid until the arena is rewound past it. Grows by whole chunks; chunks are
+  /// kept.
   Tensor take(const Shape& shape, DType dtype = DType::f32);
 
   struct Mark {
@@ -41,6 +46,7 @@ class Arena {
 
  private:
   std::string label_;
+  DeviceKind device_;
   std::vector<Tensor> chunks_;  // u8 tensors
   Mark position_;
   Bytes peak_ = 0;

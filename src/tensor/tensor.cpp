@@ -4,33 +4,53 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gpu/device.hpp"
+
 namespace cohort {
 
-Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype) {
+namespace {
+
+// At least one byte, so that a tensor without elements is still defined.
+Bytes bytes_of(const Shape& shape, DType dtype) { return std::max<Bytes>(1, shape.elements() * size_of(dtype)); }
+
+std::shared_ptr<void> host_memory(const std::string& label, Bytes bytes) {
+  using Memory = Kokkos::View<std::byte*, Kokkos::HostSpace>;
+  // Kokkos would set bytes to zero one by one.
+  const auto memory = std::make_shared<Memory>(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes);
+  return {memory, memory->data()};  // shares ownership of the View, points to its memory
+}
+
+}  // namespace
+
+Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, DeviceKind device) {
   Tensor tensor;
   tensor.shape_ = shape;
   tensor.dtype_ = dtype;
-  // At least one byte, so that a tensor without elements is still defined.
-  const auto bytes = static_cast<std::size_t>(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
-  using Memory = Kokkos::View<std::byte*>;
+  tensor.device_ = device;
+  const Bytes bytes = bytes_of(shape, dtype);
+  if (device == DeviceKind::cuda) {
+    tensor.owner_ = std::shared_ptr<void>(gpu::allocate(bytes, label), gpu::release);
+    tensor.data_ = tensor.owner_.get();
+    gpu::zero_async(tensor.data_, bytes, gpu::compute_stream());
+    return tensor;
+  }
   try {
-    // Kokkos would set bytes to zero one by one.
-    const auto memory = std::make_shared<Memory>(Kokkos::view_alloc(Kokkos::WithoutInitializing, "cohort::" + label), bytes);
-    tensor.owner_ = memory;
-    tensor.data_ = memory->data();
+    tensor.owner_ = host_memory("cohort::" + label, bytes);
   } catch (const std::exception& error) {
-    fail(ExitCode::internal, "out of memory: {} bytes for {} {} of shape {} ({})", bytes, name_of(dtype), label, shape.str(),
+    fail(ExitCode::memory, "out of memory: {} bytes for {} {} of shape {} ({})", bytes, name_of(dtype), label, shape.str(),
          error.what());
   }
-  std::memset(tensor.data_, 0, bytes);
+  tensor.data_ = tensor.owner_.get();
+  std::memset(tensor.data_, 0, static_cast<std::size_t>(bytes));
   return tensor;
 }
 
-Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype) {
+Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, DeviceKind device) {
   Tensor tensor;
   tensor.data_ = data;
   tensor.shape_ = shape;
   tensor.dtype_ = dtype;
+  tensor.device_ = device;
   return tensor;
 }
 
@@ -53,12 +73,33 @@ Tensor Tensor::slice(Count begin, Count end) const {
   return tensor;
 }
 
-void Tensor::zero() const { std::memset(data_, 0, static_cast<std::size_t>(bytes())); }
+void Tensor::zero() const {
+  if (on_host()) {
+    std::memset(data_, 0, static_cast<std::size_t>(bytes()));
+  } else {
+    gpu::zero_async(data_, bytes(), gpu::compute_stream());
+  }
+}
 
 void Tensor::copy_from(const Tensor& other) const {
   COHORT_CHECK(other.shape() == shape_ && other.dtype() == dtype_, "copy of {} {} into {} {}", name_of(other.dtype()),
                other.shape().str(), name_of(dtype_), shape_.str());
-  std::memcpy(data_, other.raw(), static_cast<std::size_t>(bytes()));
+  if (on_host() && other.on_host()) {
+    std::memcpy(data_, other.raw(), static_cast<std::size_t>(bytes()));
+  } else if (!on_host() && !other.on_host()) {
+    gpu::copy_async(data_, other.raw(), bytes(), gpu::compute_stream());
+  } else {
+    gpu::copy(data_, other.raw(), bytes());
+  }
 }
+
+Tensor Tensor::to(DeviceKind device, const std::string& label) const {
+  if (device == device_) return *this;
+  const Tensor copy = zeros(label, shape_, dtype_, device);
+  copy.copy_from(*this);
+  return copy;
+}
+
+Tensor Tensor::to_host() const { return to(DeviceKind::cpu, "host copy"); }
 
 }  // namespace cohort

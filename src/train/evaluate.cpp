@@ -1,23 +1,26 @@
 #include "train/evaluate.hpp"
 
 #include "data/sampler.hpp"
-#include "train/step_batches.hpp"
+#include "optim/step_scalars.hpp"
+#include "train/input_buffer.hpp"
 
 namespace cohort {
 
-Evaluation evaluate(Model& model, Arena& activations, const Dataset& dataset, Communicator& group, Count micro_batch,
-                    Count limit) {
+Evaluation evaluate(const ops::Exec& exec, Model& model, Arena& activations, const Dataset& dataset, Communicator& group,
+                    Count micro_batch, Count limit) {
   const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, group.size(), limit};
-  StepContext context;
-  context.activations = &activations;
+  const Placement& placement = model.placement();
+  const StepScalars scalars(placement.device);
+  const StepContext context{.exec = exec, .dtype = placement.compute, .activations = &activations, .loss_sum = scalars.loss()};
+  InputBuffer buffer(placement.device, dataset.classes());
   Batch batch;
-  double loss = 0.0;
   Count targets = 0;
   for (Count call = 0; call < plan.calls(); ++call) {
     dataset.fill(Split::validation, plan.ids(call, group.rank()), batch);
-    if (batch.samples > 0) loss += model.loss(context, as_input(batch, {}));
+    if (batch.samples > 0) model.loss(context, buffer.put(as_input(batch, {})));
     targets += batch.valid_targets();
   }
+  double loss = *scalars.loss().to_host().data<double>();
   Evaluation evaluation;
   loss = all_reduce_value(group, loss, ReduceOp::sum);
   evaluation.targets = all_reduce_value(group, targets, ReduceOp::sum);

@@ -16,7 +16,7 @@ struct Evaluation {
 
 /// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` micro-batches over all ranks, 0 = the whole
 /// split. Activations go into `activations`. // Collective over: group
-Evaluation evaluate(Model& model, Arena& activations, const Dataset& dataset, Communicator& group, Count micro_batch,
-                    Count limit);
+Evaluation evaluate(const ops::Exec& exec, Model& model, Arena& activations, const Dataset& dataset, Communicator& group,
+                    Count micro_batch, Count limit);
 
 }  // namespace cohort

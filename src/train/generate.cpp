@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/random.hpp"
+#include "train/input_buffer.hpp"
 
 namespace cohort {
 
@@ -31,9 +32,10 @@ std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>
                                    const std::function<void(std::int32_t)>& on_token) {
   COHORT_CHECK(!prompt.empty() && options.context > 0, "generate: a prompt of {} tokens, context {}", prompt.size(),
                options.context);
-  Arena activations("generate");
-  StepContext context;
-  context.activations = &activations;
+  const Placement& placement = model.placement();
+  Arena activations("generate", placement.device);
+  const StepContext context{.exec = {placement.device}, .dtype = placement.compute, .activations = &activations};
+  InputBuffer buffer(placement.device, model.classes());
   const Tensor logits = Tensor::zeros("generate.logits", {1, model.classes()});
   const CounterRandom random(options.seed, RandomPurpose::sample);
   std::vector<std::int32_t> tokens = prompt;
@@ -42,7 +44,7 @@ std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>
     ModelInput input;
     input.samples = 1;
     input.inputs = std::span(tokens).last(seen);
-    model.last_logits(context, input, logits);
+    model.last_logits(context, buffer.put(input), logits);
     const std::int32_t next =
         draw_token(logits.span<float>(), options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i)));
     tokens.push_back(next);

@@ -2,18 +2,17 @@
 
 namespace cohort {
 
-ModelInput as_input(const Batch& batch, std::span<const Count> slots) {
-  return {batch.samples, batch.inputs, batch.targets, batch.features, slots};
-}
-
-StepBatches::StepBatches(const Dataset& dataset, const Sampler& sampler, const TrainSection& train, int dp_rank, int dp_size)
+StepBatches::StepBatches(const Dataset& dataset, const Sampler& sampler, const TrainSection& train, int dp_rank, int dp_size,
+                         DeviceKind device)
     : dataset_(dataset),
       sampler_(sampler),
       micro_batch_(train.micro_batch),
       dp_rank_(dp_rank),
       dp_size_(dp_size),
       batches_(static_cast<std::size_t>(train.accumulation)),
-      slots_(batches_.size()) {}
+      slots_(batches_.size()) {
+  for (std::size_t m = 0; m < batches_.size(); ++m) buffers_.emplace_back(device, dataset.classes());
+}
 
 void StepBatches::load(Count step) {
   inputs_.clear();
@@ -23,7 +22,7 @@ void StepBatches::load(Count step) {
     dataset_.fill(Split::train, sampler_.local_samples(step, micro_step, dp_rank_, dp_size_, micro_batch_), batches_[m]);
     slots_[m] = sampler_.local_positions(step, micro_step, dp_rank_, dp_size_, micro_batch_);
     for (Count& slot : slots_[m]) slot -= step * sampler_.global_batch();  // from stream position to place in the global batch
-    inputs_.push_back(as_input(batches_[m], slots_[m]));
+    inputs_.push_back(buffers_[m].put(as_input(batches_[m], slots_[m])));
     valid_targets_ += batches_[m].valid_targets();
   }
 }

@@ -1,63 +1,115 @@
 #include "train/trainee.hpp"
 
-#include <algorithm>
 #include <cmath>
 
-#include "ops/cross_entropy.hpp"
+#include "base/text.hpp"
+#include "comm/nccl_communicator.hpp"
+#include "gpu/device.hpp"
 #include "ops/gemm.hpp"
 #include "optim/clip.hpp"
 #include "optim/schedule.hpp"
+#include "tensor/convert.hpp"
+#include "train/estimate.hpp"
+#include "train/precision.hpp"
 
 namespace cohort {
 namespace {
 
-double mean_loss(double loss_sum, std::span<const ModelInput> micro_batches) {
-  Count valid = 0;
-  for (const ModelInput& input : micro_batches) {
-    valid += std::count_if(input.targets.begin(), input.targets.end(),
-                           [](std::int32_t target) { return target != ops::kIgnoredTarget; });
+double mean(double sum, Count count) { return count > 0 ? sum / static_cast<double>(count) : 0.0; }
+
+LossScale loss_scale_of(const RunConfig& config) {
+  const PrecisionSection& precision = config.precision;
+  if (precision.policy != "fp16") return LossScale::none();
+  return LossScale(
+      {.initial = precision.loss_scale, .minimum = precision.min_loss_scale, .growth_interval = precision.loss_scale_interval});
+}
+
+bool all_finite(const Tensor& tensor) {
+  for (const float value : to_host_fp32(tensor).span<float>()) {
+    if (!std::isfinite(value)) return false;
   }
-  return valid > 0 ? loss_sum / static_cast<double>(valid) : 0.0;
+  return true;
 }
 
 }  // namespace
 
 Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
-    : config_(config), group_(mesh.gradient()), model_(make_model(config.model, config.run.seed)) {
-  ops::set_gemm_threads(static_cast<int>(config.device.threads));
+    : config_(config),
+      group_(mesh.gradient()),
+      exec_(exec_of(config)),
+      activations_("activations", exec_.device),
+      scalars_(exec_.device),
+      loss_scale_(loss_scale_of(config)) {
+  if (exec_.cuda()) {
+    check_device_memory(config);
+    activations_.reserve(estimate_memory(config).activations);
+  } else {
+    ops::set_gemm_threads(static_cast<int>(config.device.threads));
+  }
+  model_ = make_model(config.model, config.run.seed, placement_of(config));
   optimizer_ = std::make_unique<AdamW>(model_->parameters(), config.optimizer);
-  strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_);
+  strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
 }
 
-StepResult Trainee::step(Count step, std::span<const ModelInput> micro_batches, Count global_valid_targets, StepTimers& timers) {
-  StepResult result;
-  result.valid_targets = global_valid_targets;
-  const double inverse = global_valid_targets > 0 ? 1.0 / static_cast<double>(global_valid_targets) : 0.0;
-  const StepContext context{.exec = exec_,
-                            .activations = &activations_,
-                            .training = true,
-                            .seed = config_.run.seed,
-                            .step = static_cast<std::uint32_t>(step)};
-  const double own_loss = strategy_->accumulate_gradients(context, micro_batches, static_cast<float>(inverse), timers);
-  result.own_loss = mean_loss(own_loss, micro_batches);
+StepContext Trainee::context(Count step) const {
+  return {.exec = exec_,
+          .dtype = model_->placement().compute,
+          .activations = &activations_,
+          .loss_sum = scalars_.own_loss(),
+          .training = true,
+          .seed = config_.run.seed,
+          .step = static_cast<std::uint32_t>(step)};
+}
+
+void Trainee::start_step(const StepInput& input, StepTimers& timers) {
+  running_ = input;
+  scalars_.begin();
+  const double factor = loss_scale_.scale();
+  strategy_->accumulate_gradients(context(input.step), input.micro_batches,
+                                  static_cast<float>(mean(factor, input.global_valid_targets)), timers);
   {
     const auto scope = timers.scope(Phase::communication);
-    result.loss = all_reduce_value(group_, own_loss, ReduceOp::sum) * inverse;
+    scalars_.loss().copy_from(scalars_.own_loss());
+    group_.all_reduce(scalars_.loss().raw(), 1, DType::f64, ReduceOp::sum);
   }
   const auto scope = timers.scope(Phase::optimizer);
-  result.gradient_norm = gradient_norm(exec_, model_->parameters());
-  result.learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, step);
-  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-    throw SharedError(
-        ExitCode::training,
-        fmt::format(
-            "step {}: loss {}, gradient norm {}, learning rate {:.3g}: training has diverged; lower optimizer.learning_rate, "
-            "lengthen schedule.warmup_steps or lower train.clip_norm, and go on from the last checkpoint with --resume",
-            step + 1, result.loss, result.gradient_norm, result.learning_rate));
-  }
-  optimizer_->step(exec_, result.learning_rate, clip_factor(result.gradient_norm, config_.train.clip_norm), step);
+  decide_update(exec_, model_->parameters(), scalars_, factor, config_.train.clip_norm);
+  optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, input.step), scalars_.decisions(),
+                   input.step);
   strategy_->weights_changed();
+  scalars_.fetch();
+}
+
+StepResult Trainee::finish_step(StepTimers& timers) {
+  if (exec_.cuda()) {
+    const auto scope = timers.scope(Phase::device);
+    gpu::synchronize(check_nccl_progress);
+  }
+  const StepScalars::Values& values = scalars_.values();
+  StepResult result;
+  result.loss = mean(values.loss, running_.global_valid_targets);
+  result.own_loss = mean(values.own_loss, running_.own_valid_targets);
+  result.gradient_norm = values.norm;
+  result.learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, running_.step);
+  result.valid_targets = running_.global_valid_targets;
+  result.skipped = values.decisions.skip != 0;
+  loss_scale_.update(result.skipped);
   return result;
+}
+
+std::string Trainee::first_unit_not_finite(std::span<const ModelInput> micro_batches) {
+  StepContext with_inspection = context(running_.step);
+  std::string found;
+  with_inspection.inspect = [&](const std::string& unit, const Tensor& output) {
+    if (found.empty() && !all_finite(output)) found = unit;
+  };
+  for (const ModelInput& input : micro_batches) {
+    const Arena::Scope forgotten(activations_);
+    // loss() alone would leave dropout out, which may be what overflowed; the gradient it prepares is thrown away.
+    Hooks none;
+    model_->forward(with_inspection, input, 0.0f, none);
+  }
+  return found;
 }
 
 }  // namespace cohort

@@ -10,6 +10,8 @@
 #include "models/model.hpp"
 #include "observe/timers.hpp"
 #include "optim/adamw.hpp"
+#include "optim/loss_scale.hpp"
+#include "optim/step_scalars.hpp"
 #include "parallel/data/data_parallel.hpp"
 
 namespace cohort {
@@ -21,32 +23,62 @@ struct StepResult {
   double gradient_norm = 0.0;  // before clipping
   double learning_rate = 0.0;
   Count valid_targets = 0;  // of the global batch
+  bool skipped = false;     // loss or gradient were not finite, and the weights are those of before
+};
+
+/// One step's share of this rank.
+struct StepInput {
+  Count step = 0;  // 0 is the first
+  std::span<const ModelInput> micro_batches;
+  Count own_valid_targets = 0;
+  Count global_valid_targets = 0;  // over all ranks
 };
 
 class Trainee {
  public:
-  /// Builds the model with its initial values. `config` is validated and its vocabulary known. // Collective over: mesh
+  /// Builds the model with its initial values on the device of the run. `config` is validated and its vocabulary known. Throws
+  /// Error(memory) with all figures if the device is too small. // Collective over: mesh
   Trainee(const RunConfig& config, const Mesh& mesh);
 
-  /// One optimizer step from this rank's micro-batches. `global_valid_targets` is the number of valid targets over all ranks.
-  /// Throws SharedError(training) if the loss or the gradient is not finite; the weights are then still those of the step before.
+  /// Puts one optimizer step on its way: on a GPU the host does not wait, and has time for the next step's data. A step whose
+  /// loss or gradient is not finite leaves weights and optimizer as they were. The micro-batches must stay until finish_step().
   /// // Collective over: dp
-  StepResult step(Count step, std::span<const ModelInput> micro_batches, Count global_valid_targets, StepTimers& timers);
+  void start_step(const StepInput& input, StepTimers& timers);
+  /// Waits for the step. Throws Error(internal) if a peer is lost meanwhile. // Collective over: dp
+  StepResult finish_step(StepTimers& timers);
+  StepResult step(const StepInput& input, StepTimers& timers) {
+    start_step(input, timers);
+    return finish_step(timers);
+  }
+
+  /// Name of the first unit of the model whose output is not finite for one of these micro-batches, going forward; "" if all are.
+  std::string first_unit_not_finite(std::span<const ModelInput> micro_batches);
 
   Model& model() { return *model_; }
   DataParallel& strategy() { return *strategy_; }
   /// Names of the tensors that the optimizer keeps for each parameter.
   static std::vector<std::string> optimizer_slots() { return {"m", "v"}; }
   Arena& activations() { return activations_; }
+  const ops::Exec& exec() const { return exec_; }
+  DeviceKind device() const { return exec_.device; }
+  /// The factor of the loss in fp16; 1 in other policies.
+  const LossScale& loss_scale() const { return loss_scale_; }
+  /// Goes on with the factor of a checkpoint.
+  void restore_loss_scale(double scale, Count good_steps) { loss_scale_.restore(scale, good_steps); }
 
  private:
+  StepContext context(Count step) const;
+
   const RunConfig& config_;
   Communicator& group_;
   ops::Exec exec_;
-  Arena activations_{"activations"};
+  mutable Arena activations_;
+  StepScalars scalars_;
+  LossScale loss_scale_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<AdamW> optimizer_;
   std::unique_ptr<DataParallel> strategy_;
+  StepInput running_;
 };
 
 }  // namespace cohort

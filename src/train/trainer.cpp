@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -12,6 +13,7 @@
 #include "runtime/signals.hpp"
 #include "train/estimate.hpp"
 #include "train/generate.hpp"
+#include "train/precision.hpp"
 #include "train/resume.hpp"
 #include "train/run_directory.hpp"
 
@@ -40,12 +42,12 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
     : config_(config),
       data_(data),
       world_(world),
-      mesh_(world, mesh_of(config)),
+      mesh_(world, mesh_of(config), device_of(config)),
       cohort_version_(options.cohort_version),
       git_revision_(options.git_revision),
       trainee_(config, mesh_),
       sampler_(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
-      batches_(*data.dataset, sampler_, config.train, mesh_.gradient().rank(), mesh_.gradient().size()) {
+      batches_(*data.dataset, sampler_, config.train, mesh_.gradient().rank(), mesh_.gradient().size(), trainee_.device()) {
   if (options.resume_from) resume(options);
   agree(world_, "opening the logs", [&] {
     log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level),
@@ -68,6 +70,7 @@ void Trainer::resume(const TrainerOptions& options) {
   const TrainingState saved = load_checkpoint_collectively(world_, *options.resume_from, trainee_.model().parameters(),
                                                            describe_model(config_.model), Trainee::optimizer_slots());
   trainee_.strategy().weights_changed();
+  trainee_.restore_loss_scale(std::stod(saved.loss_scale), saved.loss_scale_good_steps);
   done_ = saved.step;
   saved_at_ = done_;
   const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
@@ -110,31 +113,39 @@ void Trainer::greet() {
 
 ExitCode Trainer::run() {
   install_stop_signals();
-  while (done_ < config_.train.steps) {
+  timers_.begin_step();
+  std::optional<Count> targets = load_step(done_);
+  while (true) {
+    if (!targets) return stop();
+    const StepInput input{done_, batches_.inputs(), batches_.valid_targets(), *targets};
+    samples_ = batches_.sample_ids();
+    trainee_.start_step(input, timers_);
+    if (done_ + 1 == config_.train.steps) break;
+    // While a GPU works, the host reads the next step's data.
+    targets = load_step(done_ + 1);
+    end_step(trainee_.finish_step(timers_));
     timers_.begin_step();
-    const std::optional<Count> targets = begin_step();
-    if (!targets) {
-      const int signal = all_reduce_value(world_, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
-      say(fmt::format("stopping after step {}: {}", done_, signal_name(signal)));
-      log_->info("stopping after step {}: {}", done_, signal_name(signal));
-      if (done_ > 0 && saved_at_ != done_) save();
-      if (progress_) progress_->finish();
-      // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
-      world_.barrier();
-      return ExitCode::interrupted;
-    }
-    const StepResult result = trainee_.step(done_, batches_.inputs(), *targets, timers_);
-    ++done_;
-    end_step(result);
   }
+  end_step(trainee_.finish_step(timers_));
   finish();
   return ExitCode::success;
 }
 
-std::optional<Count> Trainer::begin_step() {
+ExitCode Trainer::stop() {
+  const int signal = all_reduce_value(world_, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
+  say(fmt::format("stopping after step {}: {}", done_, signal_name(signal)));
+  log_->info("stopping after step {}: {}", done_, signal_name(signal));
+  if (done_ > 0 && saved_at_ != done_) save();
+  if (progress_) progress_->finish();
+  // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
+  world_.barrier();
+  return ExitCode::interrupted;
+}
+
+std::optional<Count> Trainer::load_step(Count step) {
   {
     const auto scope = timers_.scope(Phase::data);
-    batches_.load(done_);
+    batches_.load(step);
   }
   const auto scope = timers_.scope(Phase::communication);
   std::array<std::int64_t, 2> counts{batches_.valid_targets(), stop_requested() ? 1 : 0};
@@ -144,6 +155,9 @@ std::optional<Count> Trainer::begin_step() {
 }
 
 void Trainer::end_step(const StepResult& result) {
+  if (result.skipped) judge_skip(result);
+  skips_ = result.skipped ? skips_ + 1 : 0;
+  ++done_;
   const double rate = static_cast<double>(result.valid_targets) / timers_.step_seconds();
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);
@@ -156,11 +170,44 @@ void Trainer::end_step(const StepResult& result) {
   }
 }
 
+void Trainer::judge_skip(const StepResult& result) {
+  const bool overflow_alone = trainee_.loss_scale().active() && std::isfinite(result.loss);
+  if (overflow_alone) {  // what dynamic loss scaling is made for
+    log_->info("step {}: gradients overflowed; the step was skipped, the loss scale is now {}", done_ + 1,
+               trainee_.loss_scale().scale());
+    return;
+  }
+  const std::string what = fmt::format("step {}: loss {}, gradient norm {}, learning rate {:.3g}; {}", done_ + 1, result.loss,
+                                       result.gradient_norm, result.learning_rate, where_not_finite());
+  if (config_.train.on_nonfinite == "skip" && skips_ < config_.train.max_skips) {
+    log_->info("{}; the step was skipped", what);
+    say(what + "; the step was skipped (train.on_nonfinite = \"skip\")");
+    return;
+  }
+  throw SharedError(
+      ExitCode::training,
+      fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps or lower "
+                  "train.clip_norm, and go on from the last checkpoint with --resume",
+                  what, skips_ > 0 ? fmt::format(" ({} steps in a row were skipped)", skips_) : ""));
+}
+
+std::string Trainer::where_not_finite() {
+  // The weights are still those of the step, so running it again shows where it began; the batch may have gone on to the next
+  // step.
+  batches_.load(done_);
+  const std::string own = trainee_.first_unit_not_finite(batches_.inputs());
+  const int first = all_reduce_value(world_, own.empty() ? -1 : world_.size() - world_.rank(), ReduceOp::max);
+  if (done_ + 1 < config_.train.steps) batches_.load(done_ + 1);
+  if (first < 0) return "all layers' outputs are finite: the loss, or a gradient, overflowed";
+  const int rank = world_.size() - first;
+  return fmt::format("the first output that is not finite is that of {} on rank {}", broadcast_text(world_, own, rank), rank);
+}
+
 void Trainer::log_step(const StepResult& result) {
   const bool due = done_ == 1 || done_ % config_.log.every == 0 || done_ == config_.train.steps;
   const auto line = [&] {
     return fmt::format("step {} loss {:.6f} (this rank's samples: {:.6f}) rate {:.3e} norm {:.4f} samples {}", done_, result.loss,
-                       result.own_loss, result.learning_rate, result.gradient_norm, list_samples(batches_.sample_ids()));
+                       result.own_loss, result.learning_rate, result.gradient_norm, list_samples(samples_));
   };
   due ? log_->info("{}", line()) : log_->debug("{}", line());
 }
@@ -169,7 +216,7 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   const Count every = config_.train.validate_every;
   if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
   const auto scope = timers_.scope(Phase::validation);
-  last_evaluation_ = evaluate(trainee_.model(), trainee_.activations(), *data_.dataset, mesh_.gradient(),
+  last_evaluation_ = evaluate(trainee_.exec(), trainee_.model(), trainee_.activations(), *data_.dataset, mesh_.host_gradient(),
                               config_.train.micro_batch, config_.train.validation_batches);
   log_->info("step {} validation loss {:.6f} over {} targets", done_, last_evaluation_->loss, last_evaluation_->targets);
   return last_evaluation_;
@@ -203,6 +250,8 @@ TrainingState Trainer::state() const {
   state.run_file = to_toml(config_);
   state.cohort_version = cohort_version_;
   state.git_revision = git_revision_;
+  state.loss_scale = fmt::format("{}", trainee_.loss_scale().scale());
+  state.loss_scale_good_steps = trainee_.loss_scale().good_steps();
   state.ranks = world_.size();
   state.layout = mesh_.shape().str();
   return state;

@@ -37,9 +37,14 @@ class Trainer {
  private:
   void resume(const TrainerOptions& options);
   void greet();
-  // Valid targets of the global batch, or nothing if any rank was asked to stop: one exchange settles both.
-  std::optional<Count> begin_step();
+  // Reads a step's batch: its valid targets over all ranks, or nothing if any rank was asked to stop; one exchange settles both.
+  std::optional<Count> load_step(Count step);
+  ExitCode stop();
   void end_step(const StepResult& result);
+  // The step was skipped: goes on if that is as it should be, else throws SharedError(training).
+  void judge_skip(const StepResult& result);
+  // Rank and first unit of the model whose output is not finite, in words. // Collective over: world
+  std::string where_not_finite();
   void log_step(const StepResult& result);
   void write_metrics(const StepResult& result, const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();
@@ -59,9 +64,11 @@ class Trainer {
   Sampler sampler_;
   StepBatches batches_;
   StepTimers timers_;
-  Count done_ = 0;          // optimizer steps
-  Count saved_at_ = -1;     // done_ of the last checkpoint
-  double mean_rate_ = 0.0;  // tokens per second, smoothed
+  std::vector<Count> samples_;  // of the step that was started last
+  Count done_ = 0;              // optimizer steps
+  Count saved_at_ = -1;         // done_ of the last checkpoint
+  Count skips_ = 0;             // steps in a row that were skipped
+  double mean_rate_ = 0.0;      // tokens per second, smoothed
   std::optional<Evaluation> last_evaluation_;
   std::unique_ptr<RankLog> log_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0

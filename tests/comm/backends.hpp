@@ -1,5 +1,5 @@
-// The backends that the communicator tests run on, as types: each makes a communicator over the ranks of the test and the buffers
-// that it can reach. A new backend is added to the two lists and passes the same tests.
+// The backends of host memory that the communicator tests run on, as types: each makes a communicator over the ranks of the test
+// and the buffers that it can reach. Those of device memory are in device_backends.hpp; all pass the same tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -36,6 +36,9 @@ TEST(Mesh, GroupsAreThoseOfTheArithmetic) {
     check_group(mesh.gradient(), shape.group_of(world->rank(), {Axis::dp, Axis::cp}), world->rank());
     const bool fused = shape.size(Axis::dp) > 1 && shape.size(Axis::cp) > 1;
     EXPECT_EQ(mesh.gradient().name(), fused ? "dp_cp" : shape.size(Axis::cp) > 1 ? "cp" : "dp");
+    // Tensors are in host memory here.
+    for (const Axis axis : kAxes) EXPECT_EQ(&mesh.host_axis(axis), &mesh.axis(axis));
+    EXPECT_EQ(&mesh.host_gradient(), &mesh.gradient());
   }
 }
 

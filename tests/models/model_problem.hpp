@@ -74,6 +74,7 @@ inline std::unique_ptr<Model> make_bent_model(const ModelSection& config) {
         ops::random_values(parameter->elements(), stream++, matrix ? 1.2 / std::sqrt(inputs) : 0.3, norm_weight ? 1.0 : 0.0);
     parameter->value.copy_from(ops::tensor_of(values, parameter->global_shape));
   }
+  model->parameters().values_changed();
   return model;
 }
 
@@ -126,11 +127,17 @@ inline Pass run_pass(Model& model, const ModelInput& input, const PassOptions& o
   Hooks none;
   Arena arena("test");
   soil(arena);
-  const StepContext context{.activations = &arena, .training = true, .seed = options.seed, .step = options.step};
+  const StepContext context{.dtype = model.placement().compute,
+                            .activations = &arena,
+                            .loss_sum = ops::number_tensor(0.0),
+                            .training = true,
+                            .seed = options.seed,
+                            .step = options.step};
   if (!options.accumulate) model.parameters().zero_gradients();
   Pass pass;
-  pass.loss = model.forward(context, input, options.gradient_scale, hooks ? *hooks : none);
+  model.forward(context, input, options.gradient_scale, hooks ? *hooks : none);
   model.backward(context, input, hooks ? *hooks : none);
+  pass.loss = ops::number_of(context.loss_sum);
   pass.gradients = ops::copy_of(model.parameters().flat_gradients());
   return pass;
 }
@@ -140,14 +147,17 @@ inline Tensor run_last_logits(Model& model, const ModelInput& input) {
   Arena arena("test");
   soil(arena);
   const Tensor logits = ops::filled({input.samples, model.classes()}, ops::kGarbage);
-  model.last_logits(StepContext{.activations = &arena}, input, logits);
+  model.last_logits(StepContext{.dtype = model.placement().compute, .activations = &arena}, input, logits);
   return logits;
 }
 
 inline double run_loss(Model& model, const ModelInput& input) {
   Arena arena("test");
   soil(arena);
-  return model.loss(StepContext{.activations = &arena}, input);
+  const StepContext context{
+      .dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
+  model.loss(context, input);
+  return ops::number_of(context.loss_sum);
 }
 
 /// The largest size of an element.

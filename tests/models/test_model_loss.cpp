@@ -95,6 +95,40 @@ TEST_P(ModelRules, LossLeavesTheGradientsAlone) {
   EXPECT_TRUE(ops::same_bits(model->parameters().flat_gradients(), before));
 }
 
+TEST_P(ModelRules, TheLossIsAddedToWhatIsThere) {
+  const auto& [name, config, samples, tokens] = GetParam();
+  const auto model = make_bent_model(config);
+  const TestBatch batch = make_batch(config, samples, tokens);
+  const double once = run_loss(*model, batch.input());
+  Arena arena("test");
+  const StepContext context{.activations = &arena, .loss_sum = ops::number_tensor(100.0), .training = true};
+  Hooks none;
+  model->forward(context, batch.input(), 1.0f, none);
+  EXPECT_NEAR(ops::number_of(context.loss_sum), 100.0 + once, 1e-12 * 100.0);
+  model->loss(context, batch.input());
+  EXPECT_NEAR(ops::number_of(context.loss_sum), 100.0 + 2.0 * once, 1e-12 * 100.0);
+}
+
+// For the search of the first layer whose output is not finite: each unit's output in order, whatever the pass.
+TEST_P(ModelRules, EachUnitShowsItsOutput) {
+  const auto& [name, config, samples, tokens] = GetParam();
+  const auto model = make_bent_model(config);
+  const TestBatch batch = make_batch(config, samples, tokens);
+  Arena arena("test");
+  std::vector<std::string> shown;
+  StepContext context{.activations = &arena, .loss_sum = ops::number_tensor(0.0), .training = true};
+  context.inspect = [&](const std::string& unit, const Tensor& output) {
+    shown.push_back(unit);
+    EXPECT_EQ(output.shape().rows(), config.kind == "mlp" ? samples : samples * tokens) << unit;
+    for (const double value : ops::values_of(output)) ASSERT_TRUE(std::isfinite(value)) << unit;
+  };
+  Hooks none;
+  model->forward(context, batch.input(), 1.0f, none);
+  std::vector<std::string> units;
+  for (const Unit& unit : model->units()) units.push_back(unit.name);
+  EXPECT_EQ(shown, units);
+}
+
 // The arena of the first pass is full of NaN (run_pass); a second pass in the same arena finds what the first one left there.
 TEST_P(ModelRules, BitsDoNotDependOnWhatMemoryHeld) {
   const auto& [name, config, samples, tokens] = GetParam();
@@ -102,14 +136,14 @@ TEST_P(ModelRules, BitsDoNotDependOnWhatMemoryHeld) {
   const TestBatch batch = make_batch(config, samples, tokens), other = make_batch(config, samples, tokens, 9);
   const Pass expected = run_pass(*model, batch.input());
   Arena arena("test");
-  const StepContext context{.activations = &arena, .training = true};
   Hooks none;
   for (const TestBatch* b : {&other, &batch}) {
     const Arena::Scope scope(arena);
     model->parameters().zero_gradients();
-    const double loss = model->forward(context, b->input(), 1.0f, none);
+    const StepContext context{.activations = &arena, .loss_sum = ops::number_tensor(0.0), .training = true};
+    model->forward(context, b->input(), 1.0f, none);
     model->backward(context, b->input(), none);
-    EXPECT_EQ(loss == expected.loss, b == &batch);
+    EXPECT_EQ(ops::number_of(context.loss_sum) == expected.loss, b == &batch);
   }
   EXPECT_TRUE(ops::same_bits(model->parameters().flat_gradients(), expected.gradients));
 }

@@ -10,9 +10,10 @@ namespace cohort::test {
 using ops::Array;
 
 /// Allocates the registry, and gives every parameter random values and a random gradient, onto which backward must accumulate.
-inline void randomise(ParameterRegistry& registry, double scale = 0.5) {
-  registry.allocate(1);
+inline void randomise(ParameterRegistry& registry, double scale = 0.5, DType compute = DType::f32) {
+  registry.allocate(1, {.compute = compute});
   registry.flat_values().copy_from(ops::tensor_of(ops::random_values(registry.elements(), 50, scale), {registry.elements()}));
+  registry.values_changed();
   registry.flat_gradients().copy_from(ops::tensor_of(ops::random_values(registry.elements(), 51), {registry.elements()}));
 }
 

@@ -55,23 +55,58 @@ TEST(FeedForward, DeclaresWhatItsKindHas) {
   EXPECT_EQ(swiglu.find("f.down.weight")->global_shape, Shape({kWidth, 12}));
 }
 
-// The output's and the down projection's biases belong to the block, which fuses them with the residual.
-TEST(FeedForward, LeavesTheDownBiasToTheCaller) {
+// The biases at the ends of both branches are the layers' own, and so is the residual that a block gives them.
+TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
   ParameterRegistry registry;
   const FeedForward layer(registry, "f", {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 12});
   randomise(registry);
   Arena arena("test");
   const StepContext context{.activations = &arena};
-  const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2);
+  const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2),
+               residual = random_tensor({kRows, kWidth}, 3);
   const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
+  const Parameter& bias = *registry.find("f.down.bias");
   const auto saved = layer.forward(context, y, x);
-  const Tensor with_bias = ops::copy_of(y), before = ops::copy_of(registry.find("f.down.bias")->gradient);
+  const Array with_bias = ops::values_of(y), bias_values = ops::values_of(bias.value),
+              gradient_before = ops::values_of(bias.gradient);
   layer.backward(context, dx, dy, x, saved);
-  EXPECT_TRUE(ops::same_bits(registry.find("f.down.bias")->gradient, before));
-  for (const float value : dx.span<float>()) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";
+  const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kRows, kWidth));
+  EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kRows) * 12.0));  // seven numbers of size 1
+  for (const double value : ops::values_of(dx)) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";
+
+  layer.forward(context, y, x, residual);
+  // A sum of 12 products of numbers around 0.5, the bias and the residual.
+  const double tolerance = ops::sum_error(14) * 12.0;
+  EXPECT_TRUE(ops::close(y, ops::sum(with_bias, ops::values_of(residual)), tolerance));
   set_all(registry, "f.down.bias", 0.0f);
   layer.forward(context, y, x);
-  EXPECT_TRUE(ops::same_bits(y, with_bias));
+  EXPECT_TRUE(ops::close(ops::reference::add_bias(ops::values_of(y), bias_values, kRows, kWidth), with_bias, Array{tolerance}));
+}
+
+TEST(Attention, AddsItsOutputBiasAndTheResidual) {
+  ParameterRegistry registry;
+  const Attention layer(registry, "a", {.width = kWidth, .heads = 2, .kv_heads = 1, .tokens = 3, .bias = true}, 0);
+  randomise(registry);
+  Arena arena("test");
+  const StepContext context{.activations = &arena};
+  const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2),
+               residual = random_tensor({kRows, kWidth}, 3);
+  const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
+  const Parameter& bias = *registry.find("a.output.bias");
+  const auto saved = layer.forward(context, y, x, 2);
+  const Array with_bias = ops::values_of(y), bias_values = ops::values_of(bias.value),
+              gradient_before = ops::values_of(bias.gradient);
+  layer.backward(context, dx, dy, x, saved);
+  const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kRows, kWidth));
+  EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kRows) * 12.0));
+  for (const double value : ops::values_of(dx)) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";
+
+  layer.forward(context, y, x, 2, residual);
+  const double tolerance = ops::sum_error(kWidth + 2) * 12.0;
+  EXPECT_TRUE(ops::close(y, ops::sum(with_bias, ops::values_of(residual)), tolerance));
+  set_all(registry, "a.output.bias", 0.0f);
+  layer.forward(context, y, x, 2);
+  EXPECT_TRUE(ops::close(ops::reference::add_bias(ops::values_of(y), bias_values, kRows, kWidth), with_bias, Array{tolerance}));
 }
 
 TEST(Attention, DeclaresItsProjections) {

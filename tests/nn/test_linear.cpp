@@ -5,6 +5,7 @@
 
 #include "layer_test.hpp"
 #include "ops/reference/matmul.hpp"
+#include "ops/reference/pointwise.hpp"
 
 namespace cohort::test {
 namespace {
@@ -75,7 +76,8 @@ TEST(Linear, SideBySideEqualsSeparate) {
   const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2);
   const Tensor y = ops::filled({kRows, 15}, ops::kGarbage), dx = ops::filled({kRows, kInputs}, ops::kGarbage);
   together.forward(context, y, x);
-  together.backward(context, dx, dy, x);
+  together.backward_input(context, dx, dy);
+  together.backward_parameters(context, dy, x);
   const double tolerance = ops::sum_error(15) * 5.0;
 
   Array sum_of_dx(static_cast<std::size_t>(kRows * kInputs), 0.0);
@@ -84,50 +86,85 @@ TEST(Linear, SideBySideEqualsSeparate) {
     ParameterRegistry own;
     const Linear alone(own, {spec}, kInputs, true);
     own.allocate(2);
-    own.find(spec.name + ".weight")->value.copy_from(registry.find(spec.name + ".weight")->value);
+    for (const char* part : {".weight", ".bias"})
+      own.find(spec.name + part)->value.copy_from(registry.find(spec.name + part)->value);
     const Tensor own_y = ops::filled({kRows, spec.outputs}, ops::kGarbage), own_dx = ops::filled({kRows, kInputs}, ops::kGarbage);
     const Tensor own_dy = ops::tensor_of(columns(dy, begin, spec.outputs), {kRows, spec.outputs});
     alone.forward(context, own_y, x);
-    alone.backward(context, own_dx, own_dy, x);
+    alone.backward_input(context, own_dx, own_dy);
+    alone.backward_parameters(context, own_dy, x);
     EXPECT_TRUE(ops::close(columns(y, begin, spec.outputs), ops::values_of(own_y), Array{tolerance})) << spec.name;
     sum_of_dx = ops::sum(sum_of_dx, ops::values_of(own_dx));
-    const Parameter& weight = *registry.find(spec.name + ".weight");
-    const Tensor weight_before = before.slice(registry.offset(weight), registry.offset(weight) + weight.elements());
-    const Array expected = ops::sum(ops::values_of(weight_before), ops::values_of(own.find(spec.name + ".weight")->gradient));
-    EXPECT_TRUE(ops::close(weight.gradient, expected, tolerance)) << spec.name;
+    for (const char* part : {".weight", ".bias"}) {
+      const Parameter& parameter = *registry.find(spec.name + part);
+      const Tensor own_before = before.slice(registry.offset(parameter), registry.offset(parameter) + parameter.elements());
+      const Array expected = ops::sum(ops::values_of(own_before), ops::values_of(own.find(spec.name + part)->gradient));
+      EXPECT_TRUE(ops::close(parameter.gradient, expected, tolerance)) << spec.name << part;
+    }
     begin += spec.outputs;
   }
   EXPECT_TRUE(ops::close(dx, sum_of_dx, tolerance));
 }
 
-TEST(Linear, LeavesTheBiasToTheCaller) {
+// y = x W^T + bias, then with a residual added, then without the bias; the reference's product is the same for all.
+TEST(Linear, ForwardAddsBiasAndResidualAsAsked) {
   ParameterRegistry registry;
   const Linear linear(registry, kSpecs, kInputs, true);
   randomise(registry);
-  const Array before = ops::values_of(linear.bias_gradient());
   const StepContext context;
-  const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2),
-               y = ops::filled({kRows, 15}, ops::kGarbage);
-  linear.forward(context, y, x);
-  const Array expected =
+  const Tensor x = random_tensor({kRows, kInputs}, 1), residual = random_tensor({kRows, 15}, 2);
+  const Array product =
       ops::reference::matmul(ops::values_of(x), false, ops::values_of(linear.weight()), true, kRows, 15, kInputs);
-  EXPECT_TRUE(ops::close(y, expected, ops::sum_error(kInputs) * 5.0));
-  linear.backward(context, ops::filled({kRows, kInputs}, 0.0f), dy, x);
-  EXPECT_EQ(ops::values_of(linear.bias_gradient()), before);
+  const Array with_bias = ops::reference::add_bias(product, ops::values_of(linear.bias()), kRows, 15);
+  const double tolerance = ops::sum_error(kInputs) * 5.0;
+  const Tensor y = ops::filled({kRows, 15}, ops::kGarbage);
+  linear.forward_without_bias(context, y, x);
+  EXPECT_TRUE(ops::close(y, product, tolerance));
+  linear.forward(context, y, x);
+  EXPECT_TRUE(ops::close(y, with_bias, tolerance));
+  linear.forward(context, y, x, residual);
+  EXPECT_TRUE(ops::close(y, ops::sum(with_bias, ops::values_of(residual)), tolerance));
+  linear.forward(context, residual, x, residual);
+  EXPECT_TRUE(ops::close(residual, ops::values_of(y), tolerance)) << "in place";
 }
 
-TEST(Linear, WithoutInputGradientTheWeightGradientIsTheSame) {
+TEST(Linear, BackwardWeightLeavesTheBiasToTheCaller) {
+  ParameterRegistry registry;
+  const Linear linear(registry, kSpecs, kInputs, true);
+  randomise(registry);
+  const Tensor bias_before = ops::copy_of(linear.bias_gradient()), before = ops::copy_of(linear.weight_gradient());
   const StepContext context;
   const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2);
-  Tensor gradients[2];
-  for (const bool wanted : {false, true}) {
+  linear.backward_weight(context, dy, x);
+  EXPECT_TRUE(ops::same_bits(linear.bias_gradient(), bias_before));
+  const Tensor alone = ops::copy_of(linear.weight_gradient());
+  linear.weight_gradient().copy_from(before);
+  linear.backward_parameters(context, dy, x);
+  EXPECT_TRUE(ops::same_bits(linear.weight_gradient(), alone)) << "the weight's gradient is the same with the bias's";
+  EXPECT_FALSE(ops::same_bits(linear.bias_gradient(), bias_before));
+}
+
+// Layers read the 16-bit copies of the parameters, and add to fp32 gradients.
+TEST(Linear, ComputesInTheTypeOfThePlacement) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
     ParameterRegistry registry;
-    const Linear linear(registry, kSpecs, kInputs, false);
-    randomise(registry);
-    linear.backward(context, wanted ? ops::filled({kRows, kInputs}, ops::kGarbage) : Tensor{}, dy, x);
-    gradients[wanted ? 1 : 0] = ops::copy_of(linear.weight_gradient());
+    const Linear linear(registry, kSpecs, kInputs, true);
+    randomise(registry, 0.5, dtype);
+    EXPECT_EQ(linear.weight().dtype(), dtype);
+    EXPECT_EQ(linear.bias().dtype(), dtype);
+    EXPECT_EQ(linear.weight_gradient().dtype(), DType::f32);
+    StepContext context;
+    context.dtype = dtype;
+    const Array values = ops::random_values(kRows * kInputs, 1);
+    const Tensor x = ops::tensor_of_type(dtype, values, {kRows, kInputs});
+    const Tensor y = ops::tensor_of_type(dtype, Array(kRows * 15, 0.0), {kRows, 15});
+    linear.forward(context, y, x);
+    const Array product =
+        ops::reference::matmul(ops::values_of(x), false, ops::values_of(linear.weight()), true, kRows, 15, kInputs);
+    // One rounding to the type, of numbers below 8, whatever the sum in fp32 adds.
+    const double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    EXPECT_TRUE(ops::close(y, ops::reference::add_bias(product, ops::values_of(linear.bias()), kRows, 15), 8.0 * unit));
   }
-  EXPECT_TRUE(ops::same_bits(gradients[0], gradients[1]));
 }
 
 }  // namespace

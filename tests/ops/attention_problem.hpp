@@ -109,20 +109,21 @@ inline std::string describe(const AttentionShape& s) {
 class FencedScratch {
  public:
   explicit FencedScratch(const AttentionShape& shape)
-      : elements_(attention_scratch_elements(shape)), memory_(filled({elements_ + kFence}, kGarbage)) {
-    for (Count i = elements_; i < elements_ + kFence; ++i) memory_.f32()[i] = 1.0f;
-  }
-  Tensor tensor() const { return memory_.slice(0, elements_); }
-  bool fence_untouched() const {
-    for (Count i = elements_; i < elements_ + kFence; ++i) {
-      if (memory_.f32()[i] != 1.0f) return false;
-    }
-    return true;
-  }
+      : bytes_(attention_scratch_bytes(DeviceKind::cpu, shape, DType::f32)), memory_(bytes_of(content())) {}
+  Tensor tensor() const { return memory_.slice(0, bytes_); }
+  bool fence_untouched() const { return structs_of<std::uint8_t>(memory_.slice(bytes_, bytes_ + kFence)) == fence(); }
 
  private:
-  static constexpr Count kFence = 64;
-  Count elements_;
+  static constexpr Count kFence = 256;
+  static std::vector<std::uint8_t> fence() { return std::vector<std::uint8_t>(kFence, 0x5a); }
+  std::vector<std::uint8_t> content() const {
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(bytes_), 0xff);  // NaN in every type
+    const std::vector<std::uint8_t> end = fence();
+    bytes.insert(bytes.end(), end.begin(), end.end());
+    return bytes;
+  }
+
+  Bytes bytes_;
   Tensor memory_;
 };
 

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "ops/values.hpp"
+#include "tensor/convert.hpp"
 #include "tensor/tensor.hpp"
 
 namespace cohort::ops {
@@ -37,9 +39,42 @@ inline Tensor tensor_of(Input values, const Shape& shape) {
   return tensor;
 }
 
+/// The values rounded to a floating-point type.
+inline Tensor tensor_of_type(DType dtype, Input values, const Shape& shape) {
+  const Tensor fp32 = tensor_of(values, shape);
+  if (dtype == DType::f32) return fp32;
+  const Tensor tensor = Tensor::zeros("test", shape, dtype);
+  convert(tensor, fp32);
+  return tensor;
+}
+
+/// Of fp32, bf16 or fp16.
 inline Array values_of(const Tensor& tensor) {
-  const auto span = tensor.span<float>();
+  const Tensor fp32 = to_host_fp32(tensor);
+  const auto span = fp32.span<float>();
   return {span.begin(), span.end()};
+}
+
+/// One fp64 number, as ops keep the sum of a loss.
+inline Tensor number_tensor(double value) {
+  const Tensor tensor = Tensor::zeros("test", {1}, DType::f64);
+  tensor.span<double>()[0] = value;
+  return tensor;
+}
+inline double number_of(const Tensor& tensor) { return tensor.span<double>()[0]; }
+
+/// Plain structs in a u8 tensor, and back.
+template <class Struct>
+Tensor bytes_of(const std::vector<Struct>& structs) {
+  const Tensor tensor = Tensor::zeros("test", {static_cast<Count>(structs.size() * sizeof(Struct))}, DType::u8);
+  std::memcpy(tensor.raw(), structs.data(), structs.size() * sizeof(Struct));
+  return tensor;
+}
+template <class Struct>
+std::vector<Struct> structs_of(const Tensor& tensor) {
+  std::vector<Struct> structs(static_cast<std::size_t>(tensor.bytes()) / sizeof(Struct));
+  std::memcpy(structs.data(), tensor.raw(), structs.size() * sizeof(Struct));
+  return structs;
 }
 
 /// Whether |actual - expected| <= tolerance for each element; the message names the element that fails by the largest factor.

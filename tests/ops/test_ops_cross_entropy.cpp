@@ -55,14 +55,26 @@ struct Problem {
   reference::CrossEntropy expected;
 };
 
+double forward(const Tensor& logits, Count classes, std::span<const std::int32_t> targets) {
+  const Tensor loss = number_tensor(0.0);
+  cross_entropy_forward(Exec{}, loss, logits, classes, targets);
+  return number_of(loss);
+}
+
+double forward_backward(const Tensor& logits, Count classes, std::span<const std::int32_t> targets, double scale) {
+  const Tensor loss = number_tensor(0.0);
+  cross_entropy_forward_backward(Exec{}, loss, logits, classes, targets, static_cast<float>(scale));
+  return number_of(loss);
+}
+
 double loss_of(const Problem& p, Input logits) {
-  return cross_entropy_forward(Exec{}, tensor_of(logits, {p.rows, p.vocabulary}), p.targets);
+  return forward(tensor_of(logits, {p.rows, p.vocabulary}), p.vocabulary, p.targets);
 }
 
 // The loss goes to `loss`.
 Tensor gradient_of(const Problem& p, double* loss = nullptr) {
   const Tensor logits = tensor_of(p.logits, {p.rows, p.vocabulary});
-  const double value = cross_entropy_forward_backward(Exec{}, logits, p.targets, static_cast<float>(Problem::kScale));
+  const double value = forward_backward(logits, p.vocabulary, p.targets, Problem::kScale);
   if (loss != nullptr) *loss = value;
   return logits;
 }
@@ -102,7 +114,7 @@ TEST(CrossEntropy, LargeLogits) {
 TEST(CrossEntropy, ForwardLeavesTheLogits) {
   const Problem p(7, 65, 2.0, true);
   const Tensor logits = tensor_of(p.logits, {7, 65});
-  cross_entropy_forward(Exec{}, logits, p.targets);
+  forward(logits, 65, p.targets);
   EXPECT_TRUE(same_bits(logits, tensor_of(p.logits, {7, 65})));
 }
 
@@ -118,23 +130,58 @@ TEST(CrossEntropy, AllRowsIgnored) {
 TEST(CrossEntropy, IgnoredRowsMayHoldAnything) {
   Problem p(3, 17, 2.0, false);
   p.targets[1] = kIgnoredTarget;
+  for (Count v = 0; v < 17; ++v) p.logits[17 + v] = kGarbage;
   const Tensor logits = tensor_of(p.logits, {3, 17});
-  for (Count v = 0; v < 17; ++v) logits.f32()[17 + v] = kGarbage;
-  const double loss = cross_entropy_forward_backward(Exec{}, logits, p.targets, 1.0f);
+  const double loss = forward_backward(logits, 17, p.targets, 1.0);
   EXPECT_TRUE(std::isfinite(loss));
   EXPECT_TRUE(close(logits.slice(1, 2), Array(17, 0.0), 0.0));
 }
 
 TEST(CrossEntropy, NotANumberShows) {
   for (const Count where : {0, 3, 16}) {  // a maximum taken by comparisons could drop a NaN that is not the first
-    const Problem p(1, 17, 2.0, false);
-    const Tensor logits = tensor_of(p.logits, {1, 17});
-    logits.f32()[where] = kGarbage;
-    EXPECT_TRUE(std::isnan(cross_entropy_forward(Exec{}, logits, p.targets))) << where;
+    Problem p(1, 17, 2.0, false);
+    p.logits[where] = kGarbage;
+    EXPECT_TRUE(std::isnan(loss_of(p, p.logits))) << where;
   }
 }
 
-TEST(CrossEntropy, NoRows) { EXPECT_EQ(cross_entropy_forward(Exec{}, filled({0, 5}, 0.0f), {}), 0.0); }
+TEST(CrossEntropy, NoRows) { EXPECT_EQ(forward(filled({0, 5}, 0.0f), 5, {}), 0.0); }
+
+TEST(CrossEntropy, TheLossIsAddedToWhatIsThere) {
+  const Problem p(7, 65, 2.0, true);
+  const double once = loss_of(p, p.logits);
+  const Tensor loss = number_tensor(100.0), logits = tensor_of(p.logits, {7, 65});
+  cross_entropy_forward(Exec{}, loss, logits, 65, p.targets);
+  EXPECT_DOUBLE_EQ(number_of(loss), 100.0 + once);
+  cross_entropy_forward_backward(Exec{}, loss, logits, 65, p.targets, 1.0f);
+  EXPECT_DOUBLE_EQ(number_of(loss), 100.0 + 2.0 * once);
+}
+
+// Rows of logits that are longer than the vocabulary: what lies behind it, whatever it is, has no part in the loss and gets no
+// gradient.
+TEST(CrossEntropy, PaddingDoesNotCount) {
+  for (const float padding : {kGarbage, 1e30f, 0.0f}) {
+    for (const Count width : {66, 72, 128}) {
+      SCOPED_TRACE(fmt::format("padding {} up to {}", padding, width));
+      const Problem p(7, 65, 2.0, true);
+      Array padded, expected;
+      for (Count r = 0; r < 7; ++r) {
+        for (Count v = 0; v < width; ++v) {
+          padded.push_back(v < 65 ? p.logits[r * 65 + v] : padding);
+          expected.push_back(v < 65 ? p.expected.dlogits[r * 65 + v] : 0.0);
+        }
+      }
+      const Array allowed = p.gradient_tolerance();
+      Array tolerance;
+      for (Count i = 0; i < 7 * width; ++i) tolerance.push_back(i % width < 65 ? allowed[i / width * 65 + i % width] : 0.0);
+      const Tensor logits = tensor_of(padded, {7, width});
+      EXPECT_NEAR(forward(logits, 65, p.targets), p.expected.loss, p.loss_tolerance());
+      EXPECT_TRUE(same_bits(logits, tensor_of(padded, {7, width}))) << "forward alone leaves the padding, too";
+      EXPECT_NEAR(forward_backward(logits, 65, p.targets, Problem::kScale), p.expected.loss, p.loss_tolerance());
+      EXPECT_TRUE(close(logits, expected, tolerance));
+    }
+  }
+}
 
 TEST(CrossEntropy, TargetOutsideTheVocabularyIsNamed) {
   for (const std::int32_t bad : {17, -2}) {

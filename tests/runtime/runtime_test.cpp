@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "gpu/device.hpp"
+#include "runtime/device_choice.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/topology.hpp"
 
@@ -54,6 +56,19 @@ TEST(Runtime, OneRanksProblemIsEveryones) {
     }
   }
   EXPECT_NO_THROW(agree_on_problem(std::nullopt));
+}
+
+// Where there is no GPU, all ranks learn why, in one message.
+TEST(Runtime, WithoutAGpuNoneIsChosen) {
+  if (gpu::visible_devices() > 0) GTEST_SKIP() << "this machine has a GPU";
+  const Runtime runtime;
+  try {
+    choose_device(runtime.host(), runtime.local_rank(), /*share=*/false);
+    ADD_FAILURE() << "no error";
+  } catch (const SharedError& error) {
+    EXPECT_EQ(error.code(), ExitCode::launch);
+    EXPECT_EQ(error.what(), "no rank sees a GPU; on " + runtime.host() + ": " + gpu::why_no_device());
+  }
 }
 
 TEST(Runtime, TextsOfAllLengthsAreGathered) {

@@ -1,12 +1,18 @@
-# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN, CUDA.
-if(COHORT_ENABLE_CUDA)
-  message(FATAL_ERROR "COHORT_ENABLE_CUDA is ON, and this version of Cohort has no CUDA code yet: use the preset cpu")
-endif()
+# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN; and
+# CUDA with cuBLASLt and NCCL, which needs a Kokkos with the CUDA backend.
+
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 # mpi.h would pull in the C++ bindings, which MPI dropped in 2012 and which need a library of their own.
 target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+if(COHORT_ENABLE_CUDA)
+  include(CohortCuda)           # the language CUDA, CUDA::cudart, CUDA::cublasLt, NCCL::NCCL
+endif()
 find_package(Kokkos REQUIRED)   # tools/cmake/FindKokkos.cmake: Kokkos_ROOT, else Debian's Trilinos build
+if(COHORT_ENABLE_CUDA AND NOT "CUDA" IN_LIST Kokkos_DEVICES)
+  message(FATAL_ERROR "the preset cuda needs a Kokkos built with -DKokkos_ENABLE_CUDA=ON (and -DKokkos_ENABLE_COMPILE_AS_CMAKE_LANGUAGE=ON); "
+                      "${Kokkos_SOURCE} has no CUDA. Name the prefix of one in Kokkos_ROOT; README.md says where to get it")
+endif()
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(CBLAS REQUIRED)    # tools/cmake/FindCBLAS.cmake

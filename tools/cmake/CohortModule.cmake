@@ -1,10 +1,11 @@
-# cohort_module(NAME SOURCES ... [DEPENDS module ...] [LIBRARIES target ...])
+# cohort_module(NAME SOURCES ... [KOKKOS_SOURCES ...] [DEPENDS module ...] [LIBRARIES target ...])
 #   One object library `cohort_NAME` for one folder of src. DEPENDS names modules lower in the order of src/CMakeLists.txt.
+#   KOKKOS_SOURCES include Kokkos: where Kokkos has the CUDA backend, nvcc compiles them.
 # cohort_executable(NAME SOURCES ... MODULES module ... [LIBRARIES target ...])
 #   An executable linked with the objects of those modules and of all that they depend on.
 
 function(cohort_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;KOKKOS_SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   # `cohort_NAME_usage` carries what users of the module need to compile and link; the objects themselves are linked once, by
   # cohort_executable, which walks the closure.
   add_library(cohort_${name}_usage INTERFACE)
@@ -19,7 +20,10 @@ function(cohort_module name)
     target_link_libraries(cohort_${name}_usage INTERFACE cohort_${module}_usage)
   endforeach()
   list(REMOVE_DUPLICATES closure)
-  add_library(cohort_${name} OBJECT ${ARG_SOURCES})
+  add_library(cohort_${name} OBJECT ${ARG_SOURCES} ${ARG_KOKKOS_SOURCES})
+  if(COHORT_ENABLE_CUDA AND ARG_KOKKOS_SOURCES)
+    set_source_files_properties(${ARG_KOKKOS_SOURCES} PROPERTIES LANGUAGE CUDA)
+  endif()
   target_link_libraries(cohort_${name} PUBLIC cohort_${name}_usage)
   set_property(GLOBAL PROPERTY COHORT_CLOSURE_${name} ${closure})
 endfunction()

@@ -27,11 +27,18 @@ endif()
 # -ffast-math is not used, so that results do not depend on what the compiler fancies.
 add_library(cohort_flags INTERFACE)
 target_include_directories(cohort_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
-target_compile_options(cohort_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fopenmp-simd
-                                              -fno-math-errno -fno-trapping-math)
+set(warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+set(host_flags -fopenmp-simd -fno-math-errno -fno-trapping-math)
 if(COHORT_ARCH)
-  target_compile_options(cohort_flags INTERFACE -march=${COHORT_ARCH})
+  list(APPEND host_flags -march=${COHORT_ARCH})
 endif()
+list(JOIN host_flags "," host_flags_of_nvcc)
+target_compile_options(cohort_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${host_flags}>"
+  # nvcc compiles the CUDA kernels, and the sources that include Kokkos when it has the CUDA backend. fmt 9 takes nvcc for a compiler
+  # without constexpr.
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags_of_nvcc};--expt-relaxed-constexpr;--extended-lambda;-DFMT_USE_CONSTEXPR=1>")
+target_compile_definitions(cohort_flags INTERFACE COHORT_CUDA=$<BOOL:${COHORT_ENABLE_CUDA}>)
 if(COHORT_WARNINGS_AS_ERRORS)
   target_compile_options(cohort_flags INTERFACE -Werror)
 endif()

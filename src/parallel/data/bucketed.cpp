@@ -1,10 +1,15 @@
 #include "parallel/data/bucketed.hpp"
 
+#include "tensor/convert.hpp"
+
 namespace cohort {
 
-Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes)
+Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType reduction)
     : DataParallel(model, group), bucket_of_(model.parameters().all().size()) {
   const ParameterRegistry& registry = model.parameters();
+  if (reduction != DType::f32 && group.size() > 1) {
+    rounded_ = Tensor::zeros("gradients.rounded", registry.flat_gradients().shape(), reduction, registry.flat_gradients().device());
+  }
   for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
     const Parameter& parameter = **it;
     const Count begin = registry.offset(parameter);
@@ -31,8 +36,12 @@ void Bucketed::grad_ready(Parameter& parameter) {
 
 void Bucketed::start(Bucket& bucket) {
   const auto scope = timers().scope(Phase::communication);
-  float* gradients = model_.parameters().flat_gradients().f32();
-  bucket.request = group_.all_reduce_async(gradients + bucket.begin, bucket.end - bucket.begin, DType::f32, ReduceOp::sum);
+  Tensor gradients = part(bucket, model_.parameters().flat_gradients());
+  if (rounded_.defined()) {
+    convert(part(bucket, rounded_), gradients);
+    gradients = part(bucket, rounded_);
+  }
+  bucket.request = group_.all_reduce_async(gradients.raw(), gradients.elements(), gradients.dtype(), ReduceOp::sum);
 }
 
 void Bucketed::finish_gradients(StepTimers& timers) {
@@ -40,6 +49,7 @@ void Bucketed::finish_gradients(StepTimers& timers) {
   for (Bucket& bucket : buckets_) {
     COHORT_CHECK(bucket.waiting_for == 0, "{} gradients of a bucket were never ready", bucket.waiting_for);
     bucket.request.wait();
+    if (rounded_.defined()) convert(part(bucket, model_.parameters().flat_gradients()), part(bucket, rounded_));
     bucket.waiting_for = bucket.parameters;
   }
 }

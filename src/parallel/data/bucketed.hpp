@@ -15,8 +15,9 @@ namespace cohort {
 
 class Bucketed : public DataParallel {
  public:
-  /// A bucket is closed as soon as it holds at least `bucket_bytes`; one gradient is never split.
-  Bucketed(Model& model, Communicator& group, Bytes bucket_bytes);
+  /// A bucket is closed as soon as it holds at least `bucket_bytes`; one gradient is never split. With a 16-bit `reduction` the
+  /// gradients are rounded to it, summed in it and widened again: half the traffic, and less exact sums.
+  Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType reduction = DType::f32);
   std::string_view name() const override { return "bucketed"; }
 
   void grad_ready(Parameter& parameter) override;
@@ -35,6 +36,10 @@ class Bucketed : public DataParallel {
     Request request;
   };
   void start(Bucket& bucket);
+  // The bucket's part of a flat tensor.
+  static Tensor part(const Bucket& bucket, const Tensor& flat) { return flat.slice(bucket.begin, bucket.end); }
+
+  Tensor rounded_;  // [elements] the gradients in the type of the reduction; undefined for fp32
 
   std::vector<Bucket> buckets_;         // from the last parameters to the first
   std::vector<std::size_t> bucket_of_;  // by parameter id

@@ -8,40 +8,36 @@
 
 namespace cohort {
 
-double DataParallel::accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches,
-                                          float gradient_scale, StepTimers& timers) {
+void DataParallel::accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches,
+                                        float gradient_scale, StepTimers& timers) {
   timers_ = &timers;
   model_.parameters().zero_gradients();
-  double loss = 0.0;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     last_micro_batch_ = i + 1 == micro_batches.size();
-    loss += run_micro_batch(context, micro_batches[i], gradient_scale, timers);
+    run_micro_batch(context, micro_batches[i], gradient_scale, timers);
   }
   finish_gradients(timers);
-  return loss;
 }
 
-double DataParallel::run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale,
-                                     StepTimers& timers) {
+void DataParallel::run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale,
+                                   StepTimers& timers) {
   const Arena::Scope activations(*context.activations);
-  double loss = 0.0;
   {
     const auto scope = timers.scope(Phase::forward);
-    loss = model_.forward(context, input, gradient_scale, *this);
+    model_.forward(context, input, gradient_scale, *this);
   }
   const auto scope = timers.scope(Phase::backward);
   model_.backward(context, input, *this);
-  return loss;
 }
 
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
-                                                 std::uint64_t seed, Model& model, Communicator& group) {
+                                                 std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
   if (config.data == "monolith") return std::make_unique<Monolith>(model, group);
-  if (config.data == "manual") return std::make_unique<Manual>(model, group, make_model(model_config, seed));
+  if (config.data == "manual") return std::make_unique<Manual>(model, group, make_model(model_config, seed, model.placement()));
   if (config.data == "naive") return std::make_unique<Naive>(model, group);
   if (config.data == "hooks") return std::make_unique<HookedAllReduce>(model, group);
   if (config.data == "bucketed") {
-    return std::make_unique<Bucketed>(model, group, static_cast<Bytes>(config.bucket_mib * static_cast<double>(kMiB)));
+    return std::make_unique<Bucketed>(model, group, static_cast<Bytes>(config.bucket_mib * static_cast<double>(kMiB)), reduction);
   }
   fail(ExitCode::config, "parallel.data = \"{}\": known are monolith, manual, naive, hooks, bucketed", config.data);
 }

@@ -26,16 +26,17 @@ class DataParallel : public Hooks {
 
   /// Forward and backward of this rank's micro-batches of one step. Afterwards every parameter's gradient is, on every rank, the
   /// gradient of `gradient_scale` times the loss summed over all ranks' micro-batches. All ranks of the group must give as many
-  /// micro-batches. Returns this rank's own loss sum. // Collective over: dp
-  double accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
-                              StepTimers& timers);
+  /// micro-batches. Adds this rank's own loss to context.loss_sum. On a GPU all of it is put on the streams; the host does not
+  /// wait. // Collective over: dp
+  void accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
+                            StepTimers& timers);
 
   /// Called after the optimizer changed the weights (or a checkpoint replaced them).
   virtual void weights_changed() {}
 
  protected:
-  /// Forward and backward of one micro-batch; the sum of its loss.
-  virtual double run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers);
+  /// Forward and backward of one micro-batch.
+  virtual void run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers);
   /// After the last backward: gradients must be global when it returns.
   virtual void finish_gradients(StepTimers& timers) = 0;
 
@@ -52,8 +53,10 @@ class DataParallel : public Hooks {
   StepTimers* timers_ = nullptr;
 };
 
-/// The strategy that `parallel.data` names. `model_config` and `seed` build the second replica of "manual".
+/// The strategy that `parallel.data` names. `model_config` and `seed` build the second replica of "manual"; `reduction` is the
+/// type in which "bucketed" sums gradients.
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
-                                                 std::uint64_t seed, Model& model, Communicator& group);
+                                                 std::uint64_t seed, Model& model, Communicator& group,
+                                                 DType reduction = DType::f32);
 
 }  // namespace cohort

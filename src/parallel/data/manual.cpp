@@ -12,29 +12,30 @@ Manual::Manual(Model& model, Communicator& group, std::unique_ptr<Model> replica
   weights_changed();
 }
 
-void Manual::weights_changed() { replica_->parameters().flat_values().copy_from(model_.parameters().flat_values()); }
+void Manual::weights_changed() {
+  replica_->parameters().flat_values().copy_from(model_.parameters().flat_values());
+  replica_->parameters().values_changed();
+}
 
-double Manual::run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers) {
+void Manual::run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers) {
   COHORT_CHECK(input.samples % 2 == 0, "manual splits a micro-batch of {} samples in two", input.samples);
-  double loss = 0.0;
   for (int half = 0; half < 2; ++half) {
     Model& model = half == 0 ? model_ : *replica_;
     const ModelInput part = input.slice(half * input.samples / 2, (half + 1) * input.samples / 2);
     const Arena::Scope activations(*context.activations);
     {
       const auto scope = timers.scope(Phase::forward);
-      loss += model.forward(context, part, gradient_scale, *this);
+      model.forward(context, part, gradient_scale, *this);
     }
     const auto scope = timers.scope(Phase::backward);
     model.backward(context, part, *this);
   }
-  return loss;
 }
 
 void Manual::finish_gradients(StepTimers& timers) {
   const auto scope = timers.scope(Phase::communication);
   const Tensor& sum = model_.parameters().flat_gradients();
-  ops::add(ops::Exec{}, sum, sum, replica_->parameters().flat_gradients());
+  ops::add(ops::Exec{sum.device()}, sum, sum, replica_->parameters().flat_gradients());
   replica_->parameters().zero_gradients();
 }
 

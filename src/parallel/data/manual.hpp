@@ -17,7 +17,7 @@ class Manual : public DataParallel {
   void weights_changed() override;
 
  protected:
-  double run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers) override;
+  void run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers) override;
   void finish_gradients(StepTimers& timers) override;
 
  private:

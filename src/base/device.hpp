@@ -1,0 +1,13 @@
+// Where memory lies and ops run.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace cohort {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+inline std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
+
+}  // namespace cohort

@@ -1,0 +1,129 @@
+#include "commands/bench_kernels.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "commands/bench_kernels_meter.hpp"
+#include "ops/cuda/gemm.hpp"
+#include "ops/cuda/pointwise.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::ordered_json;
+
+StepShape shape_of(const KernelBenchOptions& options) {
+  std::vector<std::string> names;
+  for (const StepShape& known : kStepShapes) {
+    names.emplace_back(known.name);
+    if (known.name != options.model) continue;
+    StepShape shape = known;
+    if (options.micro_batch > 0) shape.samples = options.micro_batch;
+    return shape;
+  }
+  fail(ExitCode::usage, "--model {}: known are {}", options.model, join(names));
+}
+
+struct Ceilings {
+  double flops;      // of a large product, per second
+  double bandwidth;  // of a copy, bytes read and written per second
+
+  double of(const Timing& timing) const { return timing.is_flops ? flops : bandwidth; }
+};
+
+// What the card reaches at its best, by a product and a copy, which no kernel here should hope to beat.
+Ceilings measure_ceilings() {
+  constexpr Count kSize = 8192;
+  constexpr Bytes kCopied = kGiB;
+  Meter meter;
+  const auto cube = [&] {
+    return ops::cuda::Matrix{meter.normals(kSize * kSize * size_of(DType::bf16)), DType::bf16, kSize, kSize, kSize};
+  };
+  const ops::cuda::GemmCall call{.c = cube(), .a = cube(), .b = cube(), .transpose_b = true};
+  meter.product("8192^3", 0, 2.0 * static_cast<double>(kSize * kSize * kSize), [&] { ops::cuda::gemm(call, false); });
+  void* const from = meter.normals(kCopied);
+  void* const to = meter.normals(kCopied);
+  meter.pass("copy", 0, 2.0 * static_cast<double>(kCopied), [&] { ops::cuda::copy(gpu::compute_stream(), to, from, kCopied); });
+  return {meter.timings()[0].rate(), meter.timings()[1].rate()};
+}
+
+double milliseconds_of_micro_batch(const std::vector<Timing>& timings) {
+  double sum = 0.0;
+  for (const Timing& timing : timings) sum += static_cast<double>(timing.runs) * timing.milliseconds;
+  return sum;
+}
+
+void print_json(const StepShape& shape, const Ceilings& ceilings, const std::vector<Timing>& timings) {
+  const ordered_json head{{"device", gpu::facts().name},
+                          {"matrix_products", ops::cuda::gemm_library()},
+                          {"model", shape.name},
+                          {"micro_batch", shape.samples},
+                          {"ceiling_flops_per_second", ceilings.flops},
+                          {"ceiling_bytes_per_second", ceilings.bandwidth},
+                          {"micro_batch_milliseconds", milliseconds_of_micro_batch(timings)}};
+  fmt::print("{}\n", head.dump());
+  for (const Timing& timing : timings) {
+    const ordered_json line{{"kernel", timing.kernel},
+                            {"runs", timing.runs},
+                            {"microseconds", 1e3 * timing.milliseconds},
+                            {timing.is_flops ? "flops_per_second" : "bytes_per_second", timing.rate()},
+                            {"share_of_ceiling", timing.rate() / ceilings.of(timing)}};
+    fmt::print("{}\n", line.dump());
+  }
+}
+
+void print_table(const StepShape& shape, const Ceilings& ceilings, const std::vector<Timing>& timings) {
+  fmt::print("{}, {}, bf16: {} with a micro-batch of {} x {} tokens\n", gpu::facts().name, ops::cuda::gemm_library(), shape.name,
+             shape.samples, shape.tokens);
+  fmt::print("ceilings: {:.0f} TFLOP/s (product of 8192^3), {:.0f} GB/s (copy, reads and writes counted)\n\n",
+             1e-12 * ceilings.flops, 1e-9 * ceilings.bandwidth);
+  Table table({"kernel", "runs", "us", "ms in all", "rate", "", "of ceiling"});
+  for (const Timing& timing : timings) {
+    const double all = static_cast<double>(timing.runs) * timing.milliseconds;
+    table.add({timing.kernel, timing.runs == 0 ? "-" : fmt::format("{}", timing.runs),
+               fmt::format("{:.1f}", 1e3 * timing.milliseconds), timing.runs == 0 ? "-" : fmt::format("{:.2f}", all),
+               fmt::format("{:.0f}", timing.rate() * (timing.is_flops ? 1e-12 : 1e-9)), timing.is_flops ? "TFLOP/s" : "GB/s",
+               fmt::format("{:.0f} %", 100.0 * timing.rate() / ceilings.of(timing))});
+  }
+  const double sum = milliseconds_of_micro_batch(timings);
+  fmt::print("{}\none micro-batch: {:.2f} ms of kernels, {:.0f} tokens/s if there were nothing else\n", table.str(), sum,
+             1e3 * static_cast<double>(shape.rows()) / sum);
+}
+
+void open_device(int index) {
+  const int visible = gpu::visible_devices();
+  if (visible == 0) fail(ExitCode::launch, "cohort bench kernels needs a GPU: {}", gpu::why_no_device());
+  if (index >= visible) fail(ExitCode::launch, "--device {}: {} devices are visible, counted from 0", index, visible);
+  gpu::open(index);
+}
+
+}  // namespace
+
+int bench_kernels(const KernelBenchOptions& options) {
+  const StepShape shape = shape_of(options);
+  open_device(options.device);
+  {
+    if (!options.tuning.empty()) {
+      if (std::filesystem::exists(options.tuning)) ops::cuda::load_gemm_tuning(options.tuning);
+      ops::cuda::set_gemm_tuning(true);
+    }
+    const Ceilings ceilings = measure_ceilings();
+    Meter meter;
+    measure_products(meter, shape);
+    measure_attention(meter, shape);
+    measure_passes(meter, shape);
+    if (options.json) {
+      print_json(shape, ceilings, meter.timings());
+    } else {
+      print_table(shape, ceilings, meter.timings());
+      fmt::print("\nmatrix products (times only where tuned):\n{}", ops::cuda::gemm_report());
+    }
+    if (!options.tuning.empty()) ops::cuda::save_gemm_tuning(options.tuning);
+  }  // device memory goes before the device
+  gpu::close();
+  return 0;
+}
+
+}  // namespace cohort

@@ -1,0 +1,42 @@
+// Builds without CUDA: there is never a device.
+#include "base/error.hpp"
+#include "gpu/device.hpp"
+
+namespace cohort::gpu {
+namespace {
+
+[[noreturn]] void fail_without_device() { fail(ExitCode::launch, "{}", why_no_device()); }
+
+}  // namespace
+
+bool built() { return false; }
+int visible_devices() { return 0; }
+std::string why_no_device() {
+  return "this build of Cohort has no CUDA: configure with the preset cuda, or set device.kind = \"cpu\"";
+}
+DeviceFacts describe(int) { fail_without_device(); }
+void open(int) { fail_without_device(); }
+bool is_open() { return false; }
+const DeviceFacts& facts() { fail_without_device(); }
+void close() {}
+Stream compute_stream() { fail_without_device(); }
+Stream communication_stream() { fail_without_device(); }
+MemoryInfo memory() { fail_without_device(); }
+void* allocate(Bytes, const std::string&) { fail_without_device(); }
+void release(void*) noexcept {}
+void* allocate_pinned(Bytes, const std::string&) { fail_without_device(); }
+void release_pinned(void*) noexcept {}
+void* workspace() { fail_without_device(); }
+void zero_async(void*, Bytes, Stream) { fail_without_device(); }
+void copy_async(void*, const void*, Bytes, Stream) { fail_without_device(); }
+void copy(void*, const void*, Bytes) { fail_without_device(); }
+Event::Event(Kind) { fail_without_device(); }
+Event::~Event() = default;
+void Event::record(Stream) { fail_without_device(); }
+void Event::order(Stream) const { fail_without_device(); }
+bool Event::happened() const { fail_without_device(); }
+double milliseconds_between(const Event&, const Event&) { fail_without_device(); }
+void synchronize(const std::function<void()>&) { fail_without_device(); }
+void check_launch(const char*) { fail_without_device(); }
+
+}  // namespace cohort::gpu

@@ -1,0 +1,58 @@
+// Causal self-attention on NVIDIA GPUs by tiles, after FlashAttention-2 (Dao 2023, arXiv 2307.08691): the portable rung, for
+// compute capability 8.0 and newer. No T x T matrix is ever stored: a block of queries walks over tiles of keys and values in
+// shared memory and keeps a running softmax.
+//
+// Data as in ops/attention.hpp: qkv [B, T, (NH + 2 NKV) HS] holds in each row the query heads, then the key heads, then the value
+// heads; query head h reads key/value head h / (NH / NKV). out and dout are [B, T, NH HS], lse [B, NH, T] is fp32. All pointers
+// are device pointers, aligned to 16 bytes.
+//
+// bf16 and fp16 multiply on tensor cores with fp32 sums; the softmax weights are rounded to the 16-bit type before they meet the
+// values, as are the gradients of the scores. fp32 multiplies and adds in fp32 (no TF32), for parity with the CPU.
+//
+// Launchers only enqueue: no synchronisation, no allocation; launch errors are left for the caller's cudaGetLastError. Same
+// input, same bits: no atomics, every sum has one order.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "ops/attention_shape.hpp"
+
+struct CUstream_st;  // *CUstream_st is cudaStream_t
+
+namespace cohort::ops::cuda {
+
+/// Dropout on the softmax weights. The weight of (query, key) of head h in sample b is kept, times keep_scale, when
+///   CounterRandom(seed, RandomPurpose::dropout, step, layer).u64(index) >> 11  >=  threshold,
+///   index = slots[b] * NH T T + (h * T + query) * T + key,
+/// which is the decision uniform(index) >= probability of the CPU when threshold = ceil(probability * 2^53).
+struct FlashDropout {
+  std::uint64_t threshold = 0;  // 0 = no dropout; the other fields are then not read
+  float keep_scale = 1.0f;      // 1 / (1 - probability)
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;
+  const Count* slots = nullptr;  // device array [B]
+};
+
+/// Whether the two launchers take this problem: any B and T (with fewer than 2^31 elements of qkv in a sample), NH a multiple of
+/// NKV; head sizes up to 256 in fp32, multiples of 8 up to 128 in bf16 and fp16, which work on tiles 32, 64 or 128 wide.
+bool flash_attention_supports(DType dtype, const AttentionShape& shape);
+
+/// Bytes of scratch that backward needs: one float for each row of each head.
+Bytes flash_attention_scratch_bytes(const AttentionShape& shape, DType dtype);
+
+/// out = softmax(q k^T / sqrt(HS), causal) v and lse = log sum exp of each row's scaled scores (natural logarithm). Overwrites
+/// out and lse. Reads qkv once from memory, its keys and values again from the cache for every block of 128 queries.
+void flash_attention_forward(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* out, float* lse,
+                             const void* qkv, const FlashDropout& dropout = {});
+
+/// dqkv = the gradient with respect to qkv, all of it overwritten; the formulas are in ops/reference/attention.hpp. The weights
+/// are recomputed from qkv and lse. `out` and `lse` are what forward wrote, with the same dropout. `scratch` holds
+/// flash_attention_scratch_bytes and is overwritten. Two kernels, one for dq, one for dk and dv; each reads qkv and dout once
+/// from memory, and again from the cache for every block of 128 queries or of 128 (64 when HS > 64) keys.
+void flash_attention_backward(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* dqkv, const void* dout,
+                              const void* out, const float* lse, const void* qkv, void* scratch,
+                              const FlashDropout& dropout = {});
+
+}  // namespace cohort::ops::cuda

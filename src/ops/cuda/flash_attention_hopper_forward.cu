@@ -1,0 +1,317 @@
+// The forward kernel of flash_attention_hopper.hpp. A warpgroup owns 64 queries and walks over blocks of 128 keys from the
+// diagonal down to key 0; the first block alone needs the causal mask. The running maximum and sum of the softmax are kept per
+// row (Milakov and Gimelshein 2018), in units of log2 so that an exponential is one instruction.
+#include "ops/cuda/flash_attention_hopper.cuh"
+#include "ops/cuda/flash_attention_hopper.hpp"
+
+namespace cohort::ops::cuda {
+namespace hopper {
+
+inline constexpr int kKeys = 128;  // keys and values of one step
+
+/// Registers: the sum over the warpgroups must fit in 512 per lane slot (64 K in all).
+template <int HS>
+struct ForwardPlan {
+  static constexpr int kGroups = HS == 64 ? 3 : 2;  // warpgroups that compute
+  static constexpr int kStages = HS == 64 ? 4 : 2;
+  static constexpr int kTileRows = kGroups * kRows;
+  static constexpr int kThreads = (kGroups + 1) * kWarpgroupThreads;
+  static constexpr int kLoadRegisters = kGroups == 3 ? 32 : 40;
+  static constexpr int kComputeRegisters = kGroups == 3 ? 160 : 232;
+};
+
+template <class T, int HS>
+struct alignas(1024) ForwardShared {
+  using Plan = ForwardPlan<HS>;
+  T queries[Plan::kGroups][kRows * HS];
+  T keys[Plan::kStages][kKeys * HS];
+  T values[Plan::kStages][kKeys * HS];
+  Barrier queries_full[Plan::kGroups], queries_empty[Plan::kGroups];
+  Barrier keys_full[Plan::kStages], keys_empty[Plan::kStages];
+  Barrier values_full[Plan::kStages], values_empty[Plan::kStages];
+  int tile[Plan::kGroups];  // of queries[], written before queries_full; -1: no more
+};
+
+/// Tiles of queries are laid from the end of the sequence, so that a tile that sticks out does so before row 0, where it is
+/// lightest.
+struct ForwardTile {
+  int sample, head, kv_head;
+  int row;     // of the first warpgroup; negative multiples of kRows have no work
+  int blocks;  // of keys that the last warpgroup needs
+
+  __device__ ForwardTile(const Problem& problem, int tile_rows, int index) {
+    const Tile tile = tile_at(problem.order, index);
+    sample = tile.head / problem.heads;
+    head = tile.head % problem.heads;
+    kv_head = head / problem.group();
+    row = problem.padded - tile_rows * (tile.level + 1);
+    blocks = (row + tile_rows - kRows) / kKeys + 1;
+  }
+  __device__ int row_of(int warpgroup) const { return row + warpgroup * kRows; }
+  __device__ int blocks_of(int warpgroup) const { return row_of(warpgroup) < 0 ? 0 : row_of(warpgroup) / kKeys + 1; }
+};
+
+template <class T, int HS>
+__device__ void load_queries(ForwardShared<T, HS>& shared, const CUtensorMap* map, const Problem& problem, int index,
+                             std::uint32_t parity) {
+  using Plan = ForwardPlan<HS>;
+  for (int group = 0; group < Plan::kGroups; ++group) {
+    barrier_wait(&shared.queries_empty[group], parity ^ 1);
+    shared.tile[group] = index;
+    if (index < 0) {
+      barrier_arrive(&shared.queries_full[group]);
+      continue;
+    }
+    const ForwardTile tile(problem, Plan::kTileRows, index);
+    if (tile.row_of(group) < 0) {
+      barrier_arrive(&shared.queries_full[group]);
+      continue;
+    }
+    barrier_arrive_expecting(&shared.queries_full[group], sizeof(shared.queries[group]));
+    load_rows<T, HS, kRows>(shared.queries[group], map, &shared.queries_full[group], tile.head * HS, tile.row_of(group),
+                            tile.sample);
+  }
+}
+
+/// The loading thread. The next tile's first keys are asked for before its queries, whose buffers are free only later.
+template <class T, int HS>
+__device__ void load_forward(ForwardShared<T, HS>& shared, const CUtensorMap* map, const Problem& problem) {
+  using Plan = ForwardPlan<HS>;
+  RingPosition<Plan::kStages> ring;
+  for (std::uint32_t parity = 0;; parity ^= 1) {
+    const int index = take_tile(problem);
+    if (index < 0) {
+      load_queries(shared, map, problem, index, parity);
+      return;
+    }
+    const ForwardTile tile(problem, Plan::kTileRows, index);
+    const int key_column = (problem.heads + tile.kv_head) * HS, value_column = key_column + problem.kv_heads * HS;
+    for (int block = tile.blocks - 1; block >= 0; --block, ring.advance()) {
+      Barrier* const keys_full = &shared.keys_full[ring.stage];
+      barrier_wait(&shared.keys_empty[ring.stage], ring.parity ^ 1);
+      barrier_arrive_expecting(keys_full, sizeof(shared.keys[0]));
+      load_rows<T, HS, kKeys>(shared.keys[ring.stage], map, keys_full, key_column, block * kKeys, tile.sample);
+      if (block == tile.blocks - 1) load_queries(shared, map, problem, index, parity);
+      Barrier* const values_full = &shared.values_full[ring.stage];
+      barrier_wait(&shared.values_empty[ring.stage], ring.parity ^ 1);
+      barrier_arrive_expecting(values_full, sizeof(shared.values[0]));
+      load_rows<T, HS, kKeys>(shared.values[ring.stage], map, values_full, value_column, block * kKeys, tile.sample);
+    }
+  }
+}
+
+/// The running softmax of a thread's two rows. `sum` is over this thread's columns only; the maximum is the row's.
+struct RowSoftmax {
+  float maximum[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0.0f, 0.0f};
+
+  /// Scores become weights relative to the new maximum; `shrink` is the factor for what was summed before. The diagonal block
+  /// comes first and leaves at least one score per row, so the maximum is finite from then on.
+  template <int N>
+  __device__ void update(float (&scores)[N], float (&shrink)[2], float scale_log2) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float top[2] = {maximum[half], -INFINITY};
+#pragma unroll
+      for (int e = 2 * half; e < N; e += 4) {
+        top[0] = fmaxf(top[0], scores[e]);
+        top[1] = fmaxf(top[1], scores[e + 1]);
+      }
+      const float new_maximum = row_max(fmaxf(top[0], top[1]));
+      shrink[half] = exp2_fast((maximum[half] - new_maximum) * scale_log2);
+      maximum[half] = new_maximum;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float base = maximum[half] * scale_log2;
+      float part[2] = {0.0f, 0.0f};
+#pragma unroll
+      for (int e = 2 * half; e < N; e += 4) {
+        scores[e] = exp2_fast(fmaf(scores[e], scale_log2, -base));
+        scores[e + 1] = exp2_fast(fmaf(scores[e + 1], scale_log2, -base));
+        part[0] += scores[e];
+        part[1] += scores[e + 1];
+      }
+      sum[half] = sum[half] * shrink[half] + (part[0] + part[1]);
+    }
+  }
+};
+
+/// Weights and output of one warpgroup's tile; the two positions in the ring are one apart in the loop, as the values of a block
+/// are used beside the keys of the next.
+template <class T, int HS>
+struct ForwardGroup {
+  using Ring = RingPosition<ForwardPlan<HS>::kStages>;
+  float output[HS / 2];
+  float scores[kKeys / 2];
+  std::uint32_t weights[kKeys / 4];
+  Ring keys, values;
+
+  __device__ void issue_scores(ForwardShared<T, HS>& shared, int group) {
+    barrier_wait(&shared.keys_full[keys.stage], keys.parity);
+    wgmma_fence();
+    multiply_rows<T, kKeys, HS>(scores, shared.queries[group], shared.keys[keys.stage]);
+    wgmma_commit();
+  }
+  __device__ void issue_output(ForwardShared<T, HS>& shared) {
+    barrier_wait(&shared.values_full[values.stage], values.parity);
+    wgmma_fence();
+    multiply_fragment<T, HS, kKeys>(output, weights, shared.values[values.stage]);
+    wgmma_commit();
+  }
+  /// Late, after the softmax, only to hold the exponentials before the wait for the output: `weight_sum` ties them.
+  __device__ void release_keys(ForwardShared<T, HS>& shared, float weight_sum) {
+    barrier_arrive_warp_after(&shared.keys_empty[keys.stage], weight_sum);
+    keys.advance();
+  }
+  __device__ void release_values(ForwardShared<T, HS>& shared) {
+    barrier_arrive_warp(&shared.values_empty[values.stage]);
+    values.advance();
+  }
+  /// A block that other warpgroups need and this one does not.
+  __device__ void skip_block(ForwardShared<T, HS>& shared) {
+    barrier_wait(&shared.keys_full[keys.stage], keys.parity);
+    barrier_arrive_warp(&shared.keys_empty[keys.stage]);
+    keys.advance();
+    barrier_wait(&shared.values_full[values.stage], values.parity);
+    release_values(shared);
+  }
+  __device__ void pack_weights() {
+#pragma unroll
+    for (int i = 0; i < kKeys / 4; ++i) weights[i] = pack_pair(T{}, scores[2 * i], scores[2 * i + 1]);
+  }
+  __device__ void shrink_output(const float (&shrink)[2]) {
+#pragma unroll
+    for (int e = 0; e < HS / 2; ++e) output[e] *= shrink[e / 2 % 2];
+  }
+
+  /// `first_key_row` is the warpgroup's row counted from the first key of its diagonal block.
+  __device__ void run(ForwardShared<T, HS>& shared, RowSoftmax& softmax, int group, int blocks, int first_key_row,
+                      float scale_log2) {
+    float shrink[2];
+#pragma unroll
+    for (float& x : output) x = 0.0f;
+    issue_scores(shared, group);
+    wgmma_wait<0>(scores);
+    mask_columns_after_row(scores, first_key_row);
+    softmax.update(scores, shrink, scale_log2);
+    release_keys(shared, softmax.sum[0] + softmax.sum[1]);
+    pack_weights();
+    for (int block = 1; block < blocks; ++block) {
+      issue_scores(shared, group);
+      issue_output(shared);
+      wgmma_wait<1>(scores);
+      softmax.update(scores, shrink, scale_log2);
+      release_keys(shared, softmax.sum[0] + softmax.sum[1]);
+      wgmma_wait<0>(output, scores);  // also holds back the packing: the products read the old weights until here
+      release_values(shared);
+      shrink_output(shrink);
+      pack_weights();
+    }
+    barrier_arrive_warp(&shared.queries_empty[group]);
+    issue_output(shared);
+    wgmma_wait<0>(output);
+    release_values(shared);
+  }
+};
+
+template <class T, int HS>
+__device__ void compute_forward(ForwardShared<T, HS>& shared, const Problem& problem, T* out, float* lse, int group) {
+  using Plan = ForwardPlan<HS>;
+  const int own_row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  ForwardGroup<T, HS> state;
+  for (std::uint32_t parity = 0;; parity ^= 1) {
+    barrier_wait(&shared.queries_full[group], parity);
+    const int index = shared.tile[group];
+    if (index < 0) return;
+    const ForwardTile tile(problem, Plan::kTileRows, index);
+    const int row = tile.row_of(group), blocks = tile.blocks_of(group);
+    for (int block = blocks; block < tile.blocks; ++block) state.skip_block(shared);
+    if (blocks == 0) {
+      barrier_arrive_warp(&shared.queries_empty[group]);
+      continue;
+    }
+    RowSoftmax softmax;
+    state.run(shared, softmax, group, blocks, row % kKeys, problem.scale * kLog2E);
+    float inverse[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float sum = row_sum(softmax.sum[half]);
+      inverse[half] = 1.0f / sum;
+      const int t = row + own_row + 8 * half;
+      if (threadIdx.x % 4 == 0 && t < problem.tokens) {
+        lse[(static_cast<Count>(tile.sample) * problem.heads + tile.head) * problem.tokens + t] =
+            softmax.maximum[half] * problem.scale + logf(sum);
+      }
+    }
+    const Count width = static_cast<Count>(problem.heads) * HS;
+    store_rows<T, HS>(state.output, inverse, out + tile.sample * problem.tokens * width + tile.head * HS, width, row,
+                      problem.tokens);
+  }
+}
+
+namespace {
+
+template <class T, int HS>
+__global__ void __launch_bounds__(ForwardPlan<HS>::kThreads, 1)
+    flash_forward_hopper(const __grid_constant__ CUtensorMap map, const Problem problem, T* out, float* lse) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Plan = ForwardPlan<HS>;
+  extern __shared__ unsigned char memory[];
+  auto& shared = *reinterpret_cast<ForwardShared<T, HS>*>(memory + (1024 - shared_address(memory) % 1024) % 1024);
+  if (threadIdx.x == 0) {
+    for (int group = 0; group < Plan::kGroups; ++group) {
+      barrier_init(&shared.queries_full[group], 1);
+      barrier_init(&shared.queries_empty[group], 4);
+    }
+    for (int stage = 0; stage < Plan::kStages; ++stage) {
+      barrier_init(&shared.keys_full[stage], 1);
+      barrier_init(&shared.values_full[stage], 1);
+      barrier_init(&shared.keys_empty[stage], 4 * Plan::kGroups);  // one arrival per warp
+      barrier_init(&shared.values_empty[stage], 4 * Plan::kGroups);
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+  const int warpgroup = __shfl_sync(0xFFFFFFFF, threadIdx.x / kWarpgroupThreads, 0);
+  if (warpgroup == Plan::kGroups) {
+    shrink_registers<Plan::kLoadRegisters>();
+    if (threadIdx.x == Plan::kGroups * kWarpgroupThreads) load_forward(shared, &map, problem);
+  } else {
+    grow_registers<Plan::kComputeRegisters>();
+    compute_forward(shared, problem, out, lse, warpgroup);
+  }
+#endif
+}
+
+template <class T, int HS>
+void launch_forward(cudaStream_t stream, const AttentionShape& shape, void* out, float* lse, const void* qkv) {
+  using Plan = ForwardPlan<HS>;
+  const CUtensorMap map = activation_map(qkv, kTensorMapType<T>, shape.batch, shape.tokens, shape.packed_width());
+  const Bytes streamed = 2 * shape.tokens * HS * static_cast<Bytes>(sizeof(T));
+  const Problem problem = make_problem(shape, shape.batch * shape.heads, Plan::kTileRows, streamed);
+  constexpr int kSharedBytes = sizeof(ForwardShared<T, HS>) + 1024;  // room to align the start
+  cudaFuncSetAttribute(flash_forward_hopper<T, HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  flash_forward_hopper<T, HS>
+      <<<persistent_blocks(problem.order), Plan::kThreads, kSharedBytes, stream>>>(map, problem, static_cast<T*>(out), lse);
+}
+
+}  // namespace
+}  // namespace hopper
+
+bool flash_attention_hopper_supports(DType dtype, const AttentionShape& shape) {
+  return (dtype == DType::bf16 || dtype == DType::f16) && (shape.head_size == 64 || shape.head_size == 128) && shape.batch > 0 &&
+         shape.tokens > 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0;
+}
+
+void flash_attention_forward_hopper(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* out, float* lse,
+                                    const void* qkv) {
+  const bool wide = shape.head_size == 128;
+  if (dtype == DType::bf16) {
+    (wide ? hopper::launch_forward<__nv_bfloat16, 128> : hopper::launch_forward<__nv_bfloat16, 64>)(stream, shape, out, lse, qkv);
+  } else {
+    (wide ? hopper::launch_forward<__half, 128> : hopper::launch_forward<__half, 64>)(stream, shape, out, lse, qkv);
+  }
+}
+
+}  // namespace cohort::ops::cuda

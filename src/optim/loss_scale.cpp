@@ -1,0 +1,52 @@
+#include "optim/loss_scale.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kGrowth = 2.0;
+constexpr double kBackOff = 0.5;
+constexpr double kLargest = 16777216.0;  // 2^24: beyond, the loss itself nears the end of fp16 for no gain
+
+}  // namespace
+
+LossScale::LossScale(const LossScaleOptions& options) : options_(options), scale_(options.initial) {
+  COHORT_CHECK(options.minimum > 0.0 && options.initial >= options.minimum && options.growth_interval >= 1,
+               "loss scale {} with minimum {} and interval {}", options.initial, options.minimum, options.growth_interval);
+}
+
+LossScale LossScale::none() {
+  LossScale fixed({.initial = 1.0, .minimum = 1.0, .growth_interval = 1});
+  fixed.active_ = false;
+  return fixed;
+}
+
+void LossScale::update(bool overflowed) {
+  if (!active_) return;
+  if (!overflowed) {
+    if (++good_steps_ < options_.growth_interval) return;
+    scale_ = std::min(scale_ * kGrowth, std::max(kLargest, options_.initial));
+    good_steps_ = 0;
+    return;
+  }
+  good_steps_ = 0;
+  if (scale_ * kBackOff < options_.minimum) {
+    throw SharedError(ExitCode::training,
+                      fmt::format("gradients overflow fp16 although the loss is scaled by only {}, near the floor "
+                                  "precision.min_loss_scale = {}: training has diverged, or the model needs more range; lower "
+                                  "optimizer.learning_rate, or choose precision.policy = \"bf16\"",
+                                  scale_, options_.minimum));
+  }
+  scale_ *= kBackOff;
+}
+
+void LossScale::restore(double scale, Count good_steps) {
+  if (!active_) return;
+  scale_ = scale;
+  good_steps_ = good_steps;
+}
+
+}  // namespace cohort

@@ -1,0 +1,136 @@
+#include "runtime/device_choice.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "gpu/device.hpp"
+#include "runtime/mpi_world.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kTableRows = 32;  // more ranks than a node has GPUs
+
+// "rank  host  local rank  visible GPUs  chosen  PCI address", of the ranks of one host.
+std::string table_of(const std::vector<RankDevices>& all, const std::string& host) {
+  Table table({"rank", "host", "local rank", "visible GPUs", "chosen", "PCI address"});
+  std::size_t rows = 0;
+  for (const RankDevices& of : all) {
+    if (of.host != host || ++rows > kTableRows) continue;
+    const bool none = of.pci_ids.empty();
+    table.add({fmt::to_string(of.rank), of.host, fmt::to_string(of.local_rank), fmt::to_string(of.pci_ids.size()),
+               none ? "-" : fmt::to_string(device_index(of)),
+               none ? "-" : of.pci_ids[static_cast<std::size_t>(device_index(of))]});
+  }
+  const std::string rest = rows > kTableRows ? fmt::format("... and {} more ranks of this host\n", rows - kTableRows) : "";
+  std::string text = "\n" + table.str(2) + rest;
+  text.pop_back();  // the message ends without a newline
+  return text;
+}
+
+Error missing(const std::vector<RankDevices>& all) {
+  const auto blind = [](const RankDevices& of) { return of.pci_ids.empty(); };
+  const auto without = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), blind));
+  const RankDevices& first = *std::find_if(all.begin(), all.end(), blind);
+  if (without == all.size()) {
+    return Error(ExitCode::launch, fmt::format("no rank sees a GPU; on {}: {}", first.host, first.why_none));
+  }
+  return Error(ExitCode::launch,
+               fmt::format("rank {} on {} sees no GPU ({}), while {} of {} ranks see one. Ask for a GPU for each rank: srun "
+                           "--gpus-per-task=1, or --gres=gpu:N with N ranks a node{}",
+                           first.rank, first.host, first.why_none, all.size() - without, all.size(), table_of(all, first.host)));
+}
+
+Error shared(const std::vector<RankDevices>& all, const RankDevices& one, const RankDevices& other) {
+  std::size_t ranks = 0;
+  std::set<std::string> devices;
+  for (const RankDevices& of : all) {
+    if (of.host != one.host) continue;
+    ++ranks;
+    devices.insert(of.pci_ids.begin(), of.pci_ids.end());
+  }
+  const std::string advice =
+      ranks > devices.size()
+          ? fmt::format("Start at most {} a node (--ntasks-per-node={})", devices.size(), devices.size())
+          : "Let each rank see all GPUs of its node, or one of its own: look at CUDA_VISIBLE_DEVICES and the options of srun";
+  return Error(
+      ExitCode::launch,
+      fmt::format("ranks {} and {} would share one GPU: {} has {} ranks and they see {} GPU(s). {}. If sharing is meant, set "
+                  "device.share = true{}",
+                  one.rank, other.rank, one.host, ranks, devices.size(), advice, table_of(all, one.host)));
+}
+
+std::optional<Error> check_sharing(const std::vector<RankDevices>& all) {
+  std::map<std::pair<std::string, std::string>, const RankDevices*> taken;  // (host, PCI address) -> by whom
+  for (const RankDevices& of : all) {
+    const auto [place, fresh] = taken.try_emplace({of.host, of.pci_ids[static_cast<std::size_t>(device_index(of))]}, &of);
+    if (!fresh) return shared(all, *place->second, of);
+  }
+  return std::nullopt;
+}
+
+// Fields as they travel, one a line; none of them contains a newline.
+std::string pack(const RankDevices& of) {
+  return fmt::format("{}\n{}\n{}\n{}", of.host, of.local_rank, of.why_none, join(of.pci_ids, "\n"));
+}
+
+int to_int(const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  COHORT_CHECK(error == std::errc{} && end == text.data() + text.size(), "'{}' is no number", text);
+  return value;
+}
+
+RankDevices unpack(int rank, const std::string& text) {
+  std::vector<std::string> fields(1);
+  for (const char c : text) {
+    if (c == '\n') {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  COHORT_CHECK(fields.size() >= 4, "rank {} described its devices with {} fields", rank, fields.size());
+  RankDevices of{rank, fields[0], to_int(fields[1]), {}, fields[2]};
+  for (std::size_t i = 3; i < fields.size(); ++i) {
+    if (!fields[i].empty()) of.pci_ids.push_back(fields[i]);
+  }
+  return of;
+}
+
+}  // namespace
+
+int device_index(const RankDevices& of) {
+  COHORT_CHECK(!of.pci_ids.empty(), "rank {} sees no device to choose from", of.rank);
+  return of.local_rank % static_cast<int>(of.pci_ids.size());
+}
+
+std::optional<Error> check_devices(const std::vector<RankDevices>& all, bool share) {
+  const bool all_see = std::none_of(all.begin(), all.end(), [](const RankDevices& of) { return of.pci_ids.empty(); });
+  if (!all_see) return missing(all);
+  return share ? std::nullopt : check_sharing(all);
+}
+
+int choose_device(const std::string& host, int local_rank, bool share) {
+  RankDevices own{0, host, local_rank, {}, {}};
+  std::optional<Error> problem;
+  try {
+    for (int i = 0; i < gpu::visible_devices(); ++i) own.pci_ids.push_back(gpu::describe(i).pci_id);
+    if (own.pci_ids.empty()) own.why_none = gpu::why_no_device();
+  } catch (const Error& error) {
+    problem = error;
+  }
+  agree_on_problem(problem);
+
+  std::vector<RankDevices> all;  // on rank 0, which judges for all
+  for (const std::string& text : gather_text(pack(own))) all.push_back(unpack(static_cast<int>(all.size()), text));
+  if (!all.empty()) problem = check_devices(all, share);
+  agree_on_problem(problem);
+  return device_index(own);
+}
+
+}  // namespace cohort

@@ -1,0 +1,39 @@
+#include <Kokkos_Core.hpp>
+
+#include "runtime/kokkos.hpp"
+
+namespace cohort {
+namespace {
+
+using Host = Kokkos::DefaultHostExecutionSpace;
+
+// Kokkos::initialize() starts every backend, and fails where no GPU is visible. A run on the CPU needs the host's alone: it works
+// on nodes without GPUs, and many ranks do not each take memory of a GPU that none of them uses.
+bool host_alone = false;
+
+}  // namespace
+
+bool start_kokkos(std::optional<int> gpu) {
+  if (Kokkos::is_initialized() || host_alone) return false;
+  if (gpu) {
+    Kokkos::initialize(Kokkos::InitializationSettings().set_device_id(*gpu));
+  } else {
+    Host::impl_initialize(Kokkos::InitializationSettings());
+    host_alone = true;
+  }
+  return true;
+}
+
+void stop_kokkos() {
+  if (host_alone) {
+    Host::impl_finalize();
+    host_alone = false;
+  } else if (Kokkos::is_initialized()) {
+    Kokkos::finalize();
+  }
+}
+
+std::string kokkos_host_space() { return Kokkos::DefaultHostExecutionSpace::name(); }
+std::string kokkos_default_space() { return Kokkos::DefaultExecutionSpace::name(); }
+
+}  // namespace cohort

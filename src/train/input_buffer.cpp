@@ -1,0 +1,87 @@
+#include "train/input_buffer.hpp"
+
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "ops/cross_entropy.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr Bytes kAlignment = 256;
+
+Bytes rounded_up(std::size_t bytes) { return (static_cast<Bytes>(bytes) + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The four arrays of an input, one behind the other.
+Bytes bytes_of(const ModelInput& input) {
+  return rounded_up(input.inputs.size_bytes()) + rounded_up(input.targets.size_bytes()) +
+         rounded_up(input.features.size_bytes()) + rounded_up(input.slots.size_bytes());
+}
+
+}  // namespace
+
+ModelInput as_input(const Batch& batch, std::span<const Count> slots) {
+  return {batch.samples, batch.inputs, batch.targets, batch.features, slots};
+}
+
+InputBuffer::InputBuffer(InputBuffer&& other) noexcept
+    : device_(other.device_), classes_(other.classes_), memory_(other.memory_), turn_(other.turn_) {
+  for (std::size_t i = 0; i < staging_.size(); ++i) {
+    staging_[i].memory = std::exchange(other.staging_[i].memory, nullptr);
+    staging_[i].copied = std::move(other.staging_[i].copied);
+  }
+}
+
+InputBuffer::~InputBuffer() {
+  for (Staging& staging : staging_) {
+    if (staging.memory != nullptr) gpu::release_pinned(staging.memory);
+  }
+}
+
+void InputBuffer::grow(Bytes bytes) {
+  if (memory_.defined() && memory_.bytes() >= bytes) return;
+  gpu::synchronize();  // what is under way may still use the old memory
+  memory_ = Tensor::zeros("input", {bytes}, DType::u8, device_);
+  for (Staging& staging : staging_) {
+    if (staging.memory != nullptr) gpu::release_pinned(staging.memory);
+    staging.memory = static_cast<std::byte*>(gpu::allocate_pinned(bytes, "input"));
+    staging.copied.reset();
+  }
+}
+
+void InputBuffer::check(const ModelInput& host) const {
+  for (std::size_t i = 0; i < host.inputs.size(); ++i) {
+    COHORT_CHECK(host.inputs[i] >= 0 && host.inputs[i] < classes_, "token {} at place {} is outside the vocabulary of {}",
+                 host.inputs[i], i, classes_);
+  }
+  for (std::size_t i = 0; i < host.targets.size(); ++i) {
+    COHORT_CHECK(host.targets[i] == ops::kIgnoredTarget || (host.targets[i] >= 0 && host.targets[i] < classes_),
+                 "target {} at place {} is outside the {} classes", host.targets[i], i, classes_);
+  }
+}
+
+ModelInput InputBuffer::put(const ModelInput& host) {
+  if (device_ == DeviceKind::cpu) return host;
+  check(host);
+  const Bytes bytes = bytes_of(host);
+  grow(bytes);
+  Staging& staging = staging_[static_cast<std::size_t>(turn_)];
+  turn_ = 1 - turn_;
+  while (staging.copied && !staging.copied->happened()) std::this_thread::yield();
+  Bytes used = 0;
+  const auto place = [&]<class T>(std::span<const T> values) {
+    std::memcpy(staging.memory + used, values.data(), values.size_bytes());
+    const auto* on_device = reinterpret_cast<const T*>(memory_.data<std::uint8_t>() + used);
+    used += rounded_up(values.size_bytes());
+    return std::span<const T>(on_device, values.size());
+  };
+  const ModelInput input{host.samples, place(host.inputs), place(host.targets), place(host.features), place(host.slots)};
+  gpu::copy_async(memory_.raw(), staging.memory, bytes, gpu::compute_stream());
+  if (!staging.copied) staging.copied.emplace();
+  staging.copied->record(gpu::compute_stream());
+  return input;
+}
+
+}  // namespace cohort

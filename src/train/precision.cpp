@@ -1,0 +1,19 @@
+#include "train/precision.hpp"
+
+namespace cohort {
+
+DeviceKind device_of(const RunConfig& config) { return config.device.kind == "cuda" ? DeviceKind::cuda : DeviceKind::cpu; }
+
+Placement placement_of(const RunConfig& config) {
+  const std::string& policy = config.precision.policy;
+  const DType compute = policy == "bf16" ? DType::bf16 : policy == "fp16" ? DType::f16 : DType::f32;
+  return {device_of(config), compute};
+}
+
+ops::Exec exec_of(const RunConfig& config) { return {device_of(config), config.precision.policy == "tf32"}; }
+
+DType reduction_of(const RunConfig& config) {
+  return config.precision.reduction == "compute" ? placement_of(config).compute : DType::f32;
+}
+
+}  // namespace cohort

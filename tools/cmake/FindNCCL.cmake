@@ -1,0 +1,17 @@
+# Finds NCCL. Defines NCCL_FOUND, NCCL_VERSION and the target NCCL::NCCL. NCCL_ROOT names a prefix; the CUDA toolkit's folders are
+# searched too.
+include(FindPackageHandleStandardArgs)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY NAMES nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+if(NCCL_INCLUDE_DIR)
+  file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h version_lines REGEX "#define NCCL_(MAJOR|MINOR|PATCH) ")
+  list(TRANSFORM version_lines REPLACE "[^0-9]" "")
+  list(JOIN version_lines "." NCCL_VERSION)
+endif()
+find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR VERSION_VAR NCCL_VERSION)
+if(NCCL_FOUND AND NOT TARGET NCCL::NCCL)
+  add_library(NCCL::NCCL UNKNOWN IMPORTED)
+  set_target_properties(NCCL::NCCL PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+  target_link_libraries(NCCL::NCCL INTERFACE CUDA::cudart)
+endif()
+mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
