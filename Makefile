@@ -7,6 +7,7 @@ INSTALL     ?= yes#                no: install no packages
 JOBS        ?=#                    compile jobs; empty leaves it to Ninja. Each takes up to 1 GB of memory
 TEST_JOBS   ?= $(shell nproc 2>/dev/null || echo 2)#  cores that ctest may use; a test on 4 ranks counts as 4
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
+GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
 BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BENCH_FLAGS="--layers 4 --width 128"
 
 # Flags of every mpirun that make starts. --oversubscribe: a laptop may have fewer cores than ranks. --bind-to none: else Open MPI may
@@ -43,10 +44,13 @@ debug-test: install ## Build with the address and undefined-behaviour sanitizers
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  ctest --test-dir build/debug -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
-gpu-test: ## Run the tests that need NVIDIA GPUs
-	@command -v nvcc >/dev/null && echo "CUDA compiler: found" || echo "CUDA compiler: missing (nvcc is not on the PATH)"
-	@nvidia-smi -L 2>/dev/null || echo "NVIDIA GPU: missing (nvidia-smi lists none)"
-	@echo "gpu-test: this version of Cohort has no CUDA code yet, so there are no GPU tests and nothing was tested." >&2; exit 1
+# Kokkos_ROOT names a Kokkos with the CUDA backend (README.md, "GPUs"). The tests that several ranks share run on as many GPUs.
+gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GPU_FLAGS for cmake, Kokkos_ROOT)
+	@command -v nvcc >/dev/null || { echo "gpu-test: nvcc is not on the PATH: install the CUDA toolkit or load its module" >&2; exit 1; }
+	@nvidia-smi -L || { echo "gpu-test: nvidia-smi lists no GPU on this machine" >&2; exit 1; }
+	cmake --preset cuda $(GPU_FLAGS)
+	cmake --build --preset cuda $(addprefix -j,$(JOBS))
+	ctest --test-dir build/cuda -L gpu -j1 --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 bench: build ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
 	OMP_NUM_THREADS=1 $(COHORT) bench step $(BENCH_FLAGS)

@@ -137,11 +137,10 @@ void NcclCommunicator::connect() {
   });
   agree(host_, what, [&] {
     if (connected) return;
-    fail(
-        ExitCode::launch,
-        "a peer did not answer within {:g} s. Can the nodes reach each other, and over which network? NCCL_DEBUG=INFO shows what "
-        "NCCL tries, NCCL_SOCKET_IFNAME names the interface to use",
-        NcclQueue::of_process().watch().timeout());
+    fail(ExitCode::launch,
+         "a peer went away or did not answer within {:g} s. Can the nodes reach each other, and over which network? "
+         "NCCL_DEBUG=INFO shows what NCCL tries, NCCL_SOCKET_IFNAME names the interface to use",
+         connect_seconds());
   });
 }
 

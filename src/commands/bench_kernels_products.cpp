@@ -128,7 +128,7 @@ void measure_products(Meter& meter, const StepShape& shape) {
   products.measure({.name = "head",
                     .runs = shape.logit_chunks(),
                     .rows = shape.logit_rows(),
-                    .outputs = shape.vocabulary,
+                    .outputs = shape.logit_columns(),
                     .inputs = shape.width,
                     .output_stride = shape.logit_columns()});
 }

@@ -121,8 +121,6 @@ std::vector<KeySpec> run_keys() {
 
 std::vector<KeySpec> other_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
-  const OnlyWith cpu{"device.kind", {"cpu"}};
-  const OnlyWith cuda{"device.kind", {"cuda"}};
   const OnlyWith bucketed{"parallel.data", {"bucketed"}};
   const OnlyWith fp16{"precision.policy", {"fp16"}};
   return {
@@ -141,11 +139,13 @@ std::vector<KeySpec> other_keys() {
       KEY(sample, top_k, IntegerRange{0, kMaxSamples}, "draw among the k likeliest tokens; 0 = among all", tokens),
 
       KEY(device, kind, Choices{{"cpu", "cuda"}}, "where tensors live", {}),
-      KEY(device, threads, IntegerRange{1, 1024}, "threads of one rank for matrix products", cpu),
-      KEY(device, share, kAny, "let several ranks share one GPU (slow; for trying things out)", cuda),
+      // A run file may serve both kinds, so the keys of one are not refused with the other.
+      KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads of one rank for matrix products", {}),
+      KEY(device, share, kAny, "cuda: let several ranks share one GPU (slow; for trying things out)", {}),
       KEY(device, gemm_tuning, kAny,
-          "file of tuned matrix products, made if missing: faster, and the same bits as long as the file stays; \"\" = no tuning",
-          cuda),
+          "cuda: file of tuned matrix products, made if missing: faster, and the same bits as long as the file stays; \"\" = no "
+          "tuning",
+          {}),
 
       KEY(precision, policy, Choices{{"fp32", "tf32", "bf16", "fp16"}},
           "type of activations and of the weights that layers read; fp32 master weights, gradients and optimizer state in all",

@@ -11,9 +11,8 @@ struct BuildFeatures {
 };
 
 /// Checks what single values cannot show and fills what follows: run.directory, model.kv_heads, model.ffn_width, parallel.dp,
-/// train.global_batch, train.accumulation, schedule.decay_steps,
-/// parallel.bucket_mib. Pure: no files, no ranks; the same on every rank. Doing it twice
-/// changes nothing more. Throws Error(config) with the place, the numbers and the nearest ones that fit.
+/// parallel.bucket_mib, train.global_batch, train.accumulation, schedule.decay_steps. Pure: no files, no ranks; the same on every
+/// rank. Doing it twice changes nothing more. Throws Error(config) with the place, the numbers and the nearest ones that fit.
 void validate(RunConfig& config, Count world_size, BuildFeatures features = {});
 
 /// The vocabulary of the token file is known: fills model.vocabulary, or checks that the run file's is large enough for it.

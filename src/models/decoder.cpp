@@ -55,6 +55,7 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
   Tensor x = context.take(rows);
   ops::embedding_forward(context.exec, x, input.inputs, embedding_->compute, positions(input, &Parameter::compute));
   ops::dropout(context.exec, x, context.dropout_key(spec_.dropout, 0));
+  if (context.inspect) context.inspect(units_.front().name, x);
   hooks.post_forward(units_.front());
 
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
@@ -68,12 +69,14 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
       blocks_[layer].forward(context, out, x, input.samples);
       x = out;
     }
+    if (context.inspect) context.inspect(units_[layer + 1].name, x);
     hooks.post_forward(units_[layer + 1]);
   }
 
   hooks.pre_forward(units_.back());
   const Tensor normed = context.take(rows);
   const Norm::Saved norm = norm_->forward(context, normed, x);
+  if (context.inspect) context.inspect(units_.back().name, normed);
   if (saved != nullptr) {
     saved->last = x;
     saved->norm = norm;

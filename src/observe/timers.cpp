@@ -5,8 +5,8 @@
 namespace cohort {
 
 std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, kPhases.size()> kNames{"data",      "forward",    "backward",  "communication",
-                                                                "optimizer", "validation", "checkpoint"};
+  constexpr std::array<std::string_view, kPhases.size()> kNames{"data",      "forward", "backward",   "communication",
+                                                                "optimizer", "device",  "validation", "checkpoint"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 

@@ -1,6 +1,7 @@
 #include "ops/linear.hpp"
 
 #include "ops/activation.hpp"
+#include "ops/cuda/gemm.hpp"
 #include "ops/cuda/ops.hpp"
 #include "ops/fp32_copies.hpp"
 #include "ops/gemm.hpp"
@@ -100,6 +101,17 @@ void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tenso
   const Count outputs = dweight.shape()[0];
   gemm(exec, as_matrix(dweight), first_columns(dy, outputs), Transpose::yes, as_matrix(x), Transpose::no, 1.0f, 1.0f);
   if (dbias.defined()) bias_backward(exec, dbias, dy);
+}
+
+void start_gemm_tuning([[maybe_unused]] const std::filesystem::path& file) {
+  if constexpr (kCudaBuilt) {
+    if (std::filesystem::exists(file)) cuda::load_gemm_tuning(file);
+    cuda::set_gemm_tuning(true);
+  }
+}
+
+void save_gemm_tuning([[maybe_unused]] const std::filesystem::path& file) {
+  if constexpr (kCudaBuilt) cuda::save_gemm_tuning(file);
 }
 
 }  // namespace cohort::ops

@@ -8,6 +8,8 @@
 // Each moves (R K + N K + R N) elements for 2 R N K operations.
 #pragma once
 
+#include <filesystem>
+
 #include "ops/exec.hpp"
 #include "tensor/tensor.hpp"
 
@@ -35,5 +37,12 @@ void linear_gelu_backward(const Exec& exec, const Tensor& dbefore, const Tensor&
 
 /// dweight [N, K] (fp32) += dy^T x, and dbias [N] (fp32), if defined, += column sums of dy.
 void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tensor& dbias, const Tensor& dy, const Tensor& x);
+
+/// GPU: from now on a product's first call times the algorithms that could do it and keeps the fastest; choices that `file` holds
+/// for this card and library, if it exists, are taken without timing. Two algorithms need not agree in the last bit, so runs are
+/// equal bit for bit only if they begin with the same file.
+void start_gemm_tuning(const std::filesystem::path& file);
+/// Writes all choices made so far to the file. One process at a time.
+void save_gemm_tuning(const std::filesystem::path& file);
 
 }  // namespace cohort::ops

@@ -6,6 +6,7 @@
 #include "comm/nccl_communicator.hpp"
 #include "gpu/device.hpp"
 #include "ops/gemm.hpp"
+#include "ops/linear.hpp"
 #include "optim/clip.hpp"
 #include "optim/schedule.hpp"
 #include "tensor/convert.hpp"
@@ -36,6 +37,7 @@ bool all_finite(const Tensor& tensor) {
 Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
     : config_(config),
       group_(mesh.gradient()),
+      keeps_tuning_(!config.device.gemm_tuning.empty() && mesh.world().rank() == 0),
       exec_(exec_of(config)),
       activations_("activations", exec_.device),
       scalars_(exec_.device),
@@ -43,6 +45,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   if (exec_.cuda()) {
     check_device_memory(config);
     activations_.reserve(estimate_memory(config).activations);
+    if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);
   } else {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
   }
@@ -84,6 +87,10 @@ StepResult Trainee::finish_step(StepTimers& timers) {
   if (exec_.cuda()) {
     const auto scope = timers.scope(Phase::device);
     gpu::synchronize(check_nccl_progress);
+  }
+  if (keeps_tuning_) {  // one step has made every kind of product
+    ops::save_gemm_tuning(config_.device.gemm_tuning);
+    keeps_tuning_ = false;
   }
   const StepScalars::Values& values = scalars_.values();
   StepResult result;

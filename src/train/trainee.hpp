@@ -71,6 +71,7 @@ class Trainee {
 
   const RunConfig& config_;
   Communicator& group_;
+  bool keeps_tuning_;  // this rank writes what the first step's products were tuned to
   ops::Exec exec_;
   mutable Arena activations_;
   StepScalars scalars_;

@@ -4,14 +4,14 @@
 //     -gencode=arch=compute_90a,code=sm_90a tests/ops_cuda/flash_attention_check.cu
 //     src/ops/cuda/flash_attention_{forward,backward,fp32}.cu
 //
-// The error of a result x is ||x - r|| / ||r|| over all its elements. dq, dk and dv are of one size but for the first few tokens
-// of a sample, where dq and dk vanish; so ||r|| of one of the three counts as at least a quarter of the whole of dqkv.
+// The error of out and of lse is ||x - r|| / ||r|| over all elements. The errors of dq, dk and dv are taken relative to ||r|| of
+// all of dqkv: the three are of one size, but for the first tokens of a sample, where dq and dk vanish and only rounding is left
+// of them.
 //
 // Tolerances. With u = 2^-8 (bf16) or 2^-11 (fp16), the largest relative error of rounding once (its root mean square is 0.4 u):
 // out sees the rounding of the weights, whose errors are independent, and its own: 0.6 u expected, 1.5 u allowed. A gradient sees
-// in addition the rounding of out in delta, which weighs more where the softmax is sharp: 0.8 to 1.2 u expected, 2.5 u allowed.
-// lse is never rounded below fp32, nor is anything in fp32 problems: there it is sums of up to 2048 terms, each off by some
-// 2^-24.
+// in addition the rounding of out in delta, which weighs most where a row has few keys: up to 1 u expected, 2 u allowed. lse is
+// never rounded below fp32, nor is anything in fp32 problems: there it is sums of up to 2048 terms, each off by some 2^-24.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -69,7 +69,7 @@ constexpr const char* kPartNames[kParts] = {"out", "lse", "dq", "dk", "dv"};
 std::vector<double> tolerances(DType dtype) {
   if (dtype == DType::f32) return {1e-5, 1e-5, 2e-5, 2e-5, 2e-5};
   const double u = dtype == DType::bf16 ? 0x1.0p-8 : 0x1.0p-11;
-  return {1.5 * u, 1e-5, 2.5 * u, 2.5 * u, 2.5 * u};
+  return {1.5 * u, 1e-5, 2.0 * u, 2.0 * u, 2.0 * u};
 }
 
 /// The worst of several problems that are reported as one check.
@@ -125,14 +125,16 @@ class Check {
   double worst_[kParts] = {};
 };
 
+/// Samples for so many tokens: with a few rows alone, chance makes large relative errors.
+Count batch_of(Count tokens) { return tokens <= 2 ? 32 : 2; }
+
 void check_rung(const Rung& rung) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const Count head_size : {7, 8, 16, 32, 48, 64, 96, 128, 200, 256}) {
       if (head_size % 8 != 0 && dtype != DType::f32) continue;
       Check check("HS " + std::to_string(head_size), rung, dtype);
       for (const Count tokens : {1, 2, 63, 64, 65, 127, 200}) {
-        const Count batch = tokens <= 2 ? 32 : 2;  // with few rows, chance alone makes large relative errors
-        for (const Count kv_heads : {4, 2, 1}) check.add({batch, tokens, 4, kv_heads, head_size});
+        for (const Count kv_heads : {4, 2, 1}) check.add({batch_of(tokens), tokens, 4, kv_heads, head_size});
       }
       check.add({1, 1024, 4, 2, head_size});
       check.report();
@@ -145,7 +147,7 @@ void check_rung(const Rung& rung) {
     Check dropout("dropout", rung, dtype);
     for (const Count head_size : {16, 64, 128}) {
       for (const Count tokens : {1, 65, 200, 513}) {
-        for (const double probability : {0.1, 0.5}) dropout.add({2, tokens, 4, 2, head_size}, probability);
+        for (const double probability : {0.1, 0.5}) dropout.add({batch_of(tokens), tokens, 4, 2, head_size}, probability);
       }
     }
     dropout.report();

@@ -16,7 +16,8 @@ class Messages : public ::testing::TestWithParam<const char*> {
     const GlobalBatch batch({GetParam(), Ignored::uneven, 12 * accumulation}, 0);
     Arena activations("test.activations");
     StepTimers timers;
-    const StepContext context{.exec = {}, .activations = &activations, .training = true, .seed = 1};
+    const Tensor loss = Tensor::zeros("test.loss", {1}, DType::f64);
+    const StepContext context{.activations = &activations, .loss_sum = loss, .training = true, .seed = 1};
     strategy.accumulate_gradients(context, batch.part(group_->rank(), group_->size(), accumulation), 1.0f, timers);
   }
   // The step's only messages must be `calls` all-reduces of all gradients together.

@@ -56,10 +56,9 @@ struct FirstMicroBatchOnly : NoReduction {
   }
 
  protected:
-  double run_micro_batch(const StepContext& context, const ModelInput& input, float scale, StepTimers& timers) override {
-    const double loss = NoReduction::run_micro_batch(context, input, scale, timers);
+  void run_micro_batch(const StepContext& context, const ModelInput& input, float scale, StepTimers& timers) override {
+    NoReduction::run_micro_batch(context, input, scale, timers);
     ++micro_batch_;
-    return loss;
   }
   void finish_gradients(StepTimers&) override { micro_batch_ = 0; }
 

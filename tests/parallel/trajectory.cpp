@@ -102,6 +102,7 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
   const std::unique_ptr<DataParallel> strategy = make(*model, group);
   Arena activations("test.activations");
   dirty(activations, options.unrelated_seed);
+  const StepScalars scalars(DeviceKind::cpu);
   StepTimers timers;
   Trajectory trajectory;
   for (const auto& parameter : parameters.all())
@@ -110,13 +111,20 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
     const GlobalBatch batch(problem, step);
     const std::vector<ModelInput> part = batch.part(group.rank(), group.size(), options.accumulation);
     const double inverse = 1.0 / static_cast<double>(batch.valid_targets());
-    const StepContext context{
-        .exec = {}, .activations = &activations, .training = true, .seed = kSeed, .step = static_cast<std::uint32_t>(step)};
-    const double own = strategy->accumulate_gradients(context, part, static_cast<float>(inverse), timers);
-    trajectory.losses.push_back(all_reduce_value(group, own, ReduceOp::sum) * inverse);
+    scalars.begin();
+    const StepContext context{.activations = &activations,
+                              .loss_sum = scalars.own_loss(),
+                              .training = true,
+                              .seed = kSeed,
+                              .step = static_cast<std::uint32_t>(step)};
+    strategy->accumulate_gradients(context, part, static_cast<float>(inverse), timers);
+    scalars.loss().copy_from(scalars.own_loss());
+    group.all_reduce(scalars.loss().raw(), 1, DType::f64, ReduceOp::sum);
+    trajectory.losses.push_back(*scalars.loss().data<double>() * inverse);
     trajectory.gradients.push_back(copy_of(parameters.flat_gradients()));
     if (options.update == Update::adamw) {
-      optimizer.step({}, kRate, clip_factor(gradient_norm({}, parameters), kClipNorm), step);
+      decide_update({}, parameters, scalars, 1.0, kClipNorm);
+      optimizer.step({}, kRate, scalars.decisions(), step);
     } else {
       sgd(parameters);
     }

@@ -23,7 +23,7 @@ const std::filesystem::path kInputs = std::filesystem::path(COHORT_SOURCE_DIR) /
 
 RunConfig resolve(const std::string& file, const Launch& launch) {
   RunConfig config = load_run_file(kInputs / file, launch.overrides);
-  validate(config, launch.ranks);
+  validate(config, launch.ranks, {.cuda = true});
   return config;
 }
 
@@ -35,6 +35,7 @@ std::vector<Launch> each_strategy() {
 const std::map<std::string, std::vector<Launch>>& launches() {
   static const std::map<std::string, std::vector<Launch>> kLaunches{
       {"demo.toml", {{4, {}}, {2, {}}, {1, {}}, {4, {"train.steps=50", "run.name=short"}}}},
+      {"gpt2_124m.toml", {{1, {}}, {8, {}}, {1, {"device.kind=cpu"}}}},
       {"lab1_tiny_transformer.toml",
        {{1, {}},
         {1, {"run.name=deep", "model.layers=4"}},

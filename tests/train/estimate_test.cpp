@@ -44,7 +44,8 @@ TEST_P(Estimates, AreWhatAStepTakes) {
   std::vector<Count> slots(samples);
   const ModelInput input{run.train.micro_batch, inputs, targets, features, slots};
   StepTimers timers;
-  trainee.step(0, std::span(&input, 1), static_cast<Count>(targets.size()), timers);
+  const auto valid_targets = static_cast<Count>(targets.size());
+  trainee.step({0, std::span(&input, 1), valid_targets, valid_targets}, timers);
 
   const MemoryEstimate memory = estimate_memory(run);
   const Count elements = trainee.model().parameters().elements();

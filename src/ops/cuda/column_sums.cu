@@ -8,39 +8,37 @@ namespace {
 constexpr int kAhead = 4;
 
 template <class T, int kVec>
-__device__ __forceinline__ void add(float (&sum)[kVec], const Pack<T, kVec>& pack) {
-  float values[kVec];
-  widen(values, pack);
-#pragma unroll
-  for (int i = 0; i < kVec; ++i) sum[i] += values[i];
-}
-
-template <class T, int kVec>
 __global__ void __launch_bounds__(kTileThreads)
     sum_columns(float* sums, float* partials, const T* __restrict__ x, Count rows, Count columns, unsigned tiles) {
   const TilePosition at(tiles);
   const Count column = at.pack * kVec;
   const unsigned blocks_high = gridDim.x / tiles;
+  const Count step = Count{blocks_high} * blockDim.y;
   float sum[kVec] = {};
   if (column < columns) {
-    const Count step = Count{blocks_high} * blockDim.y;
-    const Count stride = step * columns;
-    Count row = at.block * blockDim.y + threadIdx.y;
-    const T* from = x + row * columns + column;
-    // Without a test between them, the loads of kAhead rows follow each other at once.
-    for (; row + (kAhead - 1) * step < rows; row += kAhead * step) {
-      Pack<T, kVec> packs[kAhead];
+    const auto read = [&](Pack<T, kVec>(&packs)[kAhead], Count row) {
+      const T* from = x + row * columns + column;
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        packs[k] = load<T, kVec>(from);
-        from += stride;
+        packs[k] = row + k * step < rows ? load<T, kVec>(from + k * step * columns) : zeros<T, kVec>();
       }
+    };
+    Count row = at.block * blockDim.y + threadIdx.y;
+    Pack<T, kVec> packs[kAhead];
+    read(packs, row);
+    // The next packs are on their way while these are added. (If they were asked for after that, or at the head of each turn, the
+    // compiler would add each as it comes, and have one on its way.)
+    for (; row < rows; row += kAhead * step) {
+      Pack<T, kVec> next[kAhead];
+      read(next, row + kAhead * step);
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) add(sum, packs[k]);
-    }
-    for (; row < rows; row += step) {
-      add(sum, load<T, kVec>(from));
-      from += stride;
+      for (int k = 0; k < kAhead; ++k) {
+        float values[kVec];
+        widen(values, packs[k]);
+#pragma unroll
+        for (int i = 0; i < kVec; ++i) sum[i] += values[i];
+        packs[k] = next[k];
+      }
     }
   }
   finish_column_sums(sum, at, sums, partials, columns, blocks_high == 1);

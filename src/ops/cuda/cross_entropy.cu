@@ -79,31 +79,32 @@ __device__ Denominator whole_row(Denominator mine) {
 // Overwrites the row with the gradient, from what was kept of it and, beyond that, from the row itself.
 template <class T, int kVec>
 __device__ void write_gradient(T* row, const Pack<T, kVec>* kept, const Sizes& s, const Denominator& all, int target,
-                               float scale) {
+                               float target_logit, float scale) {
   const int threads = static_cast<int>(blockDim.x);
+  const int thread = static_cast<int>(threadIdx.x);
   const int packs = s.packs(kVec);
   const float factor = scale / all.sum;
-  int p = static_cast<int>(threadIdx.x);
+  int p = thread;
 #pragma unroll 2
   for (; p < packs; p += threads) {
     float values[kVec];
     read_logits(values, p < s.kept ? kept[p] : load<T, kVec>(row + p * kVec), p * kVec, s.vocabulary);
 #pragma unroll
     for (int i = 0; i < kVec; ++i) values[i] = fast_exp2(fmaf(values[i], kLog2e, -all.top)) * factor;
-    if (p == target / kVec) {
-#pragma unroll
-      for (int i = 0; i < kVec; ++i) values[i] -= i == target % kVec ? scale : 0.0f;
-    }
     store(row + p * kVec, narrow<T>(values));
   }
   for (; p < s.stride / kVec; p += threads) store(row + p * kVec, zeros<T, kVec>());
+  // The thread that wrote the target's pack takes the one off, rather than all of them asking for it at every element.
+  if (target / kVec % threads == thread) {
+    row[target] = from_float<T>(fast_exp2(fmaf(target_logit, kLog2e, -all.top)) * factor - scale);
+  }
 }
 
 // A block classifies one row: it reads the logits once for the denominator and keeps what fits of them in shared memory; for the
 // gradient it takes them from there. Two blocks share a multiprocessor if they fit: while one waits for memory the other
 // computes.
 template <class T, int kVec, bool kGradient>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMostThreads, 1)
     classify(T* logits, float* row_losses, const std::int32_t* __restrict__ targets, Sizes s, float scale) {
   extern __shared__ uint4 kept_words[];
   auto* const kept = reinterpret_cast<Pack<T, kVec>*>(kept_words);
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(kMostThreads)
     const double log_sum = (static_cast<double>(log2f(all.sum)) + static_cast<double>(all.top)) * kLn2;
     row_losses[blockIdx.x] = static_cast<float>(log_sum - static_cast<double>(target_logit));
   }
-  if constexpr (kGradient) write_gradient(row, kept, s, all, target, scale);
+  if constexpr (kGradient) write_gradient(row, kept, s, all, target, target_logit, scale);
 }
 
 int device_attribute(cudaDeviceAttr attribute) {
