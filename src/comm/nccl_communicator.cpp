@@ -38,14 +38,15 @@ ncclDataType_t nccl_type(DType dtype) {
   fail(ExitCode::internal, "element type {} has no NCCL type", static_cast<int>(dtype));
 }
 
-ncclRedOp_t nccl_op(ReduceOp op) {
+ncclRedOp_t nccl_op(ReduceOp op, int ranks) {
   switch (op) {
     case ReduceOp::sum:
       return ncclSum;
     case ReduceOp::max:
       return ncclMax;
     case ReduceOp::avg:
-      return ncclAvg;
+      // Of one rank the average is the sum. NCCL 2.28 was seen to leave some fp64 elements wrong in its kernel for that average.
+      return ranks == 1 ? ncclSum : ncclAvg;
   }
   fail(ExitCode::internal, "reduction {} has no NCCL operation", static_cast<int>(op));
 }
@@ -184,13 +185,14 @@ Request NcclCommunicator::post(const char* operation, Count elements, DType dtyp
 
 Request NcclCommunicator::do_all_reduce(void* data, Count elements, DType dtype, ReduceOp op) {
   return start("all_reduce", elements, dtype, [&] {
-    return ncclAllReduce(data, data, count_of(elements), nccl_type(dtype), nccl_op(op), group_.comm, gpu::communication_stream());
+    return ncclAllReduce(data, data, count_of(elements), nccl_type(dtype), nccl_op(op, size()), group_.comm,
+                         gpu::communication_stream());
   });
 }
 
 Request NcclCommunicator::do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) {
   return start("reduce_scatter", block_elements * size(), dtype, [&] {
-    return ncclReduceScatter(send, recv, count_of(block_elements), nccl_type(dtype), nccl_op(op), group_.comm,
+    return ncclReduceScatter(send, recv, count_of(block_elements), nccl_type(dtype), nccl_op(op, size()), group_.comm,
                              gpu::communication_stream());
   });
 }

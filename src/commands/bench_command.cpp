@@ -11,6 +11,7 @@
 #include "commands/commands.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
+#include "gpu/nvml.hpp"
 #include "mesh/mesh.hpp"
 #include "observe/clock.hpp"
 #include "ops/gemm.hpp"
@@ -60,6 +61,16 @@ Peak peak_of_gpu() {
   const gpu::DeviceFacts& facts = gpu::facts();
   const double tflops = facts.compute_capability == 90 ? 989.0 : facts.compute_capability == 80 ? 312.0 : 0.0;
   return {1e3 * tflops, fmt::format("data sheet, dense bf16, {}", facts.name)};
+}
+
+// Power, temperature and clock of rank 0's GPU just after the last step; null on a CPU.
+nlohmann::ordered_json reading_of_gpu(DeviceKind device) {
+  const auto reading = device == DeviceKind::cuda ? gpu::read_gpu(gpu::facts().pci_id) : std::nullopt;
+  if (!reading) return nullptr;
+  return {{"watts", reading->watts},
+          {"limit_watts", reading->limit_watts},
+          {"celsius", reading->celsius},
+          {"clock_mhz", reading->clock_mhz}};
 }
 
 Peak measure_peak(DeviceKind device) {
@@ -140,7 +151,8 @@ nlohmann::ordered_json measure(const Options& options, Communicator& world, cons
           {"share_of_peak", peak.gflops > 0.0 ? gflops / peak.gflops : 0.0},
           {"phase_seconds", phases},
           {"activation_bytes", trainee.activations().peak_bytes()},
-          {"first_step_seconds", first_step}};
+          {"first_step_seconds", first_step},
+          {"gpu", reading_of_gpu(trainee.device())}};
 }
 
 void print_result(const nlohmann::ordered_json& r) {
@@ -161,6 +173,11 @@ void print_result(const nlohmann::ordered_json& r) {
   table.add({"share of peak", fmt::format("{:.1f} %", 100.0 * number("share_of_peak"))});
   table.add({"activations", human_bytes(r.at("activation_bytes").get<Bytes>())});
   table.add({"first step", fmt::format("{:.2f} s after the command began", number("first_step_seconds"))});
+  if (const auto& gpu = r.at("gpu"); !gpu.is_null()) {
+    table.add({"GPU after it",
+               fmt::format("{:.0f} of {:.0f} W, {} C, {} MHz", gpu.at("watts").get<double>(), gpu.at("limit_watts").get<double>(),
+                           gpu.at("celsius").get<int>(), gpu.at("clock_mhz").get<int>())});
+  }
   fmt::print("{}", table.str(2));
 }
 
@@ -271,7 +288,8 @@ void add_step(CLI::App& bench, Action& action) {
 }
 
 void add_kernels(CLI::App& bench, Action& action) {
-  auto* command = bench.add_subcommand("kernels", "Time each CUDA kernel of a training step, as a share of what the card reaches");
+  auto* command =
+      bench.add_subcommand("kernels", "Time each CUDA kernel of a training step, as a share of what the card reaches");
   command->footer(
       "Examples:\n"
       "  cohort bench kernels                                  GPT-2 124M, 64 samples of 1024 tokens\n"

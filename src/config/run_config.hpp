@@ -130,10 +130,11 @@ struct SampleSection {
 
 /// [device]
 struct DeviceSection {
-  std::string kind = "cpu";  // cpu | cuda
-  Count threads = 1;         // cpu: threads of one rank for matrix products
-  bool share = false;        // cuda: ranks may share a GPU
-  std::string gemm_tuning;   // cuda: file of tuned matrix products; "" = what the library chooses
+  std::string kind = "cpu";           // cpu | cuda
+  Count threads = 1;                  // cpu: threads of one rank for matrix products
+  bool share = false;                 // cuda: ranks may share a GPU
+  double collective_timeout = 600.0;  // cuda: seconds
+  std::string gemm_tuning;            // cuda: file of tuned matrix products; "" = what the library chooses
 
   bool operator==(const DeviceSection&) const = default;
 };

@@ -142,6 +142,8 @@ std::vector<KeySpec> other_keys() {
       // A run file may serve both kinds, so the keys of one are not refused with the other.
       KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads of one rank for matrix products", {}),
       KEY(device, share, kAny, "cuda: let several ranks share one GPU (slow; for trying things out)", {}),
+      KEY(device, collective_timeout, kPositive,
+          "cuda: seconds that a collective may wait for other ranks before the run ends with its name", {}),
       KEY(device, gemm_tuning, kAny,
           "cuda: file of tuned matrix products, made if missing: faster, and the same bits as long as the file stays; \"\" = no "
           "tuning",

@@ -4,6 +4,7 @@
 
 #include "comm/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
+#include "comm/staged_communicator.hpp"
 
 namespace cohort {
 namespace {
@@ -15,14 +16,15 @@ std::unique_ptr<Communicator> make_group(Communicator& world, const MeshShape& s
 }
 
 /// The same ranks and name, for device memory. // Collective over: host
-std::unique_ptr<Communicator> make_device_group(Communicator& host) {
+std::unique_ptr<Communicator> make_device_group(Communicator& host, bool shared) {
   if (host.size() == 1) return make_self_communicator(host.name(), DeviceKind::cuda);
-  return make_nccl_communicator(host, host.name());
+  return shared ? make_staged_communicator(host, host.name()) : make_nccl_communicator(host, host.name());
 }
 
 }  // namespace
 
-Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device) : world_(world), shape_(shape), device_(device) {
+Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device, bool shared_devices)
+    : world_(world), shape_(shape), device_(device) {
   check_product(shape, world.size());
   coordinates_ = shape.coordinates_of(world.rank());
   for (const Axis axis : kAxes) {
@@ -32,8 +34,9 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device) : wor
     host_groups_.gradient = make_group(world, shape, {Axis::cp, Axis::dp}, "dp_cp");
   }
   if (device == DeviceKind::cpu) return;
-  for (std::size_t i = 0; i < kAxes.size(); ++i) device_groups_.axes[i] = make_device_group(*host_groups_.axes[i]);
-  if (host_groups_.gradient) device_groups_.gradient = make_device_group(*host_groups_.gradient);
+  for (std::size_t i = 0; i < kAxes.size(); ++i)
+    device_groups_.axes[i] = make_device_group(*host_groups_.axes[i], shared_devices);
+  if (host_groups_.gradient) device_groups_.gradient = make_device_group(*host_groups_.gradient, shared_devices);
 }
 
 }  // namespace cohort

@@ -23,7 +23,7 @@ struct Gelu {
 };
 
 struct Relu {
-  static float value(float z) { return z > 0.0f ? z : 0.0f; }
+  static float value(float z) { return z < 0.0f ? 0.0f : z; }  // NaN stays NaN
   static float slope(float z) { return z > 0.0f ? 1.0f : 0.0f; }
 };
 

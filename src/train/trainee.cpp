@@ -43,6 +43,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
       scalars_(exec_.device),
       loss_scale_(loss_scale_of(config)) {
   if (exec_.cuda()) {
+    set_collective_timeout(config.device.collective_timeout);
     check_device_memory(config);
     activations_.reserve(estimate_memory(config).activations);
     if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);

@@ -10,6 +10,8 @@
 #include "checkpoint/collective.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
+#include "gpu/device.hpp"
+#include "gpu/nvml.hpp"
 #include "runtime/signals.hpp"
 #include "train/estimate.hpp"
 #include "train/generate.hpp"
@@ -42,7 +44,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
     : config_(config),
       data_(data),
       world_(world),
-      mesh_(world, mesh_of(config), device_of(config)),
+      mesh_(world, mesh_of(config), device_of(config), config.device.share),
       cohort_version_(options.cohort_version),
       git_revision_(options.git_revision),
       trainee_(config, mesh_),
@@ -203,8 +205,10 @@ std::string Trainer::where_not_finite() {
   return fmt::format("the first output that is not finite is that of {} on rank {}", broadcast_text(world_, own, rank), rank);
 }
 
+bool Trainer::is_reported(Count step) const { return step == 1 || step % config_.log.every == 0 || step == config_.train.steps; }
+
 void Trainer::log_step(const StepResult& result) {
-  const bool due = done_ == 1 || done_ % config_.log.every == 0 || done_ == config_.train.steps;
+  const bool due = is_reported(done_);
   const auto line = [&] {
     return fmt::format("step {} loss {:.6f} (this rank's samples: {:.6f}) rate {:.3e} norm {:.4f} samples {}", done_, result.loss,
                        result.own_loss, result.learning_rate, result.gradient_norm, list_samples(samples_));
@@ -235,6 +239,11 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Evalua
   nlohmann::ordered_json seconds{{"step", timers_.step_seconds()}};
   for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = timers_.seconds(phase);
   record["seconds"] = std::move(seconds);
+  if (trainee_.device() == DeviceKind::cuda && is_reported(done_)) {
+    if (const auto reading = gpu::read_gpu(gpu::facts().pci_id)) {
+      record["gpu"] = {{"watts", reading->watts}, {"celsius", reading->celsius}, {"clock_mhz", reading->clock_mhz}};
+    }
+  }
   if (evaluation) record["validation_loss"] = evaluation->loss;
   metrics_->write(record);
 }

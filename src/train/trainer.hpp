@@ -45,6 +45,8 @@ class Trainer {
   void judge_skip(const StepResult& result);
   // Rank and first unit of the model whose output is not finite, in words. // Collective over: world
   std::string where_not_finite();
+  // The steps that log.every asks for, the first and the last.
+  bool is_reported(Count step) const;
   void log_step(const StepResult& result);
   void write_metrics(const StepResult& result, const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();

@@ -10,6 +10,7 @@
 #include "comm/mpi_communicator.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
+#include "comm/staged_communicator.hpp"
 #include "gpu/device.hpp"
 #include "runtime/device_choice.hpp"
 #include "runtime/mpi_world.hpp"
@@ -64,7 +65,15 @@ struct NcclBackend {
   static std::unique_ptr<Communicator> make() { return make_nccl_communicator(host_world(), "world"); }
 };
 
-using DeviceBackends = ::testing::Types<SelfDeviceBackend, NcclBackend>;
+/// Through the host.
+struct StagedBackend {
+  static constexpr Count kLimit = 1 << 20;
+  template <class T>
+  using Buffer = DeviceBuffer<T>;
+  static std::unique_ptr<Communicator> make() { return make_staged_communicator(host_world(), "world"); }
+};
+
+using DeviceBackends = ::testing::Types<SelfDeviceBackend, NcclBackend, StagedBackend>;
 
 /// Opens the device of this rank for all tests of the program. To be given to AddGlobalTestEnvironment().
 class DeviceEnvironment : public ::testing::Environment {

@@ -72,6 +72,13 @@ if gpus >= 2:
     losses = expect_run("two-bf16", 2, train__steps=20, precision__policy="bf16", precision__reduction="compute", **CUDA)
     job.check("two GPUs, all in bf16", furthest(alone, losses) < 2e-2, f"{alone}\n{losses}")
 
+# Ranks that share a GPU because they were asked to.
+one = expect_run("one", train__steps=10, **CUDA)
+job.expect("two ranks share a GPU", job.run(training.words("sharing", train__steps=10, device__share="true", **CUDA), 2,
+                                            CUDA_VISIBLE_DEVICES="0"), 0, lines=0)
+shared = [line["loss"] for line in training.metrics("sharing")]
+job.check("their losses are those of one rank", furthest(one, shared) < 1e-4, f"{one}\n{shared}")
+
 # 5. What is refused, in one message.
 two_on_one = job.run(training.words("shared", **CUDA), 2, CUDA_VISIBLE_DEVICES="0")
 job.expect("two ranks on one GPU", two_on_one, 4, parts=["device.share"], lines=1)

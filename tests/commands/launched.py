@@ -6,6 +6,11 @@ import sys
 import time
 
 LAUNCHER_PREFIXES = ("SLURM", "OMPI_", "PMI_", "PMIX_", "MPI_LOCAL")
+SITE_PREFIX = "OMPI_MCA_"  # how Open MPI works on this machine; no launcher's
+
+
+def environment_without_launcher():
+    return {k: v for k, v in os.environ.items() if k.startswith(SITE_PREFIX) or not k.startswith(LAUNCHER_PREFIXES)}
 
 
 class Launched:
@@ -17,7 +22,7 @@ class Launched:
 
     def run(self, words, ranks=0, **variables):
         """The exit code, stdout, stderr and seconds of the program; ranks=0 starts it without mpirun."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
+        environment = environment_without_launcher()
         environment.update(variables)
         command = [*self.mpirun, "-np", str(ranks)] if ranks else []
         start = time.monotonic()

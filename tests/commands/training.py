@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from launched import LAUNCHER_PREFIXES
+from launched import environment_without_launcher
 
 RUN_FILE = """\
 [model]
@@ -98,7 +98,7 @@ class Running:
         job = training.job
         command = [*job.mpirun, "-np", str(ranks)] if ranks else []
         self.output = open(training.path(name + ".output"), "w+", encoding="utf-8")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
+        environment = environment_without_launcher()
         self.process = subprocess.Popen([*command, job.program, *training.words(name, *more, **keys)], env=environment,
                                         stdout=self.output, stderr=subprocess.STDOUT)
 

@@ -134,6 +134,65 @@ TEST(Validate, DevicesMustBeBuiltIn) {
   EXPECT_NO_THROW(gpt2({"device.kind=cuda"}, 1, {.cuda = true}));
 }
 
+TEST(Validate, KeysOfADeviceGoWithIt) {
+  const BuildFeatures cuda{.cuda = true};
+  EXPECT_ERROR(gpt2({"device.share=true"}), ExitCode::config, "device.share has no effect", "cuda");
+  EXPECT_ERROR(gpt2({"device.gemm_tuning=x"}), ExitCode::config, "device.gemm_tuning has no effect");
+  EXPECT_ERROR(gpt2({"device.kind=cuda", "device.threads=2"}, 1, cuda), ExitCode::config, "device.threads has no effect");
+  const RunConfig config = gpt2({"device.kind=cuda", "device.share=true", "device.gemm_tuning=products.txt"}, 1, cuda);
+  EXPECT_TRUE(config.device.share);
+  EXPECT_EQ(config.device.gemm_tuning, "products.txt");
+}
+
+TEST(Validate, BucketsFitTheDevice) {
+  EXPECT_EQ(gpt2().parallel.bucket_mib, 4.0);
+  EXPECT_EQ(gpt2({"device.kind=cuda"}, 1, {.cuda = true}).parallel.bucket_mib, 32.0);
+  EXPECT_EQ(gpt2({"parallel.bucket_mib=0.5"}).parallel.bucket_mib, 0.5);
+  EXPECT_EQ(gpt2({"parallel.bucket_mib=0"}).parallel.bucket_mib, 4.0);
+  EXPECT_EQ(gpt2({"parallel.data=naive"}).parallel.bucket_mib, 0.0);  // there are none
+}
+
+TEST(Validate, PrecisionPolicies) {
+  for (const char* policy : {"fp32", "bf16", "fp16"}) {
+    EXPECT_EQ(gpt2({fmt::format("precision.policy={}", policy)}).precision.policy, policy);
+  }
+  EXPECT_ERROR(gpt2({"precision.policy=fp8"}), ExitCode::config, "precision.policy", "one of fp32, tf32, bf16, fp16");
+  EXPECT_ERROR(gpt2({"precision.policy=tf32"}), ExitCode::config,
+               "--set precision.policy=tf32: ", "on a CPU choose fp32, bf16 or fp16");
+  EXPECT_NO_THROW(gpt2({"precision.policy=tf32", "device.kind=cuda"}, 1, {.cuda = true}));
+}
+
+TEST(Validate, ReductionIsThatOfBuckets) {
+  EXPECT_EQ(gpt2({"precision.policy=bf16", "precision.reduction=compute"}, 2).precision.reduction, "compute");
+  EXPECT_ERROR(gpt2({"precision.reduction=bf16"}), ExitCode::config, "one of fp32, compute");
+  for (const char* strategy : {"naive", "hooks"}) {
+    EXPECT_ERROR(gpt2({fmt::format("parallel.data={}", strategy), "precision.reduction=compute"}, 2), ExitCode::config,
+                 "precision.reduction has no effect", "only with bucketed");
+  }
+}
+
+TEST(Validate, LossScalesAreThoseOfFp16) {
+  const std::string fp16 = "precision.policy=fp16";
+  const RunConfig config = gpt2({fp16, "precision.loss_scale=1024", "precision.min_loss_scale=1024"});
+  EXPECT_EQ(config.precision.loss_scale, 1024.0);
+  EXPECT_ERROR(gpt2({fp16, "precision.loss_scale=2", "precision.min_loss_scale=4"}), ExitCode::config,
+               "precision.min_loss_scale = 4 is above precision.loss_scale = 2");
+  EXPECT_ERROR(gpt2({fp16, "precision.loss_scale=0"}), ExitCode::config, "precision.loss_scale", "above 0");
+  EXPECT_ERROR(gpt2({fp16, "precision.loss_scale_interval=0"}), ExitCode::config, "precision.loss_scale_interval", "from 1");
+  for (const char* key : {"loss_scale", "min_loss_scale", "loss_scale_interval"}) {
+    EXPECT_ERROR(gpt2({"precision.policy=bf16", fmt::format("precision.{}=2", key)}), ExitCode::config, key,
+                 "has no effect with precision.policy = \"bf16\"", "fp16");
+  }
+}
+
+TEST(Validate, SkippingIsAsked) {
+  EXPECT_EQ(gpt2().train.on_nonfinite, "stop");
+  EXPECT_EQ(gpt2({"train.on_nonfinite=skip", "train.max_skips=3"}).train.max_skips, 3);
+  EXPECT_ERROR(gpt2({"train.max_skips=3"}), ExitCode::config, "train.max_skips has no effect", "only with skip");
+  EXPECT_ERROR(gpt2({"train.on_nonfinite=ignore"}), ExitCode::config, "one of stop, skip");
+  EXPECT_ERROR(gpt2({"train.on_nonfinite=skip", "train.max_skips=0"}), ExitCode::config, "train.max_skips", "from 1");
+}
+
 TEST(SetVocabulary, FillsOrChecks) {
   RunConfig config = gpt2();
   set_vocabulary(config, 65);

@@ -113,6 +113,17 @@ TEST(Activation, FarFromZero) {
   }
 }
 
+// A non-linearity must not hide what went wrong before it.
+TEST(Activation, NotANumberShows) {
+  const Array x{1.0, kGarbage, -1.0}, zeros(3, 0.0);
+  for (const Kind& kind : kKinds) {
+    const Tensor out = filled({1, 3}, 0.0f);
+    kind.forward(Exec{}, out, tensor_of(x, {1, 3}), tensor_of(zeros, {3}));
+    const Array values = values_of(out);
+    EXPECT_TRUE(std::isfinite(values[0]) && std::isnan(values[1]) && std::isfinite(values[2])) << kind.name;
+  }
+}
+
 TEST(Activation, GradientIsTheSlopeOfTheOp) {
   const Problem p(5, 65, 1.0);
   const Kind& gelu = kKinds[0];  // relu has a kink, which differences straddle
@@ -177,6 +188,11 @@ TEST(SwiGlu, FarFromZero) {
     EXPECT_NEAR(dx.f32()[0], gate > 0.0 ? 2.0 : 0.0, gate > 0.0 ? 2.0 * kEps : 1e-30) << gate;
     EXPECT_NEAR(dx.f32()[1], expected / 2.0, 1e-30 + kEps * expected) << gate;
   }
+}
+
+TEST(SwiGlu, NotANumberShows) {
+  EXPECT_TRUE(std::isnan(values_of(run_swiglu(1, 1, Array{kGarbage, 2.0}))[0]));
+  EXPECT_TRUE(std::isnan(values_of(run_swiglu(1, 1, Array{2.0, kGarbage}))[0]));
 }
 
 TEST(SwiGlu, GradientIsTheSlopeOfTheOp) {

@@ -68,6 +68,34 @@ INSTANTIATE_TEST_SUITE_P(All, Equivalence,
                                               std::get<2>(test.param));
                          });
 
+// Gradients summed in 16 bits: each rank's is rounded once, and each addition once more, by half a unit u in the last place of
+// numbers as large as the largest. So they are off by n u at most, and by something. One rank has nothing to sum, and rounds
+// nothing. Of the steps the first is looked at: the later ones have other weights.
+TEST(Reduction, In16BitsIsThatOfFp32ButForRounding) {
+  const auto world = make_world_communicator();
+  for (const DType type : {DType::bf16, DType::f16}) {
+    const double unit = type == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    for (const double bucket_mib : {1e-6, 4.0 / 1024, 64.0}) {
+      for (const Count accumulation : {1, 2}) {
+        SCOPED_TRACE(fmt::format("{}, buckets of {} MiB, accumulation {}", name_of(type), bucket_mib, accumulation));
+        const Problem problem{"gpt2", Ignored::uneven, 12 * accumulation};
+        const auto gradients = [&](DType reduction) {
+          Trajectory all = train(problem, *world, strategy_named("bucketed", model_section("gpt2"), bucket_mib, reduction),
+                                 {.accumulation = accumulation});
+          for (auto* steps : {&all.gradients, &all.weights}) steps->resize(1);
+          all.losses.resize(1);
+          return all;
+        };
+        const Distance found = distance(*world, gradients(type), gradients(DType::f32));
+        EXPECT_EQ(found.losses, 0.0);
+        EXPECT_LE(found.gradients, world->size() * unit);
+        EXPECT_EQ(found.gradients > 0.0, world->size() > 1);
+        EXPECT_TRUE(found.same_ranks);
+      }
+    }
+  }
+}
+
 // So that the comparisons above are about something: the problems train, clip, and have targets where they should.
 TEST(Problems, HaveWhatTheyAreMeantToTest) {
   for (const char* model : {"gpt2", "llama", "mlp"}) {

@@ -20,15 +20,15 @@ class Messages : public ::testing::TestWithParam<const char*> {
     const StepContext context{.activations = &activations, .loss_sum = loss, .training = true, .seed = 1};
     strategy.accumulate_gradients(context, batch.part(group_->rank(), group_->size(), accumulation), 1.0f, timers);
   }
-  // The step's only messages must be `calls` all-reduces of all gradients together.
-  void expect_messages(DataParallel& strategy, std::size_t calls) {
+  // The step's only messages must be `calls` all-reduces of all gradients together, of `element` bytes each.
+  void expect_messages(DataParallel& strategy, std::size_t calls, Bytes element = 4) {
     for (const Count accumulation : {1, 2}) {
       CommTrace trace;
       trace.attach(*group_);
       run_step(strategy, accumulation);
       const CommTrace::Totals totals = trace.totals("dp", "all_reduce");
       EXPECT_EQ(totals.calls, static_cast<Count>(calls)) << strategy.name() << ", accumulation " << accumulation;
-      EXPECT_EQ(totals.bytes, 4 * model_->parameters().elements()) << strategy.name() << ", accumulation " << accumulation;
+      EXPECT_EQ(totals.bytes, element * model_->parameters().elements()) << strategy.name() << ", accumulation " << accumulation;
       EXPECT_EQ(trace.sum().calls, totals.calls) << trace.str();
     }
   }
@@ -54,6 +54,15 @@ TEST_P(Messages, BucketedSendsOneForEachBucket) {
   Bucketed huge(*model_, *group_, kGiB);
   EXPECT_EQ(huge.bucket_elements(), std::vector<Count>{model_->parameters().elements()});
   expect_messages(huge, 1);
+}
+
+// In 16 bits the buckets are the same, and half as long on the wire. One rank's go nowhere and stay as they are.
+TEST_P(Messages, ReductionIn16BitsHalvesTheTraffic) {
+  for (const DType type : {DType::bf16, DType::f16}) {
+    Bucketed halved(*model_, *group_, 2 * kKiB, type), whole(*model_, *group_, 2 * kKiB);
+    EXPECT_EQ(halved.bucket_elements(), whole.bucket_elements());
+    expect_messages(halved, halved.bucket_elements().size(), group_->size() > 1 ? 2 : 4);
+  }
 }
 
 // A bucket is closed as soon as it holds its size: all but the last hold at least that, and not more than one parameter beyond.

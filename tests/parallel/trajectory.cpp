@@ -88,11 +88,11 @@ void sgd(const ParameterRegistry& parameters) {
 
 }  // namespace
 
-MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib) {
+MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib, DType reduction) {
   ParallelSection section;
   section.data = name;
   section.bucket_mib = bucket_mib;
-  return [section, model](Model& of, Communicator& group) { return make_data_parallel(section, model, kSeed + 1, of, group); };
+  return [=](Model& of, Communicator& group) { return make_data_parallel(section, model, kSeed + 1, of, group, reduction); };
 }
 
 Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options) {

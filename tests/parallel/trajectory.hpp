@@ -31,8 +31,9 @@ struct Trajectory {
 /// Makes the strategy under test.
 using MakeStrategy = std::function<std::unique_ptr<DataParallel>(Model& model, Communicator& group)>;
 
-/// The strategy that a run file would name; `bucket_mib` matters to bucketed alone.
-MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib = 4.0);
+/// The strategy that a run file would name; `bucket_mib` and `reduction` matter to bucketed alone.
+MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib = 4.0,
+                            DType reduction = DType::f32);
 
 struct TrainOptions {
   Count accumulation = 1;

@@ -17,12 +17,18 @@ LIBRARY_HEADERS = [
     ("MPI", r"mpi\.h", r"runtime/.*|.*mpi[^/]*"),
     ("HDF5", r"hdf5\.h|H5\w+\.h", r"hdf5/.*"),
     ("CBLAS and oneDNN", r"(openblas/)?cblas\.h|(oneapi/dnnl/)?dnnl.*", r"ops/gemm_[^/]*"),
-    ("NCCL", r"nccl\.h", r".*nccl[^/]*"),
-    ("NVML", r"nvml\.h", r".*nvml[^/]*"),
-    ("CUDA", r"(cuda|cublas|cudnn|cub/|nv).*", r".*(cuda|cublas|cudnn|nccl|nvml)[^/]*|.*\.cuh?"),
-    # A module named here is plain arithmetic, text or files, and must stay usable without Kokkos.
-    ("Kokkos", r"Kokkos_.*", r"(?!(base|hdf5|config|mesh|data)/).*"),
+    ("NCCL", r"nccl\.h", r"comm/[^/]*nccl[^/]*"),
+    ("NVML", r"nvml\.h", r"[^/]+/[^/]*nvml[^/]*"),
+    ("cuBLASLt", r"cublas.*", r"ops/cuda/[^/]*cublaslt[^/]*"),
+    ("CUDA", r"(cuda|cudnn|cub/|nv).*", r"gpu/[^/]*cuda[^/]*|ops/cuda/([^/]*\.cuh?|[^/]*cublaslt[^/]*)"),
 ]
+
+# Headers of ours that bring Kokkos with them. Beside them, only the sources that CMake knows as KOKKOS_SOURCES include it: nvcc must
+# compile those where Kokkos has the CUDA backend, and all else stays plain C++.
+KOKKOS_CARRIERS = {"tensor/spaces.hpp", "ops/parallel.hpp"}
+
+# What a CUDA source must not include: it knows plain numbers and pointers.
+HOST_ONLY = r"fmt/.*|base/error\.hpp|tensor/.*|nlohmann/.*|CLI/.*"
 
 # Modules of ours that a module must not know, although they are lower in the order.
 STRANGERS = {
@@ -65,7 +71,18 @@ def module_order(root):
     return match[1].split()
 
 
-def check_includes(root, name, text, order):
+def kokkos_sources(root):
+    """What the modules' CMakeLists.txt list as KOKKOS_SOURCES, relative to src; a variable stands for all that it is ever set to."""
+    names = set()
+    for path in root.glob("src/*/CMakeLists.txt"):
+        text = path.read_text()
+        for match in re.finditer(r"\bKOKKOS_SOURCES\b(.*?)(?=\b[A-Z]{4,}\b|\))", text, re.S):
+            words = re.sub(r"\$\{(\w+)\}", lambda m: " ".join(re.findall(rf"\bset\({m[1]} ([^)]*)\)", text)), match[1])
+            names |= {f"{path.parent.name}/{word}" for word in words.split()}
+    return names
+
+
+def check_includes(root, name, text, order, with_kokkos):
     """Quoted includes name a file below src, in this module or a lower one; library headers stay in the files named for them."""
     own = name.split("/")[0] if "/" in name else None  # None: main.cpp, above all modules
     for match in INCLUDE.finditer(text):
@@ -73,6 +90,11 @@ def check_includes(root, name, text, order):
         for library, headers, allowed in LIBRARY_HEADERS:
             if re.fullmatch(headers, header) and not re.fullmatch(allowed, name):
                 yield line, f"includes {header}: headers of {library} belong only in files that match {allowed}"
+        if name.endswith((".cu", ".cuh")) and re.fullmatch(HOST_ONLY, header):
+            yield line, f"includes {header}: CUDA sources know no tensor, no error and no library of the host"
+        brings_kokkos = header in KOKKOS_CARRIERS or header.startswith("Kokkos_")
+        if brings_kokkos and name not in KOKKOS_CARRIERS and name not in with_kokkos:
+            yield line, f"includes {header}: Kokkos belongs only in what CMake lists as KOKKOS_SOURCES, and in {sorted(KOKKOS_CARRIERS)}"
         if match[1] == "<":
             continue
         if ((root / "src" / name).parent / (header + ".in")).is_file():
@@ -137,6 +159,7 @@ def files_of(root):
 def check_tree(root):
     """All faults of the tree at `root` as (file, line, message)."""
     order = module_order(root)
+    with_kokkos = kokkos_sources(root)
     faults = []
     for path in files_of(root):
         name = path.relative_to(root).as_posix()
@@ -151,7 +174,7 @@ def check_tree(root):
             found += check_teaching(name, text)
         if name.startswith("src/") and path.suffix in CXX:
             code = without_comments(text)
-            found += check_includes(root, name[len("src/"):], code, order)
+            found += check_includes(root, name[len("src/"):], code, order, with_kokkos)
             found += check_labels(code)
         faults += [(name, line, message) for line, message in found]
     return faults

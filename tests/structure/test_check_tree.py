@@ -11,10 +11,34 @@ sys.path.insert(0, str(Path(__file__).parent))
 from check_tree import MAX_LINES, check_tree  # noqa: E402
 
 GOOD = {
-    "src/CMakeLists.txt": "foreach(module base hdf5 runtime comm mesh tensor ops models data)\nendforeach()\n",
+    "src/CMakeLists.txt": "foreach(module base hdf5 gpu runtime comm mesh tensor ops models data)\nendforeach()\n",
     "src/base/a.hpp": "#pragma once\n#include <string>\n",
+    "src/base/error.hpp": "#pragma once\n",
+    "src/gpu/device_cuda.cpp": "#include <cuda_runtime.h>\n",
     "src/hdf5/file.cpp": "#include <hdf5.h>\n",
-    "src/runtime/bring_up.cpp": "#include <mpi.h>\n#include <Kokkos_Core.hpp>\n",
+    "src/runtime/CMakeLists.txt": """if(COHORT_ENABLE_CUDA)
+  set(kokkos_source kokkos_cuda.cpp)
+else()
+  set(kokkos_source kokkos_host.cpp)
+endif()
+cohort_module(runtime
+  SOURCES bring_up.cpp
+  KOKKOS_SOURCES ${kokkos_source}
+  DEPENDS base)
+""",
+    "src/runtime/bring_up.cpp": "#include <mpi.h>\n",
+    "src/runtime/kokkos_cuda.cpp": "#include <Kokkos_Core.hpp>\n",
+    "src/runtime/kokkos_host.cpp": "#include <Kokkos_Core.hpp>\n",
+    "src/tensor/CMakeLists.txt": "cohort_module(tensor KOKKOS_SOURCES spaces.cpp)\n",
+    "src/tensor/spaces.hpp": "#pragma once\n#include <Kokkos_Core.hpp>\n",
+    "src/tensor/spaces.cpp": '#include "tensor/spaces.hpp"\n',
+    "src/ops/CMakeLists.txt": "cohort_module(ops SOURCES a.cpp KOKKOS_SOURCES norm.cpp rope.cpp LIBRARIES x)\n",
+    "src/ops/parallel.hpp": '#pragma once\n#include "tensor/spaces.hpp"\n',
+    "src/ops/rope.cpp": '#include "ops/parallel.hpp"\n',
+    "src/ops/cuda/norm.cu": '#include <cuda_runtime.h>\n#include "ops/cuda/norm.hpp"\n',
+    "src/ops/cuda/norm.hpp": "#pragma once\nstruct CUstream_st;\n",
+    "src/ops/cuda/tile.cuh": "#pragma once\n#include <cuda_bf16.h>\n",
+    "src/ops/cuda/cublaslt_plan.hpp": "#pragma once\n#include <cublasLt.h>\n",
     "src/comm/communicator.hpp": "#pragma once\n",
     "src/comm/mpi_communicator.cpp": '#include <mpi.h>\n#include "base/a.hpp"\n#include "comm/communicator.hpp"\n',
     "src/ops/gemm_onednn.cpp": '#include <oneapi/dnnl/dnnl.h>\n#include "base/a.hpp"\n',
@@ -56,7 +80,16 @@ PLANTED = [
     ("src/ops/attention.cpp", "#include <cblas.h>\n", 1, "headers of CBLAS"),
     ("src/ops/gemm.cu.hpp", "#include <cuda_runtime.h>\n", 1, "headers of CUDA"),
     ("src/comm/mpi_group.cpp", "#include <nccl.h>\n", 1, "headers of NCCL"),
-    ("src/base/fast.cpp", "#include <Kokkos_Core.hpp>\n", 1, "headers of Kokkos"),
+    ("src/ops/cuda/norm.hpp", "#include <cuda_runtime.h>\n", 1, "headers of CUDA"),
+    ("src/ops/cuda/ops.cpp", "#include <cuda_fp16.h>\n", 1, "headers of CUDA"),
+    ("src/runtime/topology.cpp", "#include <cuda_runtime.h>\n", 1, "headers of CUDA"),
+    ("src/ops/gemm_cublas.cpp", "#include <cublasLt.h>\n", 1, "headers of cuBLASLt"),
+    ("src/ops/cuda/rope.cu", '#include "base/error.hpp"\n', 1, "CUDA sources know no tensor"),
+    ("src/ops/cuda/tile.cuh", "\n#include <fmt/format.h>\n", 2, "CUDA sources know no tensor"),
+    ("src/base/fast.cpp", "#include <Kokkos_Core.hpp>\n", 1, "Kokkos belongs only in"),
+    ("src/ops/a.cpp", '#include "ops/parallel.hpp"\n', 1, "Kokkos belongs only in"),
+    ("src/models/fast.cpp", '\n#include "tensor/spaces.hpp"\n', 2, "Kokkos belongs only in"),
+    ("src/tensor/tensor.hpp", "#include <Kokkos_Core.hpp>\n", 1, "Kokkos belongs only in"),
     ("src/ops/a.cpp", 'void f() {\n  Kokkos::parallel_for("norm", n, functor);\n}\n', 2, "kernel without a label"),
     ("src/ops/a.cpp", "void f() {\n  Kokkos::parallel_reduce(n, functor, sum);\n}\n", 2, "kernel without a label"),
     ("src/ops/a.cpp", "Kokkos::parallel_for(Kokkos::RangePolicy<>(0, n), f);\n", 1, "kernel without a label"),

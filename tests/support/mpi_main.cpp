@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <Kokkos_Core.hpp>
 #include <cstdio>
 #include <memory>
+
+#include "support/test_device.hpp"
 
 namespace {
 
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
   listeners.Append(combine);                                                    // GoogleTest owns it
   int failures = 0;
   {
-    Kokkos::ScopeGuard kokkos(argc, argv);
+    const cohort::test::TestDevice device(rank);  // the tests run on one node
     const int own = RUN_ALL_TESTS();
     failures = combine->failures() + own;
   }

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tensor/convert.hpp"
+
 namespace cohort {
 namespace {
 
@@ -43,6 +45,52 @@ TEST(ParameterRegistry, LiesInOneBlockInOrderOfDeclaration) {
     EXPECT_EQ(parameter.gradient.shape(), parameter.global_shape);
     offset += parameter.elements();
   }
+}
+
+// What layers read: the values themselves, or a copy of them in the type of the placement.
+TEST(ParameterRegistry, ComputesWithTheValuesOrWithACopy) {
+  ParameterRegistry fp32;
+  const Parameter& weight = fp32.declare("weight", {40, 5}, kNormal);
+  fp32.allocate(1);
+  EXPECT_EQ(weight.compute.raw(), weight.value.raw());
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    ParameterRegistry narrow;
+    narrow.declare("before", {7}, kOnes);
+    const Parameter& copied = narrow.declare("weight", {40, 5}, kNormal);
+    narrow.allocate(1, {.compute = dtype});
+    EXPECT_EQ(copied.value.dtype(), DType::f32);
+    EXPECT_EQ(copied.gradient.dtype(), DType::f32);
+    EXPECT_EQ(copied.compute.dtype(), dtype);
+    EXPECT_EQ(copied.compute.shape(), copied.global_shape);
+    EXPECT_EQ(copied.compute.raw(), narrow.flat_compute().slice(7, 207).raw());
+    const auto is_copy = [&] {
+      const Tensor rounded = Tensor::zeros("test", copied.value.shape(), dtype);
+      convert(rounded, copied.value);
+      return std::memcmp(rounded.raw(), copied.compute.raw(), static_cast<std::size_t>(rounded.bytes())) == 0;
+    };
+    EXPECT_TRUE(is_copy()) << "of the initial values";
+    copied.value.f32()[11] = 0.3f;
+    EXPECT_FALSE(is_copy());
+    narrow.values_changed();
+    EXPECT_TRUE(is_copy());
+  }
+}
+
+// Room behind a parameter for whole tiles: zero, and of no parameter.
+TEST(ParameterRegistry, PaddingBelongsToNobody) {
+  ParameterRegistry plain, padded;
+  for (ParameterRegistry* registry : {&plain, &padded}) {
+    registry->declare("first", {3, 5}, kNormal, registry == &padded ? 9 : 0);
+    registry->declare("second", {7}, kUniform);
+    registry->allocate(1);
+  }
+  EXPECT_EQ(padded.elements(), 22);
+  EXPECT_EQ(padded.flat_values().elements(), 31);
+  EXPECT_EQ(padded.flat_gradients().elements(), 31);
+  EXPECT_EQ(padded.offset(*padded.find("second")), 24);
+  EXPECT_TRUE(same_values(*padded.find("first"), *plain.find("first")));
+  EXPECT_TRUE(same_values(*padded.find("second"), *plain.find("second")));
+  for (Count i = 15; i < 24; ++i) EXPECT_EQ(padded.flat_values().f32()[i], 0.0f);
 }
 
 TEST(ParameterRegistry, FindsByName) {

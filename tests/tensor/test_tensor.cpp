@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "tensor/convert.hpp"
+
 namespace cohort {
 namespace {
 
@@ -115,6 +117,65 @@ TEST(Tensor, CopyFromCopiesAndChecks) {
   EXPECT_EQ(to.f32()[4], 9.0f);  // a copy, not a view
   EXPECT_THROW(to.copy_from(Tensor::zeros("test", {3, 2})), Error);
   EXPECT_THROW(to.copy_from(Tensor::zeros("test", {2, 3}, DType::f64)), Error);
+}
+
+TEST(Tensor, OnTheHostThereIsNothingToBring) {
+  const Tensor tensor = Tensor::zeros("test", {2, 3});
+  EXPECT_TRUE(tensor.on_host());
+  EXPECT_EQ(tensor.to_host().raw(), tensor.raw());
+  EXPECT_EQ(tensor.to(DeviceKind::cpu, "test").raw(), tensor.raw());
+  EXPECT_EQ(to_host_fp32(tensor).raw(), tensor.raw());
+}
+
+// A tensor that says it is on the device must not be read by the host, whatever the memory really is.
+TEST(Tensor, TheHostDoesNotReachDeviceMemory) {
+  std::array<float, 2> memory{};
+  const Tensor tensor = Tensor::wrap(memory.data(), {2}, DType::f32, DeviceKind::cuda);
+  EXPECT_FALSE(tensor.on_host());
+  EXPECT_EQ(tensor.f32(), memory.data());
+  EXPECT_THROW(tensor.span<float>(), Error);
+  EXPECT_EQ(tensor.slice(1, 2).device(), DeviceKind::cuda);
+  EXPECT_EQ(tensor.reshaped({1, 2}).device(), DeviceKind::cuda);
+}
+
+template <class To, class From>
+void expect_converted() {
+  const std::array<float, 6> values{0.0f, 1.0f, -1.5f, 0.1f, 300.7f, -6e4f};
+  const Tensor from = Tensor::zeros("test", {2, 3}, dtype_of<From>), to = Tensor::zeros("test", {6}, dtype_of<To>);
+  for (std::size_t i = 0; i < 6; ++i) from.span<From>()[i] = from_float<From>(values[i]);
+  convert(to, from);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const float exact = to_float(from_float<From>(values[i]));  // what is stored
+    EXPECT_EQ(to_float(to.span<To>()[i]), to_float(from_float<To>(exact)))
+        << name_of(dtype_of<From>) << " to " << name_of(dtype_of<To>) << ": " << values[i];
+  }
+}
+
+TEST(Convert, BetweenAllFloatingTypes) {
+  expect_converted<float, bf16>();
+  expect_converted<float, f16>();
+  expect_converted<bf16, float>();
+  expect_converted<f16, float>();
+  expect_converted<bf16, f16>();
+  expect_converted<f16, bf16>();
+  expect_converted<float, float>();
+}
+
+TEST(Convert, RefusesWhatDoesNotFit) {
+  const Tensor three = Tensor::zeros("test", {3});
+  EXPECT_THROW(convert(three, Tensor::zeros("test", {4}, DType::bf16)), Error);
+  EXPECT_THROW(convert(three, Tensor::zeros("test", {3}, DType::i32)), Error);
+  EXPECT_THROW(convert(Tensor::zeros("test", {3}, DType::f64), three), Error);
+  std::array<float, 3> memory{};
+  EXPECT_THROW(convert(three, Tensor::wrap(memory.data(), {3}, DType::f32, DeviceKind::cuda)), Error);
+}
+
+TEST(Convert, ToHostFp32WidensWhatIsNarrow) {
+  const Tensor narrow = Tensor::zeros("test", {2}, DType::bf16);
+  narrow.span<bf16>()[1] = from_float<bf16>(1.5f);
+  const Tensor wide = to_host_fp32(narrow);
+  EXPECT_EQ(wide.dtype(), DType::f32);
+  EXPECT_EQ(wide.f32()[1], 1.5f);
 }
 
 }  // namespace

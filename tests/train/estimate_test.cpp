@@ -15,7 +15,7 @@ namespace {
 
 RunConfig make_config(const std::string& kind, const std::vector<std::string>& overrides = {}, Count ranks = 1) {
   const std::string text =
-      kind == "mlp" ? "[model]\nkind = 'mlp'\nlayers = 3\nwidth = 32\ninputs = 8\n[data]\nkind = 'two_moons'\nsamples = 100\n"
+      kind == "mlp" ? "[model]\nkind = 'mlp'\nlayers = 3\nwidth = 32\ninputs = 8\n[data]\nkind = 'two_moons'\nsamples = 1000\n"
                     : "[model]\nkind = '" + kind +
                           "'\nlayers = 3\nwidth = 64\nheads = 4\ncontext = 32\nvocabulary = 100\n"
                           "[data]\ntokens = 'none.h5'\n";
@@ -30,8 +30,8 @@ class Estimates : public ::testing::TestWithParam<std::pair<const char*, std::ve
   RunConfig config() const { return make_config(kind(), GetParam().second); }
 };
 
-// The arena's peak is what activations really take. It rounds each tensor up to 64 bytes, and a temporary may be missing in the
-// estimate: 10 % is what a person who plans memory can live with.
+// The arena's peak is what activations really take. The estimate allows a MiB for what is lost between tensors, so that an arena
+// of its size is enough; beyond that, 10 % is what a person who plans memory can live with.
 TEST_P(Estimates, AreWhatAStepTakes) {
   const RunConfig run = config();
   const auto self = make_self_communicator("world");
@@ -49,12 +49,14 @@ TEST_P(Estimates, AreWhatAStepTakes) {
 
   const MemoryEstimate memory = estimate_memory(run);
   const Count elements = trainee.model().parameters().elements();
-  EXPECT_EQ(memory.parameters, 4 * elements);
+  const Bytes copy = run.precision.policy == "fp32" ? 0 : 2 * elements;
+  EXPECT_EQ(memory.parameters, 4 * elements + copy);
   EXPECT_EQ(memory.gradients, 4 * elements);
   EXPECT_EQ(memory.optimizer, 8 * elements);
-  EXPECT_EQ(memory.replica, run.parallel.data == "manual" ? 8 * elements : 0);
-  const auto peak = static_cast<double>(trainee.activations().peak_bytes());
-  EXPECT_NEAR(static_cast<double>(memory.activations), peak, 0.1 * peak);
+  EXPECT_EQ(memory.replica, run.parallel.data == "manual" ? 8 * elements + copy : 0);
+  const Bytes peak = trainee.activations().peak_bytes();
+  EXPECT_GE(memory.activations, peak);
+  EXPECT_NEAR(static_cast<double>(memory.activations - kMiB), static_cast<double>(peak), 0.1 * static_cast<double>(peak));
   EXPECT_EQ(memory.total(), memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.replica);
 }
 
@@ -65,8 +67,26 @@ INSTANTIATE_TEST_SUITE_P(All, Estimates,
                                            std::pair{"gpt2", std::vector<std::string>{"parallel.data=manual"}},
                                            std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
                                            std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=true"}},
-                                           std::pair{"mlp", std::vector<std::string>{}}),
+                                           std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16"}},
+                                           std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16",
+                                                                                      "parallel.data=manual"}},
+                                           std::pair{"llama", std::vector<std::string>{"precision.policy=fp16"}},
+                                           std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256"}},
+                                           std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256",
+                                                                                     "precision.policy=bf16"}}),
                          [](const auto& test) { return fmt::format("{}_{}", test.param.first, test.index); });
+
+// Sums over ranks in 16 bits need room for the rounded gradients; sums in fp32, or none, do not.
+TEST(ReductionEstimate, CountsTheRoundedGradients) {
+  const auto gradients = [](const std::vector<std::string>& overrides, Count ranks) {
+    return estimate_memory(make_config("gpt2", overrides, ranks)).gradients;
+  };
+  const Bytes fp32 = gradients({}, 2);
+  EXPECT_EQ(gradients({"precision.policy=bf16"}, 2), fp32);
+  EXPECT_EQ(gradients({"precision.policy=bf16", "precision.reduction=compute"}, 2), fp32 + fp32 / 2);
+  EXPECT_EQ(gradients({"precision.policy=bf16", "precision.reduction=compute"}, 1), fp32);
+  EXPECT_EQ(gradients({"precision.reduction=compute"}, 2), fp32);
+}
 
 TEST(BatchArithmetic, NamesEveryFactor) {
   const RunConfig gpt2 = make_config("gpt2", {"train.micro_batch=4", "train.global_batch=32"}, 4);

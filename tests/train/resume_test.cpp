@@ -84,6 +84,7 @@ TEST_F(Resume, RefusesWhatWouldBendTheRunAndTakesItWhenAllowed) {
       {{"train.global_batch=0", "train.accumulation=1"}, "train.global_batch"},
       {{"train.clip_norm=2.0"}, "train.clip_norm"},
       {{"model.dropout=0.2"}, "model.dropout"},
+      {{"precision.policy=bf16"}, "precision.policy"},
       {{other_data}, "other.h5"},
   };
   for (const auto& [change, named] : changes) {

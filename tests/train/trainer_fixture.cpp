@@ -12,7 +12,7 @@
 namespace cohort::test {
 namespace {
 
-constexpr const char* kModel = R"(
+constexpr const char* kGpt2 = R"(
 [model]
 kind = "gpt2"
 layers = 2
@@ -20,6 +20,18 @@ width = 16
 heads = 2
 context = 8
 dropout = 0.1
+[sample]
+tokens = 0
+)";
+constexpr const char* kLlama = R"(
+[model]
+kind = "llama"
+layers = 2
+width = 16
+heads = 4
+kv_heads = 2
+context = 8
+tied_head = false
 [sample]
 tokens = 0
 )";
@@ -97,19 +109,25 @@ void TrainerTest::write_tokens(const std::string& file, std::uint64_t seed, cons
 }
 
 RunConfig TrainerTest::config(const Overrides& overrides, int ranks) const {
-  if (ranks == 0) ranks = world_->size();
-  Overrides all{"data.tokens=" + (folder_ / "tokens.h5").string(), fmt::format("train.micro_batch={}", 12 / ranks)};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return finish(parse_run_file(std::string(kModel) + kTraining, "test.toml", all), ranks);
+  return finish(kGpt2, with_tokens(overrides), ranks == 0 ? world_->size() : ranks);
 }
 
-RunConfig TrainerTest::mlp_config(const Overrides& overrides) const {
-  Overrides all{fmt::format("train.micro_batch={}", 12 / world_->size())};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return finish(parse_run_file(std::string(kMlp) + kTraining, "test.toml", all), world_->size());
+RunConfig TrainerTest::llama_config(const Overrides& overrides) const {
+  return finish(kLlama, with_tokens(overrides), world_->size());
 }
 
-RunConfig TrainerTest::finish(RunConfig config, int ranks) const {
+RunConfig TrainerTest::mlp_config(const Overrides& overrides) const { return finish(kMlp, overrides, world_->size()); }
+
+TrainerTest::Overrides TrainerTest::with_tokens(const Overrides& overrides) const {
+  Overrides all{"data.tokens=" + (folder_ / "tokens.h5").string()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
+RunConfig TrainerTest::finish(const std::string& model, const Overrides& overrides, int ranks) const {
+  Overrides all{fmt::format("train.micro_batch={}", 12 / ranks)};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  RunConfig config = parse_run_file(model + kTraining, "test.toml", all);
   if (config.run.directory.empty()) config.run.directory = (folder_ / config.run.name).string();
   validate(config, ranks);
   return config;

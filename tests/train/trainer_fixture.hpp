@@ -34,6 +34,8 @@ class TrainerTest : public ::testing::Test {
   /// The run file of these tests for `ranks` ranks: gpt2 with dropout, two micro-batches a step, global batch 24 (so that an
   /// epoch ends within the second step), ten steps and a schedule for ten, a checkpoint every five.
   RunConfig config(const Overrides& overrides = {}, int ranks = 0) const;
+  /// The same for a llama with an untied head and grouped queries.
+  RunConfig llama_config(const Overrides& overrides = {}) const;
   /// The same for the mlp and its points.
   RunConfig mlp_config(const Overrides& overrides = {}) const;
   /// Trains as `cohort train` does. // Collective over: comm
@@ -50,7 +52,9 @@ class TrainerTest : public ::testing::Test {
   void write_tokens(const std::string& file, std::uint64_t seed, const std::string& letters = "abcdefghijklmnopqrst ") const;
   bool root() const { return world_->rank() == 0; }
 
-  RunConfig finish(RunConfig config, int ranks) const;
+  Overrides with_tokens(const Overrides& overrides) const;
+  /// From the run file's [model] to a validated config.
+  RunConfig finish(const std::string& model, const Overrides& overrides, int ranks) const;
 
   std::unique_ptr<Communicator> world_ = make_world_communicator();
   SharedFolder folder_{*world_};

@@ -1,5 +1,5 @@
-// What the checks of the bandwidth-bound kernels share: device memory that begins as NaN, numbers that are exact in the type under
-// test, and a line of output for each comparison.
+// What the checks of the bandwidth-bound kernels share: device memory that begins as NaN, numbers that are exact in the type
+// under test, and a line of output for each comparison.
 //
 // Tolerances are absolute errors, one for each element, and made of two parts. Storing a result r in a type of p bits of
 // significand errs by at most u |r|, u = 2^-p: 2^-24 for fp32, 2^-11 for fp16, 2^-8 for bf16. Computing it in fp32 errs by a few
@@ -34,7 +34,7 @@ inline constexpr double kEps = 0x1.0p-23;
 inline double sum_error(Count n) { return (4.0 + 2.0 * std::sqrt(static_cast<double>(n))) * kEps; }
 
 inline const std::vector<DType> kTypes{DType::f32, DType::bf16, DType::f16};
-inline const char* name_of(DType dtype) { return dtype == DType::f32 ? "fp32" : dtype == DType::bf16 ? "bf16" : "fp16"; }
+inline const char* type_name(DType dtype) { return dtype == DType::f32 ? "fp32" : dtype == DType::bf16 ? "bf16" : "fp16"; }
 inline Bytes bytes_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
 inline double unit_of(DType dtype) { return dtype == DType::f32 ? 0x1.0p-24 : dtype == DType::bf16 ? 0x1.0p-8 : 0x1.0p-11; }
 /// Below this, elements of the type are multiples of a smallest number, and storing errs by up to half of it.
@@ -46,8 +46,8 @@ inline void must(cudaError_t status, const char* what) {
   std::exit(2);
 }
 
-/// Device memory, all bits set: NaN in every floating-point type, so that what a kernel leaves unwritten shows. `shift` elements of
-/// the allocation lie before data(): for addresses that are not aligned to 16 bytes.
+/// Device memory, all bits set: NaN in every floating-point type, so that what a kernel leaves unwritten shows. `shift` elements
+/// of the allocation lie before data(): for addresses that are not aligned to 16 bytes.
 class Buffer {
  public:
   explicit Buffer(Bytes bytes, Bytes shift_bytes = 0) : bytes_(bytes), shift_bytes_(shift_bytes) {
@@ -68,7 +68,9 @@ class Buffer {
   }
   Bytes bytes() const { return bytes_; }
 
-  void write(const void* from) { must(cudaMemcpy(data(), from, static_cast<std::size_t>(bytes_), cudaMemcpyHostToDevice), "upload"); }
+  void write(const void* from) {
+    must(cudaMemcpy(data(), from, static_cast<std::size_t>(bytes_), cudaMemcpyHostToDevice), "upload");
+  }
   /// Waits for all kernels first, and stops the program if one failed.
   std::vector<std::uint8_t> read() const {
     must(cudaGetLastError(), "launching a kernel");
@@ -88,7 +90,9 @@ inline std::vector<std::uint8_t> encode(DType dtype, Input values) {
   std::vector<std::uint8_t> result(values.size() * static_cast<std::size_t>(bytes_of(dtype)));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto value = static_cast<float>(values[i]);
-    const std::uint16_t narrow = dtype == DType::bf16 ? to_bf16(value).bits : dtype == DType::f16 ? to_f16(value).bits : std::uint16_t{0};
+    const std::uint16_t narrow = dtype == DType::bf16  ? to_bf16(value).bits
+                                 : dtype == DType::f16 ? to_f16(value).bits
+                                                       : std::uint16_t{0};
     if (dtype == DType::f32) {
       std::memcpy(&result[4 * i], &value, 4);
     } else {
@@ -176,8 +180,11 @@ inline auto stored(DType dtype, const Array& expected, std::function<double(std:
   return [=, &expected](std::size_t i) { return unit_of(dtype) * std::abs(expected[i]) + least_of(dtype) + computed(i); };
 }
 
+/// The bytes of each array that an op wrote.
+using Outputs = std::vector<std::vector<std::uint8_t>>;
+
 /// Calls `run`, which returns what it wrote, twice: both times the same bits.
-inline void repeats(const std::string& name, const std::function<std::vector<std::vector<std::uint8_t>>()>& run) {
+inline void repeats(const std::string& name, const std::function<Outputs()>& run) {
   const bool same = run() == run();
   report(same, name, same ? "the same bits twice" : "other bits the second time");
 }

@@ -18,7 +18,7 @@ struct Case {
   Count shift = 0;  // elements by which all pointers are off 16 bytes
 
   std::string name(const char* what) const {
-    return text("%snorm %s R=%lld C=%lld shift=%lld %s", mean ? "layer" : "rms", name_of(dtype), static_cast<long long>(rows),
+    return text("%snorm %s R=%lld C=%lld shift=%lld %s", mean ? "layer" : "rms", type_name(dtype), static_cast<long long>(rows),
                 static_cast<long long>(columns), static_cast<long long>(shift), what);
   }
 };
@@ -127,9 +127,8 @@ void check_backward(const Case& c, const Problem& p, const Statistics& s) {
   // xhat itself is off by a few kEps, which counts once for each row and in any direction.
   const double slack = sum_error(c.rows) + 8.0 * kEps;
   const ColumnSum dweight = column_sum(c, p.dweight_before, [&](std::size_t i) { return p.dout[i] * xhat(i); });
-  compare(c.name("dweight"), download(DType::f32, b.dweight), dweight.expected, [&](std::size_t i) {
-    return slack * dweight.sizes[i] + 8.0 * kEps * static_cast<double>(c.rows);
-  });
+  compare(c.name("dweight"), download(DType::f32, b.dweight), dweight.expected,
+          [&](std::size_t i) { return slack * dweight.sizes[i] + 8.0 * kEps * static_cast<double>(c.rows); });
   const ColumnSum sums = column_sum(c, p.sums_before, [&](std::size_t i) { return actual_dx[i]; });
   compare(c.name("column sums of dx"), download(DType::f32, b.sums), sums.expected,
           [&](std::size_t i) { return slack * sums.sizes[i]; });
@@ -157,9 +156,9 @@ void check_without_sums(const Case& c, const Problem& p, const Statistics& s) {
 }  // namespace
 
 void check_norms() {
-  const std::vector<std::pair<Count, Count>> shapes{{1, 1},     {5, 7},    {3, 65},   {6, 256},  {37, 768}, {10, 1600},  {9, 2048},
-                                                    {6, 2049},  {4, 4096}, {3, 5000}, {2, 8192}, {2, 8200}, {3, 16383}, {2, 16384},
-                                                    {7000, 96}, {2777, 768}};
+  const std::vector<std::pair<Count, Count>> shapes{{1, 1},     {5, 7},     {3, 65},    {6, 256},   {37, 768}, {10, 1600},
+                                                    {9, 2048},  {6, 2049},  {4, 4096},  {3, 5000},  {2, 8192}, {2, 8200},
+                                                    {3, 16383}, {2, 16384}, {7000, 96}, {2777, 768}};
   for (const DType dtype : kTypes) {
     for (const bool mean : {true, false}) {
       for (const auto& [rows, columns] : shapes) {
@@ -177,7 +176,7 @@ void check_norms() {
       const Statistics s = check_forward(repeated, q);
       repeats(repeated.name("backward"), [&] {
         const Backward b = run_backward(repeated, q, s);
-        return std::vector{b.dx.read(), b.dweight.read(), b.dbias.read(), b.sums.read()};
+        return Outputs{b.dx.read(), b.dweight.read(), b.dbias.read(), b.sums.read()};
       });
       if (mean) check_without_sums(repeated, q, s);
     }

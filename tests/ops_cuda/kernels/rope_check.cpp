@@ -27,7 +27,7 @@ void check(DType dtype, const AttentionShape& s, Count shift) {
   const Buffer sines_device = upload(DType::f32, sines);
   const Buffer device = upload(dtype, qkv, shift);
   const auto name = [&](const char* what) {
-    return text("rope %s B=%lld T=%lld NH=%lld NKV=%lld HS=%lld shift=%lld %s", name_of(dtype), static_cast<long long>(s.batch),
+    return text("rope %s B=%lld T=%lld NH=%lld NKV=%lld HS=%lld shift=%lld %s", type_name(dtype), static_cast<long long>(s.batch),
                 static_cast<long long>(s.tokens), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
                 static_cast<long long>(s.head_size), static_cast<long long>(shift), what);
   };

@@ -1,0 +1,38 @@
+// Where a test computes: on the CPU, or, with COHORT_TEST_DEVICE=cuda in the environment, on a GPU. The same tests serve both.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+#include "base/device.hpp"
+#include "gpu/device.hpp"
+#include "runtime/kokkos.hpp"
+
+namespace cohort::test {
+
+inline DeviceKind test_device() {
+  const char* kind = std::getenv("COHORT_TEST_DEVICE");
+  return kind != nullptr && std::string_view(kind) == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
+/// Kokkos and, if asked for, the GPU of number `local_rank` (modulo those that there are), for the life of the object.
+class TestDevice {
+ public:
+  explicit TestDevice(int local_rank) {
+    if (test_device() == DeviceKind::cpu) {
+      start_kokkos(std::nullopt);
+      return;
+    }
+    const int index = local_rank % gpu::visible_devices();
+    start_kokkos(index);
+    gpu::open(index);
+  }
+  ~TestDevice() {
+    gpu::close();
+    stop_kokkos();
+  }
+  TestDevice(const TestDevice&) = delete;
+  TestDevice& operator=(const TestDevice&) = delete;
+};
+
+}  // namespace cohort::test
