@@ -10,10 +10,10 @@
 namespace cohort {
 namespace {
 
-// Logits that exist at once. On a CPU 16 MiB of fp32: they should stay near the caches. On a GPU 1 GiB of bf16: a product must be
+// Logits that exist at once. On a CPU 16 MiB of fp32: they should stay near the caches. On a GPU 2 GiB of bf16: a product must be
 // large to fill the device.
 constexpr Count kLogitElementsOfCpu = Count{4} << 20;
-constexpr Count kLogitElementsOfGpu = Count{512} << 20;
+constexpr Count kLogitElementsOfGpu = Count{1} << 30;
 // On a GPU the head works on a vocabulary rounded up to this: products of odd sizes were seen to take up to seven times as long.
 constexpr Count kLogitAlignment = 128;
 
@@ -121,14 +121,15 @@ void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks&
   const Tensor dx = context.take(saved_.last.shape());
   dx.zero();
   hooks.pre_backward(units_.back());
-  norm_->backward(context, dx, saved_.dnormed, saved_.last, saved_.norm);
+  norm_->backward(context, dx, saved_.dnormed, saved_.last, saved_.norm, blocks_.back().last_bias_gradient(context));
   for (Parameter* parameter : units_.back().parameters) {
     if (parameter != embedding_) hooks.grad_ready(*parameter);  // a tied head is ready after its last use, the embedding
   }
 
   for (std::size_t layer = blocks_.size(); layer-- > 0;) {
     hooks.pre_backward(units_[layer + 1]);
-    blocks_[layer].backward(context, dx, saved_.blocks[layer]);
+    blocks_[layer].backward(context, dx, saved_.blocks[layer],
+                            layer > 0 ? blocks_[layer - 1].last_bias_gradient(context) : Tensor{});
     for (Parameter* parameter : units_[layer + 1].parameters) hooks.grad_ready(*parameter);
   }
 

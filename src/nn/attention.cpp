@@ -61,7 +61,7 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const ops::AttentionShape& s = saved.shape;
   const Tensor dheads = context.take(saved.heads.shape());
   const Tensor dqkv = context.take(saved.qkv.shape());
-  output_.backward_parameters(context, dy, saved.heads);
+  output_.backward_weight(context, dy, saved.heads);
   output_.backward_input(context, dheads, dy);
   ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
                           context.dropout_key(spec_.dropout, layer_));

@@ -37,9 +37,11 @@ class Attention {
   /// y [B*T, C] = output projection of the attention over x [B*T, C], plus `residual` [B*T, C] if defined. B samples of equal
   /// length.
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the output projection's
+  /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with output().
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
+  const Linear& output() const { return output_; }
   std::vector<Parameter*> parameters() const;
 
  private:

@@ -40,8 +40,13 @@ class Block {
 
   /// out [B*T, C] from x [B*T, C]; x must stay as it is until backward.
   Saved forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
-  /// dx [B*T, C] holds the gradient of out and, at the end, that of x.
-  void backward(const StepContext& context, const Tensor& dx, const Saved& saved) const;
+  /// dx [B*T, C] holds the gradient of out and, at the end, that of x. The parameters' gradients are accumulated, but for the
+  /// last bias: its gradient is the column sums of the gradient of out, which whoever made that gradient gets at little cost. So
+  /// does this block for the one before: if defined, dx_column_sums [C] (fp32) += column sums of the gradient of x.
+  void backward(const StepContext& context, const Tensor& dx, const Saved& saved, const Tensor& dx_column_sums = {}) const;
+  /// Where the column sums of the gradient of out are to be added; undefined if there is no bias, or if dropout follows it, so
+  /// that backward computes the gradient itself.
+  Tensor last_bias_gradient(const StepContext& context) const;
 
   std::vector<Parameter*> parameters() const;
 
@@ -56,6 +61,8 @@ class Block {
   template <class Branch>
   void add_branch(const StepContext& context, const Tensor& out, const Tensor& x, std::uint32_t place,
                   const Branch& branch) const;
+  // Whether dropout acts at the ends of the branches.
+  bool drops(const StepContext& context) const;
   // The gradient of a branch's result, from that of the sum.
   Tensor branch_gradient(const StepContext& context, const Tensor& dout, std::uint32_t place) const;
 

@@ -36,7 +36,7 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
                            const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const Tensor dbefore = context.take(saved.before.shape());
-  down_.backward_parameters(context, dy, saved.after);
+  down_.backward_weight(context, dy, saved.after);
   if (spec_.kind == FeedForwardKind::gelu) {
     ops::linear_gelu_backward(context.exec, dbefore, up_.bias_gradient(), dy, down_.weight(), saved.before, up_.bias());
   } else {

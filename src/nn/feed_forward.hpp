@@ -30,9 +30,11 @@ class FeedForward {
 
   /// y [R, C] = down(activation(up(x [R, C]))), plus `residual` [R, C] if defined. y may be residual.
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the down projection's
+  /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with down().
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
+  const Linear& down() const { return down_; }
   std::vector<Parameter*> parameters() const;
 
  private:

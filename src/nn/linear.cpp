@@ -1,6 +1,7 @@
 #include "nn/linear.hpp"
 
 #include "ops/linear.hpp"
+#include "ops/pointwise.hpp"
 
 namespace cohort {
 
@@ -33,6 +34,10 @@ void Linear::backward_input(const StepContext& context, const Tensor& dx, const 
 
 void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {
   ops::linear_backward_weight(context.exec, weight_gradient(), bias_gradient(), dy, x);
+}
+
+void Linear::backward_bias(const StepContext& context, const Tensor& dy) const {
+  if (has_bias()) ops::bias_backward(context.exec, bias_gradient(), dy);
 }
 
 void Linear::backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const {

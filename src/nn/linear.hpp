@@ -29,7 +29,9 @@ class Linear {
   void backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const;
   /// The gradients of weight and bias += dy^T x and the column sums of dy.
   void backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const;
-  /// The weight's gradient alone, where the bias's comes out of what follows.
+  /// The bias's gradient alone, if there is a bias: += column sums of dy.
+  void backward_bias(const StepContext& context, const Tensor& dy) const;
+  /// The weight's gradient alone, where the bias's is a by-product of what follows or precedes.
   void backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const;
 
   /// All weights [outputs, inputs] and biases [outputs] as one tensor, as layers read them; valid after

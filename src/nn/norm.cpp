@@ -23,12 +23,13 @@ Norm::Saved Norm::forward(const StepContext& context, const Tensor& y, const Ten
   return saved;
 }
 
-void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
+void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved,
+                    const Tensor& dx_column_sums) const {
   if (kind_ == NormKind::layer) {
-    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->compute, saved.mean,
-                            saved.rstd);
+    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->compute, saved.mean, saved.rstd,
+                            dx_column_sums);
   } else {
-    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->compute, saved.rstd);
+    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->compute, saved.rstd, dx_column_sums);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "ops/cuda/ops.hpp"
 #include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
+#include "ops/pointwise.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -65,13 +66,15 @@ void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, 
 }
 
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
-                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                        const Tensor& dx_column_sums) {
   if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::layernorm_backward(exec, dx, dweight, dbias, dout, x, weight, mean, rstd);
+    if (exec.cuda()) return cuda::layernorm_backward(exec, dx, dweight, dbias, dout, x, weight, mean, rstd, dx_column_sums);
   }
   if (is_narrow(dx)) {
     Fp32Copies fp32;
-    return layernorm_backward(exec, fp32.inout(dx), dweight, dbias, fp32.in(dout), fp32.in(x), fp32.in(weight), mean, rstd);
+    return layernorm_backward(exec, fp32.inout(dx), dweight, dbias, fp32.in(dout), fp32.in(x), fp32.in(weight), mean, rstd,
+                              dx_column_sums);
   }
   check_rows(x, dx);
   check_rows(x, dout);
@@ -117,6 +120,7 @@ void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweigh
       }
     }
   });
+  if (dx_column_sums.defined()) bias_backward(exec, dx_column_sums, dx);
 }
 
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
@@ -148,13 +152,13 @@ void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, co
 }
 
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
-                      const Tensor& weight, const Tensor& rstd) {
+                      const Tensor& weight, const Tensor& rstd, const Tensor& dx_column_sums) {
   if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::rmsnorm_backward(exec, dx, dweight, dout, x, weight, rstd);
+    if (exec.cuda()) return cuda::rmsnorm_backward(exec, dx, dweight, dout, x, weight, rstd, dx_column_sums);
   }
   if (is_narrow(dx)) {
     Fp32Copies fp32;
-    return rmsnorm_backward(exec, fp32.inout(dx), dweight, fp32.in(dout), fp32.in(x), fp32.in(weight), rstd);
+    return rmsnorm_backward(exec, fp32.inout(dx), dweight, fp32.in(dout), fp32.in(x), fp32.in(weight), rstd, dx_column_sums);
   }
   check_rows(x, dx);
   check_rows(x, dout);
@@ -187,6 +191,7 @@ void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight,
       for (Count c = begin; c < end; ++c) dw[c] += dyr[c] * row[c] * s;
     }
   });
+  if (dx_column_sums.defined()) bias_backward(exec, dx_column_sums, dx);
 }
 
 }  // namespace cohort::ops

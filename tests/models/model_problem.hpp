@@ -154,8 +154,7 @@ inline Tensor run_last_logits(Model& model, const ModelInput& input) {
 inline double run_loss(Model& model, const ModelInput& input) {
   Arena arena("test");
   soil(arena);
-  const StepContext context{
-      .dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
+  const StepContext context{.dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
   model.loss(context, input);
   return ops::number_of(context.loss_sum);
 }

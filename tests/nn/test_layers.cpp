@@ -70,6 +70,8 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
   const Array with_bias = ops::values_of(y), bias_values = ops::values_of(bias.value),
               gradient_before = ops::values_of(bias.gradient);
   layer.backward(context, dx, dy, x, saved);
+  EXPECT_TRUE(ops::close(bias.gradient, gradient_before, 0.0)) << "left to the caller";
+  layer.down().backward_bias(context, dy);
   const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kRows, kWidth));
   EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kRows) * 12.0));  // seven numbers of size 1
   for (const double value : ops::values_of(dx)) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";
@@ -97,6 +99,8 @@ TEST(Attention, AddsItsOutputBiasAndTheResidual) {
   const Array with_bias = ops::values_of(y), bias_values = ops::values_of(bias.value),
               gradient_before = ops::values_of(bias.gradient);
   layer.backward(context, dx, dy, x, saved);
+  EXPECT_TRUE(ops::close(bias.gradient, gradient_before, 0.0)) << "left to the caller";
+  layer.output().backward_bias(context, dy);
   const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kRows, kWidth));
   EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kRows) * 12.0));
   for (const double value : ops::values_of(dx)) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";

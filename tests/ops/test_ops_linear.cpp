@@ -133,8 +133,8 @@ TEST(Linear, BackwardWeightAddsToTheGradients) {
     const Tensor dweight = tensor_of(p.dweight_before, {p.outputs, p.inputs}), dbias = tensor_of(p.dbias_before, {p.outputs});
     linear_backward_weight(Exec{}, dweight, dbias, dy, p.tx());
     const Array expected = reference::matmul(p.dy, true, p.x, false, p.outputs, p.inputs, p.rows);
-    Array tolerance = sum(reference::matmul(sizes(p.dy), true, sizes(p.x), false, p.outputs, p.inputs, p.rows),
-                          sizes(p.dweight_before));
+    Array tolerance =
+        sum(reference::matmul(sizes(p.dy), true, sizes(p.x), false, p.outputs, p.inputs, p.rows), sizes(p.dweight_before));
     for (double& value : tolerance) value *= sum_error(p.rows + 1);
     EXPECT_TRUE(close(dweight, sum(p.dweight_before, expected), tolerance));
     EXPECT_FALSE(close(dweight, expected, tolerance));  // planted: overwritten

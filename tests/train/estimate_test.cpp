@@ -60,21 +60,20 @@ TEST_P(Estimates, AreWhatAStepTakes) {
   EXPECT_EQ(memory.total(), memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.replica);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Estimates,
-                         ::testing::Values(std::pair{"gpt2", std::vector<std::string>{}},
-                                           std::pair{"gpt2", std::vector<std::string>{"model.dropout=0.1"}},
-                                           std::pair{"gpt2", std::vector<std::string>{"model.activation_checkpointing=true"}},
-                                           std::pair{"gpt2", std::vector<std::string>{"parallel.data=manual"}},
-                                           std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
-                                           std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=true"}},
-                                           std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16"}},
-                                           std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16",
-                                                                                      "parallel.data=manual"}},
-                                           std::pair{"llama", std::vector<std::string>{"precision.policy=fp16"}},
-                                           std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256"}},
-                                           std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256",
-                                                                                     "precision.policy=bf16"}}),
-                         [](const auto& test) { return fmt::format("{}_{}", test.param.first, test.index); });
+INSTANTIATE_TEST_SUITE_P(
+    All, Estimates,
+    ::testing::Values(std::pair{"gpt2", std::vector<std::string>{}},
+                      std::pair{"gpt2", std::vector<std::string>{"model.dropout=0.1"}},
+                      std::pair{"gpt2", std::vector<std::string>{"model.activation_checkpointing=true"}},
+                      std::pair{"gpt2", std::vector<std::string>{"parallel.data=manual"}},
+                      std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
+                      std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=true"}},
+                      std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16"}},
+                      std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16", "parallel.data=manual"}},
+                      std::pair{"llama", std::vector<std::string>{"precision.policy=fp16"}},
+                      std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256"}},
+                      std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256", "precision.policy=bf16"}}),
+    [](const auto& test) { return fmt::format("{}_{}", test.param.first, test.index); });
 
 // Sums over ranks in 16 bits need room for the rounded gradients; sums in fp32, or none, do not.
 TEST(ReductionEstimate, CountsTheRoundedGradients) {

@@ -36,11 +36,10 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-// A number keeps 8 bits in bf16 and 11 in fp16: one rounding errs by 2^-9 and 2^-12 of it. A loss is a mean over 192 targets of
-// differences of logits of size 1 or so, each of which has gone through some thirty roundings: sqrt(30) 2^-9 = 1e-2 of it for a
-// single target, a tenth of that for the mean, 1e-3. The gradients differ by as much of themselves as the logits, 1e-2, and so do
-// the steps that Adam makes of them; the loss falls by 0.5 or so in twenty steps: 5e-3. The two together, and some margin.
-constexpr double kBf16 = 1.5e-2;
+// A number keeps 8 bits in bf16 and 11 in fp16: one rounding errs by 2^-9 and 2^-12 of it at most. Some thirty in a row, through
+// forward and backward, with random signs: sqrt(30) times that, a hundredth of each gradient in bf16. The steps that are made of
+// them, and the fall of the loss that is made of the steps, are off by about as much; twice that is allowed.
+constexpr double kBf16 = 2e-2;
 constexpr double kFp16 = kBf16 / 8;
 
 TEST_F(Precision, LossCurvesIn16BitsAreThatOfFp32) {
@@ -52,14 +51,14 @@ TEST_F(Precision, LossCurvesIn16BitsAreThatOfFp32) {
     ASSERT_EQ(bf16.size(), 20u);
     ASSERT_EQ(fp16.size(), 20u);
     const double fall = fp32.front() - fp32.back();
-    EXPECT_GT(fall, 10.0 * kBf16) << "the curve must have a shape to compare";
-    EXPECT_LT(largest_difference(fp32, bf16), kBf16) << kind;
-    EXPECT_LT(largest_difference(fp32, fp16), kFp16) << kind;
+    EXPECT_GT(fall, 0.2) << "the curve must have a shape to compare";
+    EXPECT_LT(largest_difference(fp32, bf16), kBf16 * fall) << kind;
+    EXPECT_LT(largest_difference(fp32, fp16), kFp16 * fall) << kind;
     EXPECT_NE(fp32, bf16) << kind << ": they are to have been computed in another type";
     EXPECT_NE(fp32, fp16) << kind;
     // The comparison can fail: a learning rate that is a tenth too large shows.
     const auto faster = losses(kind, fmt::format("{}_faster", kind), {"optimizer.learning_rate=1.1e-2"});
-    EXPECT_GT(largest_difference(fp32, faster), kBf16) << kind;
+    EXPECT_GT(largest_difference(fp32, faster), kBf16 * fall) << kind;
     EXPECT_EQ(count_in_log(fmt::format("{}_fp16", kind), "overflowed"), 0u);
   }
 }
@@ -87,18 +86,20 @@ RunConfig with_absurd_scale(RunConfig config) {
 }
 
 TEST_F(Precision, OverflowsAreSkippedAndTheRunGoesOn) {
-  const Overrides overrides{"run.name=run", "precision.policy=fp16"};
+  const Overrides overrides{"run.name=run", "precision.policy=fp16", "train.steps=20", "schedule.decay_steps=20"};
   ASSERT_EQ(train(with_absurd_scale(config(overrides))), ExitCode::success);
-  const std::size_t skips = count_in_log("run", "gradients overflowed; the step was skipped");
-  EXPECT_GT(skips, 0u);
-  EXPECT_LT(skips, 9u);
+  const auto skips = static_cast<int>(count_in_log("run", "gradients overflowed; the step was skipped"));
+  EXPECT_GT(skips, 0);
+  EXPECT_LT(skips, 10);
   const TrainingState state = state_of("run");
-  EXPECT_EQ(std::stod(state.loss_scale), std::ldexp(0x1p28, -static_cast<int>(skips)));
-  EXPECT_EQ(state.loss_scale_good_steps, 10 - static_cast<Count>(skips));
+  EXPECT_EQ(std::stod(state.loss_scale), std::ldexp(0x1p28, -skips));
+  EXPECT_GT(state.loss_scale_good_steps, 0);
+  EXPECT_LE(state.loss_scale_good_steps, 20 - skips);  // a later overflow, too, sets it back
   const Remains run = remains("run");
-  EXPECT_EQ(run.metrics.size(), 10u) << "a skipped step is a step";
-  for (const double loss : run.series("loss")) EXPECT_TRUE(std::isfinite(loss));
-  EXPECT_LT(run.series("validation_loss").back(), run.series("validation_loss").front());
+  EXPECT_EQ(run.metrics.size(), 20u) << "a skipped step is a step";
+  const std::vector<double> losses = run.series("loss");
+  for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_LT(losses.back(), losses.front() - 0.1);
 }
 
 // The factor doubles at each step, until it overflows and falls back: what a checkpoint says of it decides what the resumed run
@@ -133,7 +134,7 @@ TEST_F(Precision, BelowTheFloorTheRunStops) {
 TEST_F(Precision, ReductionInTheTypeOfThePolicy) {
   const auto fp32 = losses("gpt2", "fp32", {"precision.policy=bf16"});
   const auto bf16 = losses("gpt2", "bf16", {"precision.policy=bf16", "precision.reduction=compute"});
-  EXPECT_LT(largest_difference(fp32, bf16), kBf16);
+  EXPECT_LT(largest_difference(fp32, bf16), kBf16 * (fp32.front() - fp32.back()));
   if (world_->size() == 1) {
     EXPECT_EQ(fp32, bf16) << "nothing is summed on one rank";
   } else {

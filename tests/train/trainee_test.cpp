@@ -13,6 +13,8 @@
 namespace cohort::test {
 namespace {
 
+using ops::Array;
+
 RunConfig make_config(const std::string& kind, const std::vector<std::string>& overrides) {
   const std::string text =
       kind == "mlp" ? "[model]\nkind = 'mlp'\nlayers = 3\nwidth = 8\ninputs = 4\n[data]\nkind = 'two_moons'\nsamples = 100\n"
@@ -55,7 +57,6 @@ struct Training {
     parameters().values_changed();
   }
 
-  using Array = ops::Array;
   RunConfig config;
   std::unique_ptr<Communicator> self = make_self_communicator("world");
   Mesh mesh{*self, MeshShape(1, 1, 1, 1)};
@@ -162,8 +163,8 @@ TEST(Trainee, AnAbsurdLossScaleBacksOffUntilItFits) {
   EXPECT_NE(training.state(), before);
 }
 
-// The same gradients under any factor that fits: a power of two takes no bit from a number, but for those so small that fp16 keeps
-// fewer digits of them, a thousandth of the whole.
+// The same gradients under any factor that fits: a power of two takes no bit from a number, but for those so small that fp16
+// keeps fewer digits of them, a thousandth of the whole.
 TEST(Trainee, TheLossScaleIsNotInTheGradientNorm) {
   double norms[2] = {};
   for (const int i : {0, 1}) {

@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kTileThreads)
     Count row = at.block * blockDim.y + threadIdx.y;
     Pack<T, kVec> packs[kAhead];
     read(packs, row);
-    // The next packs are on their way while these are added. (If they were asked for after that, or at the head of each turn, the
-    // compiler would add each as it comes, and have one on its way.)
+    // The next packs are on their way while these are added. (Asked for at the head of each turn instead, they would have one
+    // load on its way at a time: the compiler moves each addition up to its load.)
     for (; row < rows; row += kAhead * step) {
       Pack<T, kVec> next[kAhead];
       read(next, row + kAhead * step);

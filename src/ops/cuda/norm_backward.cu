@@ -24,8 +24,8 @@ constexpr int kPartialsOfWeight = 0;
 constexpr int kPartialsOfDx = 1;
 constexpr int kPartialsOfBias = 2;
 
-// Rows that a block holds at one time: one wait for memory and one barrier serve all of them. The widest rows leave registers for
-// one only.
+// Rows that a block holds at one time: one wait for memory and one barrier serve all of them. Wide rows leave registers for
+// one only, and the widest (more than 8192 elements of 16 bits) spill some of their sums.
 template <class Shape>
 constexpr int kRows = Shape::kMostThreads > 512 ? 1 : 2;
 
@@ -43,7 +43,7 @@ struct RowPart {
   float rstd;
 
   // A row beyond the last is made of zeros, and adds nothing to any sum.
-  __device__ __forceinline__ void read(const Arguments<T>& a, Count row, bool kMean) {
+  __device__ __forceinline__ void read(const Arguments<T>& a, Count row, bool with_mean) {
     const bool exists = row < a.rows;
 #pragma unroll
     for (int j = 0; j < Shape::kPacks; ++j) {
@@ -54,7 +54,7 @@ struct RowPart {
       x[j] = inside ? load<T, Shape::kVec>(a.x + at) : zeros<T, Shape::kVec>();
       dx[j] = inside ? load<T, Shape::kVec>(a.dx + at) : zeros<T, Shape::kVec>();
     }
-    mean = kMean && exists ? a.mean[row] : 0.0f;
+    mean = with_mean && exists ? a.mean[row] : 0.0f;
     rstd = exists ? a.rstd[row] : 0.0f;
   }
 
@@ -179,7 +179,7 @@ void backward(CUstream_st* stream, DType dtype, void* dx, const ColumnSums& sums
                                  rows,
                                  static_cast<int>(columns),
                                  1.0f / static_cast<float>(columns)};
-    for_row_shape<T>(columns, is_wide<T>(columns, dx, dout, x, weight), [&](auto shape, int threads) {
+    for_row_shape<T>(columns, is_wide<T>(columns, dx, dout, x, weight, scratch), [&](auto shape, int threads) {
       using Shape = decltype(shape);
       const Count useful = divide_up(rows, kRows<Shape>);
       const Count fitting = resident_blocks(norm_backward<T, Shape, kMean>, threads);

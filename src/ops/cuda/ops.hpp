@@ -28,11 +28,12 @@ void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tenso
 void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                        const Tensor& weight, const Tensor& bias, float epsilon);
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
-                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                        const Tensor& dx_column_sums);
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                      float epsilon);
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
-                      const Tensor& weight, const Tensor& rstd);
+                      const Tensor& weight, const Tensor& rstd, const Tensor& dx_column_sums);
 
 // activation.hpp
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias);
@@ -69,8 +70,7 @@ void cross_entropy_forward_backward(const Exec& exec, const Tensor& loss_sum, co
                                     std::span<const std::int32_t> targets, float scale);
 
 // adamw.hpp
-void adamw(const Exec& exec, const AdamWTensors& tensors, const Tensor& ranges, const AdamWStep& step,
-           const Tensor& scalars);
+void adamw(const Exec& exec, const AdamWTensors& tensors, const Tensor& ranges, const AdamWStep& step, const Tensor& scalars);
 void sum_of_squares(const Exec& exec, const Tensor& sum, const Tensor& x);
 
 }  // namespace cohort::ops::cuda
