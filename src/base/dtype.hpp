@@ -30,8 +30,8 @@ struct f16 {
   std::uint16_t bits;
 };
 
-// Conversions: constexpr, so that they also work in device code. To 16 bits: round to nearest, ties to even; NaN stays NaN, overflow
-// becomes infinity.
+// Conversions: constexpr, so that they also work in device code. To 16 bits: round to nearest, ties to even; NaN stays NaN,
+// overflow becomes infinity.
 
 constexpr float to_float(float value) { return value; }
 constexpr float to_float(bf16 value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }

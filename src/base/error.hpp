@@ -12,14 +12,14 @@ namespace cohort {
 /// What the process returns to the shell and to SLURM. Documented in README.md; scripts may rely on the numbers.
 enum class ExitCode : int {
   success = 0,
-  internal = 1,    // a broken invariant: a bug in Cohort
-  usage = 2,       // the command line
-  config = 3,      // the run file, or sizes in it that do not fit each other
-  launch = 4,      // MPI, SLURM, devices: the job was started wrongly
-  data = 5,        // token files and text
-  checkpoint = 6,  // a checkpoint that is missing, damaged or of another model
-  io = 7,          // a file that cannot be read or written
-  training = 8,    // training itself failed: loss is not finite
+  internal = 1,     // a broken invariant: a bug in Cohort
+  usage = 2,        // the command line
+  config = 3,       // the run file, or sizes in it that do not fit each other
+  launch = 4,       // MPI, SLURM, devices: the job was started wrongly
+  data = 5,         // token files and text
+  checkpoint = 6,   // a checkpoint that is missing, damaged or of another model
+  io = 7,           // a file that cannot be read or written
+  training = 8,     // training itself failed: loss is not finite
   interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
   memory = 10       // out of device memory
 };

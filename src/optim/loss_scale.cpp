@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kGrowth = 2.0;
 constexpr double kBackOff = 0.5;
-constexpr double kLargest = 16777216.0;  // 2^24: beyond, the loss itself nears the end of fp16 for no gain
+constexpr double kLargest = 16777216.0;  // 2^24: growth must end where all gradients are 0, which never overflow
 
 }  // namespace
 
@@ -45,6 +45,10 @@ void LossScale::update(bool overflowed) {
 
 void LossScale::restore(double scale, Count good_steps) {
   if (!active_) return;
+  if (!(scale > 0.0) || scale > std::max(kLargest, options_.initial) || good_steps < 0) {
+    fail(ExitCode::checkpoint, "the checkpoint's loss scale is {} after {} good steps: it is damaged or edited", scale,
+         good_steps);
+  }
   scale_ = scale;
   good_steps_ = good_steps;
 }

@@ -30,7 +30,7 @@ class LossScale {
   /// Tells what the step did. Throws SharedError(training) if the factor would fall below the minimum: then it is not the range
   /// of fp16 that makes gradients overflow.
   void update(bool overflowed);
-  /// Goes on from a checkpoint; does nothing if not active.
+  /// Goes on from a checkpoint; does nothing if not active. Throws Error(checkpoint) for what no run can have saved.
   void restore(double scale, Count good_steps);
 
  private:

@@ -16,8 +16,8 @@ class Arena {
   void reserve(Bytes bytes);
   DeviceKind device() const { return device_; }
 
-  /// Uninitialised memory, aligned to 256 bytes, valid until the arena is rewound past it. Grows by whole chunks; chunks are
-  /// kept.
+  /// Uninitialised memory, aligned to 256 bytes on a GPU and 64 on the host, valid until the arena is rewound past it. Grows by
+  /// whole chunks; chunks are kept.
   Tensor take(const Shape& shape, DType dtype = DType::f32);
 
   struct Mark {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -72,7 +73,7 @@ void Trainer::resume(const TrainerOptions& options) {
   const TrainingState saved = load_checkpoint_collectively(world_, *options.resume_from, trainee_.model().parameters(),
                                                            describe_model(config_.model), Trainee::optimizer_slots());
   trainee_.strategy().weights_changed();
-  trainee_.restore_loss_scale(std::stod(saved.loss_scale), saved.loss_scale_good_steps);
+  trainee_.restore_loss_scale(std::strtod(saved.loss_scale.c_str(), nullptr), saved.loss_scale_good_steps);
   done_ = saved.step;
   saved_at_ = done_;
   const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
@@ -236,6 +237,8 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Evalua
       {"tokens", result.valid_targets},
       {"tokens_per_second", static_cast<double>(result.valid_targets) / timers_.step_seconds()},
       {"epoch", static_cast<double>(done_ * sampler_.global_batch()) / static_cast<double>(sampler_.samples())}};
+  if (result.skipped) record["skipped"] = true;
+  if (trainee_.loss_scale().active()) record["loss_scale"] = trainee_.loss_scale().scale();
   nlohmann::ordered_json seconds{{"step", timers_.step_seconds()}};
   for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = timers_.seconds(phase);
   record["seconds"] = std::move(seconds);

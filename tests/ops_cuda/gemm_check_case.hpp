@@ -201,7 +201,8 @@ class Case {
     if (form_.beta != 0.0f) {
       const double r =
           form_.beta * (form_.separate_residual ? residual_.at(i, j) : load(c_.dtype, before_.data(), c_.index(i, j)));
-      // Some of cuBLASLt's kernels round the product to the type of c before they add to it (seen with 16-bit types and small sizes).
+      // Some of cuBLASLt's kernels round the product to the type of c before they add to it (seen with 16-bit types and small
+      // sizes).
       if (types_.out != DType::f32) tolerance += rounding(types_.out) * std::abs(value);
       value += r;
       tolerance += 0x1p-22 * (std::abs(r) + magnitude);

@@ -27,7 +27,7 @@ struct Gelu {
 };
 
 struct Relu {
-  static __device__ float value(float z) { return z > 0.0f ? z : 0.0f; }
+  static __device__ float value(float z) { return z < 0.0f ? 0.0f : z; }  // NaN stays NaN
   static __device__ float slope(float z) { return z > 0.0f ? 1.0f : 0.0f; }
 };
 

@@ -8,7 +8,8 @@ Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType 
     : DataParallel(model, group), bucket_of_(model.parameters().all().size()) {
   const ParameterRegistry& registry = model.parameters();
   if (reduction != DType::f32 && group.size() > 1) {
-    rounded_ = Tensor::zeros("gradients.rounded", registry.flat_gradients().shape(), reduction, registry.flat_gradients().device());
+    rounded_ =
+        Tensor::zeros("gradients.rounded", registry.flat_gradients().shape(), reduction, registry.flat_gradients().device());
   }
   for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
     const Parameter& parameter = **it;
