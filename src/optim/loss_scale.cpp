@@ -1,6 +1,7 @@
 #include "optim/loss_scale.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 
@@ -45,7 +46,7 @@ void LossScale::update(bool overflowed) {
 
 void LossScale::restore(double scale, Count good_steps) {
   if (!active_) return;
-  if (!(scale > 0.0) || scale > std::max(kLargest, options_.initial) || good_steps < 0) {
+  if (!(scale > 0.0) || std::isinf(scale) || good_steps < 0) {
     fail(ExitCode::checkpoint, "the checkpoint's loss scale is {} after {} good steps: it is damaged or edited", scale,
          good_steps);
   }
