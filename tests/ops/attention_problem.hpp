@@ -12,7 +12,8 @@ struct AttentionProblem {
   AttentionProblem(const AttentionShape& shape_, double dropout_probability = 0.0, double sharpness_ = 1.0)
       : shape(shape_), heads{shape.batch, shape.tokens, shape.heads, shape.kv_heads, shape.head_size}, sharpness(sharpness_) {
     for (Count b = 0; b < shape.batch; ++b) slots.push_back(3 * b + 1);
-    key = {dropout_probability, 5, 6, 7, slots};
+    device_slots = Indices<Count>(slots);
+    key = {dropout_probability, 5, 6, 7, device_slots.span()};
     if (dropout_probability > 0.0) {
       factors = reference::dropout_factors(dropout_probability, 5, 6, 7, slots, shape.heads * shape.tokens * shape.tokens);
     }
@@ -23,7 +24,7 @@ struct AttentionProblem {
     dout = random_values(shape.batch * shape.tokens * shape.width(), 2);
     forward = reference::attention_forward(qkv, heads, factors);
   }
-  AttentionProblem(const AttentionProblem&) = delete;  // key points into slots
+  AttentionProblem(const AttentionProblem&) = delete;  // key points into device_slots
   AttentionProblem& operator=(const AttentionProblem&) = delete;
 
   Array expected_gradient() const { return reference::attention_backward(dout, qkv, heads, factors); }
@@ -96,6 +97,7 @@ struct AttentionProblem {
   reference::Heads heads;
   double sharpness;
   std::vector<Count> slots;
+  Indices<Count> device_slots;
   DropoutKey key;
   Array factors, qkv, dout;
   reference::AttentionForward forward;
@@ -109,7 +111,7 @@ inline std::string describe(const AttentionShape& s) {
 class FencedScratch {
  public:
   explicit FencedScratch(const AttentionShape& shape)
-      : bytes_(attention_scratch_bytes(DeviceKind::cpu, shape, DType::f32)), memory_(bytes_of(content())) {}
+      : bytes_(attention_scratch_bytes(test_device(), shape, DType::f32)), memory_(bytes_of(content())) {}
   Tensor tensor() const { return memory_.slice(0, bytes_); }
   bool fence_untouched() const { return structs_of<std::uint8_t>(memory_.slice(bytes_, bytes_ + kFence)) == fence(); }
 
@@ -132,7 +134,7 @@ inline std::vector<Tensor> run_forward(const AttentionProblem& p, Input qkv) {
   const AttentionShape& s = p.shape;
   const FencedScratch scratch(s);
   const Tensor out = filled({s.batch, s.tokens, s.width()}, kGarbage), lse = filled({s.batch, s.heads, s.tokens}, kGarbage);
-  attention_forward(Exec{}, s, out, lse, tensor_of(qkv, {s.batch, s.tokens, s.packed_width()}), scratch.tensor(), p.key);
+  attention_forward(test_exec(), s, out, lse, tensor_of(qkv, {s.batch, s.tokens, s.packed_width()}), scratch.tensor(), p.key);
   EXPECT_TRUE(scratch.fence_untouched()) << describe(s);
   return {out, lse};
 }
@@ -144,8 +146,8 @@ inline Tensor run_backward(const AttentionProblem& p) {
   const Tensor dqkv = filled({s.batch, s.tokens, s.packed_width()}, kGarbage);
   const Tensor out = tensor_of(p.forward.out, {s.batch, s.tokens, s.width()}),
                lse = tensor_of(p.forward.lse, {s.batch, s.heads, s.tokens});
-  attention_backward(Exec{}, s, dqkv, tensor_of(p.dout, out.shape()), out, lse, tensor_of(p.qkv, dqkv.shape()), scratch.tensor(),
-                     p.key);
+  attention_backward(test_exec(), s, dqkv, tensor_of(p.dout, out.shape()), out, lse, tensor_of(p.qkv, dqkv.shape()),
+                     scratch.tensor(), p.key);
   EXPECT_TRUE(scratch.fence_untouched()) << describe(s);
   return dqkv;
 }

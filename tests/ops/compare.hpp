@@ -1,4 +1,4 @@
-// Comparing what an fp32 op wrote with its double-precision reference.
+// Comparing what an fp32 op wrote with its double-precision reference. Tensors lie, and ops run, on the device under test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,13 +7,20 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <span>
 #include <vector>
 
+#include "ops/exec.hpp"
 #include "ops/values.hpp"
+#include "support/test_device.hpp"
 #include "tensor/convert.hpp"
 #include "tensor/tensor.hpp"
 
 namespace cohort::ops {
+
+using test::test_device;
+
+inline Exec test_exec() { return {.device = test_device()}; }
 
 /// The distance from 1 to the next fp32. One operation errs by at most half of it, relative to its result.
 inline constexpr double kEps = 0x1.0p-23;
@@ -26,24 +33,24 @@ inline double sum_error(Count n) { return (4.0 + 2.0 * std::sqrt(static_cast<dou
 /// Outputs that an op must overwrite are filled with it: any use of the old content shows.
 inline constexpr float kGarbage = std::numeric_limits<float>::quiet_NaN();
 
-inline Tensor filled(const Shape& shape, float value) {
+inline Tensor filled(const Shape& shape, float value, DeviceKind device = test_device()) {
   const Tensor tensor = Tensor::zeros("test", shape);
   for (float& element : tensor.span<float>()) element = value;
-  return tensor;
+  return tensor.to(device, "test");
 }
 
 inline Tensor tensor_of(Input values, const Shape& shape) {
   const Tensor tensor = Tensor::zeros("test", shape);
   COHORT_CHECK(tensor.elements() == static_cast<Count>(values.size()), "{} values for {}", values.size(), shape.str());
   for (std::size_t i = 0; i < values.size(); ++i) tensor.f32()[i] = static_cast<float>(values[i]);
-  return tensor;
+  return tensor.to(test_device(), "test");
 }
 
 /// The values rounded to a floating-point type.
 inline Tensor tensor_of_type(DType dtype, Input values, const Shape& shape) {
   const Tensor fp32 = tensor_of(values, shape);
   if (dtype == DType::f32) return fp32;
-  const Tensor tensor = Tensor::zeros("test", shape, dtype);
+  const Tensor tensor = Tensor::zeros("test", shape, dtype, test_device());
   convert(tensor, fp32);
   return tensor;
 }
@@ -59,23 +66,37 @@ inline Array values_of(const Tensor& tensor) {
 inline Tensor number_tensor(double value) {
   const Tensor tensor = Tensor::zeros("test", {1}, DType::f64);
   tensor.span<double>()[0] = value;
-  return tensor;
+  return tensor.to(test_device(), "test");
 }
-inline double number_of(const Tensor& tensor) { return tensor.span<double>()[0]; }
+inline double number_of(const Tensor& tensor) { return tensor.to_host().span<double>()[0]; }
 
 /// Plain structs in a u8 tensor, and back.
 template <class Struct>
 Tensor bytes_of(const std::vector<Struct>& structs) {
   const Tensor tensor = Tensor::zeros("test", {static_cast<Count>(structs.size() * sizeof(Struct))}, DType::u8);
   std::memcpy(tensor.raw(), structs.data(), structs.size() * sizeof(Struct));
-  return tensor;
+  return tensor.to(test_device(), "test");
 }
 template <class Struct>
 std::vector<Struct> structs_of(const Tensor& tensor) {
   std::vector<Struct> structs(static_cast<std::size_t>(tensor.bytes()) / sizeof(Struct));
-  std::memcpy(structs.data(), tensor.raw(), structs.size() * sizeof(Struct));
+  const Tensor host = tensor.to_host();
+  std::memcpy(structs.data(), host.raw(), structs.size() * sizeof(Struct));
   return structs;
 }
+
+/// Tokens, targets or slots where the op reads them; they live as long as the object.
+template <class Index>
+class Indices {
+ public:
+  Indices() = default;
+  explicit Indices(const std::vector<Index>& values) : memory_(bytes_of(values)), size_(values.size()) {}
+  std::span<const Index> span() const { return {static_cast<const Index*>(memory_.raw()), size_}; }
+
+ private:
+  Tensor memory_;
+  std::size_t size_ = 0;
+};
 
 /// Whether |actual - expected| <= tolerance for each element; the message names the element that fails by the largest factor.
 /// Anything that is not finite fails. `tolerance` holds one absolute error per element, or a single one for all.
@@ -112,11 +133,12 @@ inline ::testing::AssertionResult close(const Tensor& actual, Input expected, do
 }
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
+  const Tensor host_a = a.to_host(), host_b = b.to_host();
+  return a.shape() == b.shape() && std::memcmp(host_a.raw(), host_b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
 inline Tensor copy_of(const Tensor& tensor) {
-  const Tensor copy = Tensor::zeros("test", tensor.shape(), tensor.dtype());
+  const Tensor copy = Tensor::zeros("test", tensor.shape(), tensor.dtype(), tensor.device());
   copy.copy_from(tensor);
   return copy;
 }

@@ -64,7 +64,7 @@ struct Problem {
 
 Tensor run_forward(const Kind& kind, const Problem& p, Input x) {
   const Tensor out = filled({p.rows, p.width}, kGarbage);
-  kind.forward(Exec{}, out, tensor_of(x, {p.rows, p.width}), tensor_of(p.bias, {p.width}));
+  kind.forward(test_exec(), out, tensor_of(x, {p.rows, p.width}), tensor_of(p.bias, {p.width}));
   return out;
 }
 
@@ -72,7 +72,7 @@ Tensor run_forward(const Kind& kind, const Problem& p, Input x) {
 std::vector<Tensor> run_backward(const Kind& kind, const Problem& p, bool in_place) {
   const Tensor dout = tensor_of(p.dout, {p.rows, p.width}), dbias = tensor_of(p.dbias_before, {p.width});
   const Tensor dx = in_place ? dout : filled({p.rows, p.width}, kGarbage);
-  kind.backward(Exec{}, dx, dbias, dout, tensor_of(p.x, {p.rows, p.width}), tensor_of(p.bias, {p.width}));
+  kind.backward(test_exec(), dx, dbias, dout, tensor_of(p.x, {p.rows, p.width}), tensor_of(p.bias, {p.width}));
   return {dx, dbias};
 }
 
@@ -102,13 +102,14 @@ TEST(Activation, FarFromZero) {
   for (const Kind& kind : kKinds) {
     const Tensor out = filled({1, 6}, kGarbage), dx = filled({1, 6}, kGarbage), dbias = filled({6}, 0.0f);
     const Tensor tx = tensor_of(x, {1, 6}), bias = tensor_of(zeros, {6});
-    kind.forward(Exec{}, out, tx, bias);
-    kind.backward(Exec{}, dx, dbias, tensor_of(ones, {1, 6}), tx, bias);
+    kind.forward(test_exec(), out, tx, bias);
+    kind.backward(test_exec(), dx, dbias, tensor_of(ones, {1, 6}), tx, bias);
+    const Array outs = values_of(out), slopes = values_of(dx);
     for (Count i = 0; i < 6; ++i) {
       // Both are 0 on the left and the identity on the right, up to one rounding of a number of that size. An exp that stops at
       // the smallest fp32, 1e-38, leaves that instead of 0: times |z| in the value, times |z u'| = 1e11 in the slope of GELU.
-      EXPECT_NEAR(out.f32()[i], std::max(0.0, x[i]), 1e-30 + kEps * std::max(0.0, x[i])) << kind.name << " " << x[i];
-      EXPECT_NEAR(dx.f32()[i], x[i] > 0.0 ? 1.0 : 0.0, x[i] > 0.0 ? kEps : 1e-26) << kind.name << " " << x[i];
+      EXPECT_NEAR(outs[i], std::max(0.0, x[i]), 1e-30 + kEps * std::max(0.0, x[i])) << kind.name << " " << x[i];
+      EXPECT_NEAR(slopes[i], x[i] > 0.0 ? 1.0 : 0.0, x[i] > 0.0 ? kEps : 1e-26) << kind.name << " " << x[i];
     }
   }
 }
@@ -118,7 +119,7 @@ TEST(Activation, NotANumberShows) {
   const Array x{1.0, kGarbage, -1.0}, zeros(3, 0.0);
   for (const Kind& kind : kKinds) {
     const Tensor out = filled({1, 3}, 0.0f);
-    kind.forward(Exec{}, out, tensor_of(x, {1, 3}), tensor_of(zeros, {3}));
+    kind.forward(test_exec(), out, tensor_of(x, {1, 3}), tensor_of(zeros, {3}));
     const Array values = values_of(out);
     EXPECT_TRUE(std::isfinite(values[0]) && std::isnan(values[1]) && std::isfinite(values[2])) << kind.name;
   }
@@ -134,13 +135,13 @@ TEST(Activation, GradientIsTheSlopeOfTheOp) {
 
 Tensor run_swiglu(Count rows, Count width, Input x) {
   const Tensor out = filled({rows, width}, kGarbage);
-  swiglu_forward(Exec{}, out, tensor_of(x, {rows, 2 * width}));
+  swiglu_forward(test_exec(), out, tensor_of(x, {rows, 2 * width}));
   return out;
 }
 
 Tensor run_swiglu_backward(Count rows, Count width, Input dout, Input x) {
   const Tensor dx = filled({rows, 2 * width}, kGarbage);
-  swiglu_backward(Exec{}, dx, tensor_of(dout, {rows, width}), tensor_of(x, {rows, 2 * width}));
+  swiglu_backward(test_exec(), dx, tensor_of(dout, {rows, width}), tensor_of(x, {rows, 2 * width}));
   return dx;
 }
 
@@ -183,10 +184,10 @@ TEST(SwiGlu, FarFromZero) {
   for (const double gate : gates) {
     const Array x{gate, 2.0};
     const double expected = 2.0 * std::max(0.0, gate);
-    EXPECT_NEAR(run_swiglu(1, 1, x).f32()[0], expected, 1e-30 + kEps * expected) << gate;
-    const Tensor dx = run_swiglu_backward(1, 1, Array{1.0}, x);
-    EXPECT_NEAR(dx.f32()[0], gate > 0.0 ? 2.0 : 0.0, gate > 0.0 ? 2.0 * kEps : 1e-30) << gate;
-    EXPECT_NEAR(dx.f32()[1], expected / 2.0, 1e-30 + kEps * expected) << gate;
+    EXPECT_NEAR(values_of(run_swiglu(1, 1, x))[0], expected, 1e-30 + kEps * expected) << gate;
+    const Array dx = values_of(run_swiglu_backward(1, 1, Array{1.0}, x));
+    EXPECT_NEAR(dx[0], gate > 0.0 ? 2.0 : 0.0, gate > 0.0 ? 2.0 * kEps : 1e-30) << gate;
+    EXPECT_NEAR(dx[1], expected / 2.0, 1e-30 + kEps * expected) << gate;
   }
 }
 

@@ -37,7 +37,7 @@ struct Tensors {
 
 void run(const Tensors& tensors, const Tensor& gradient, const AdamWStep& step, const std::vector<AdamWRange>& ranges,
          const OptimizerScalars& scalars) {
-  adamw(Exec{}, {tensors.weight, tensors.compute, tensors.m, tensors.v, gradient}, bytes_of(ranges), step,
+  adamw(test_exec(), {tensors.weight, tensors.compute, tensors.m, tensors.v, gradient}, bytes_of(ranges), step,
         bytes_of<OptimizerScalars>({scalars}));
 }
 
@@ -193,7 +193,7 @@ TEST(AdamW, WritesThe16BitCopy) {
 
 double squares_of(const Tensor& x) {
   const Tensor sum = number_tensor(0.0);
-  sum_of_squares(Exec{}, sum, x);
+  sum_of_squares(test_exec(), sum, x);
   return number_of(sum);
 }
 
@@ -213,8 +213,8 @@ TEST(SumOfSquares, IsDouble) {
 
 TEST(SumOfSquares, IsAddedToWhatIsThere) {
   const Tensor sum = number_tensor(0.5);
-  sum_of_squares(Exec{}, sum, tensor_of(Array{3.0}, {1}));
-  sum_of_squares(Exec{}, sum, tensor_of(Array{4.0}, {1}));
+  sum_of_squares(test_exec(), sum, tensor_of(Array{3.0}, {1}));
+  sum_of_squares(test_exec(), sum, tensor_of(Array{4.0}, {1}));
   EXPECT_EQ(number_of(sum), 25.5);
 }
 
@@ -225,7 +225,7 @@ struct Decided {
 
 Decided decide(double squares, double loss, double loss_scale, double clip_norm) {
   const Tensor norm = number_tensor(kGarbage), scalars = bytes_of<OptimizerScalars>({{.gradient_scale = kGarbage, .skip = 7}});
-  finish_gradient_norm(Exec{}, norm, scalars, number_tensor(squares), number_tensor(loss), loss_scale, clip_norm);
+  finish_gradient_norm(test_exec(), norm, scalars, number_tensor(squares), number_tensor(loss), loss_scale, clip_norm);
   return {number_of(norm), structs_of<OptimizerScalars>(scalars).front()};
 }
 
@@ -262,7 +262,7 @@ TEST(Scale, MultipliesEachElement) {
   for (const Count elements : {0, 1, 17, 1000}) {
     const Array x = random_values(elements, 1);
     const Tensor tensor = tensor_of(x, {elements});
-    scale(Exec{}, tensor, -0.3f);
+    scale(test_exec(), tensor, -0.3f);
     const Array scaled = values_of(tensor);
     for (Count i = 0; i < elements; ++i) EXPECT_EQ(static_cast<float>(scaled[i]), static_cast<float>(x[i]) * -0.3f);
   }

@@ -46,7 +46,7 @@ TEST(AttentionRules, NoDropoutAtProbabilityZero) {
   const AttentionProblem p({2, 33, 4, 2, 16});
   const FencedScratch scratch(p.shape);
   const Tensor out = filled({2, 33, 64}, kGarbage), lse = filled({2, 4, 33}, kGarbage);
-  attention_forward(Exec{}, p.shape, out, lse, tensor_of(p.qkv, {2, 33, p.shape.packed_width()}), scratch.tensor());
+  attention_forward(test_exec(), p.shape, out, lse, tensor_of(p.qkv, {2, 33, p.shape.packed_width()}), scratch.tensor());
   EXPECT_TRUE(same_bits(run_forward(p, p.qkv)[0], out));
 }
 

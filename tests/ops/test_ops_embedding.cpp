@@ -31,7 +31,7 @@ struct Problem {
 Tensor run_forward(const Problem& p) {
   const Tensor out = filled({p.batch * p.tokens, p.width}, kGarbage);
   const Tensor position_table = p.positions ? tensor_of(p.position_table, {p.tokens, p.width}) : Tensor{};
-  embedding_forward(Exec{}, out, p.ids, tensor_of(p.table, {p.vocabulary, p.width}), position_table);
+  embedding_forward(test_exec(), out, Indices(p.ids).span(), tensor_of(p.table, {p.vocabulary, p.width}), position_table);
   return out;
 }
 
@@ -39,7 +39,7 @@ Tensor run_forward(const Problem& p) {
 std::vector<Tensor> run_backward(const Problem& p) {
   const Tensor dtable = tensor_of(p.dtable_before, {p.vocabulary, p.width});
   const Tensor dposition = p.positions ? tensor_of(p.dposition_before, {p.tokens, p.width}) : Tensor{};
-  embedding_backward(Exec{}, dtable, dposition, p.ids, tensor_of(p.dout, {p.batch * p.tokens, p.width}));
+  embedding_backward(test_exec(), dtable, dposition, Indices(p.ids).span(), tensor_of(p.dout, {p.batch * p.tokens, p.width}));
   if (!p.positions) return {dtable};
   return {dtable, dposition};
 }
@@ -84,6 +84,7 @@ TEST(Embedding, MatchesTheReference) {
 }
 
 TEST(Embedding, TokenOutsideTheVocabularyIsNamed) {
+  if (test_device() == DeviceKind::cuda) GTEST_SKIP() << "the host does not see tokens that lie on a GPU";
   for (const std::int32_t bad : {10, -1, 2'000'000'000}) {
     Problem p(2, 5, 10, 3, true);
     p.ids[7] = bad;

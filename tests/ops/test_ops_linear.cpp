@@ -92,8 +92,8 @@ Array plus_bias(const Problem& p, Array values) {
 TEST(Linear, Forward) {
   for_each_problem([](const Problem& p) {
     const Tensor with_bias = filled({p.rows, p.outputs}, kGarbage), without = filled({p.rows, p.outputs}, kGarbage);
-    linear_forward(Exec{}, with_bias, p.tx(), p.tweight(), p.tbias());
-    linear_forward(Exec{}, without, p.tx(), p.tweight());
+    linear_forward(test_exec(), with_bias, p.tx(), p.tweight(), p.tbias());
+    linear_forward(test_exec(), without, p.tx(), p.tweight());
     EXPECT_TRUE(close(with_bias, plus_bias(p, p.product()), forward_tolerance(p, {p.bias})));
     EXPECT_TRUE(close(without, p.product(), forward_tolerance(p, {})));
     EXPECT_FALSE(close(with_bias, p.product(), forward_tolerance(p, {p.bias})));  // planted: the bias forgotten
@@ -105,13 +105,13 @@ TEST(Linear, ResidualForward) {
     for (const bool with_bias : {true, false}) {
       const Tensor residual = tensor_of(p.residual, {p.rows, p.outputs}), y = filled({p.rows, p.outputs}, kGarbage);
       const Tensor bias = with_bias ? p.tbias() : Tensor{};
-      linear_residual_forward(Exec{}, y, residual, p.tx(), p.tweight(), bias);
+      linear_residual_forward(test_exec(), y, residual, p.tx(), p.tweight(), bias);
       const Array expected = sum(p.residual, with_bias ? plus_bias(p, p.product()) : p.product());
       const Array tolerance = forward_tolerance(p, {p.residual, p.bias});
       EXPECT_TRUE(close(y, expected, tolerance)) << "bias: " << with_bias;
       EXPECT_TRUE(same_bits(residual, tensor_of(p.residual, {p.rows, p.outputs})));
       EXPECT_FALSE(close(y, with_bias ? plus_bias(p, p.product()) : p.product(), tolerance));  // planted: no residual
-      linear_residual_forward(Exec{}, residual, residual, p.tx(), p.tweight(), bias);
+      linear_residual_forward(test_exec(), residual, residual, p.tx(), p.tweight(), bias);
       EXPECT_TRUE(close(residual, expected, tolerance)) << "in place, bias: " << with_bias;
     }
   });
@@ -120,7 +120,7 @@ TEST(Linear, ResidualForward) {
 TEST(Linear, BackwardInput) {
   for_each_problem([](const Problem& p) {
     const Tensor dx = filled({p.rows, p.inputs}, kGarbage);
-    linear_backward_input(Exec{}, dx, tensor_of(p.dy, {p.rows, p.outputs}), p.tweight());
+    linear_backward_input(test_exec(), dx, tensor_of(p.dy, {p.rows, p.outputs}), p.tweight());
     Array tolerance = reference::matmul(sizes(p.dy), false, sizes(p.weight), false, p.rows, p.inputs, p.outputs);
     for (double& value : tolerance) value *= sum_error(p.outputs);
     EXPECT_TRUE(close(dx, reference::matmul(p.dy, false, p.weight, false, p.rows, p.inputs, p.outputs), tolerance));
@@ -131,7 +131,7 @@ TEST(Linear, BackwardWeightAddsToTheGradients) {
   for_each_problem([](const Problem& p) {
     const Tensor dy = tensor_of(p.dy, {p.rows, p.outputs});
     const Tensor dweight = tensor_of(p.dweight_before, {p.outputs, p.inputs}), dbias = tensor_of(p.dbias_before, {p.outputs});
-    linear_backward_weight(Exec{}, dweight, dbias, dy, p.tx());
+    linear_backward_weight(test_exec(), dweight, dbias, dy, p.tx());
     const Array expected = reference::matmul(p.dy, true, p.x, false, p.outputs, p.inputs, p.rows);
     Array tolerance =
         sum(reference::matmul(sizes(p.dy), true, sizes(p.x), false, p.outputs, p.inputs, p.rows), sizes(p.dweight_before));
@@ -143,7 +143,7 @@ TEST(Linear, BackwardWeightAddsToTheGradients) {
     EXPECT_TRUE(close(dbias, sum(p.dbias_before, p.column_sums(p.dy)), bias_tolerance));
     EXPECT_FALSE(close(dbias, p.column_sums(p.dy), bias_tolerance));  // planted: overwritten
     const Tensor alone = tensor_of(p.dweight_before, {p.outputs, p.inputs});
-    linear_backward_weight(Exec{}, alone, {}, dy, p.tx());
+    linear_backward_weight(test_exec(), alone, {}, dy, p.tx());
     EXPECT_TRUE(close(alone, sum(p.dweight_before, expected), tolerance)) << "without a bias";
   });
 }
@@ -154,17 +154,17 @@ TEST(Linear, PaddedRows) {
     const Problem p(33, 17, 65, padding);
     SCOPED_TRACE(fmt::format("padding {}", padding));
     const Tensor y = p.padded(Array(33 * 65, 0.0));
-    linear_forward(Exec{}, y, p.tx(), p.tweight());
+    linear_forward(test_exec(), y, p.tx(), p.tweight());
     EXPECT_TRUE(close(p.unpadded(y), p.product(), forward_tolerance(p, {})));
     const Array all = values_of(y);
     for (Count i = 0; i < static_cast<Count>(all.size()); ++i) ASSERT_EQ(std::isnan(all[i]), i % (65 + padding) >= 65) << i;
 
     const Tensor dx = filled({33, 17}, kGarbage), dweight = tensor_of(p.dweight_before, {65, 17});
-    linear_backward_input(Exec{}, dx, p.padded(p.dy), p.tweight());
-    linear_backward_weight(Exec{}, dweight, {}, p.padded(p.dy), p.tx());
+    linear_backward_input(test_exec(), dx, p.padded(p.dy), p.tweight());
+    linear_backward_weight(test_exec(), dweight, {}, p.padded(p.dy), p.tx());
     const Tensor plain_dx = filled({33, 17}, kGarbage), plain_dweight = tensor_of(p.dweight_before, {65, 17});
-    linear_backward_input(Exec{}, plain_dx, tensor_of(p.dy, {33, 65}), p.tweight());
-    linear_backward_weight(Exec{}, plain_dweight, {}, tensor_of(p.dy, {33, 65}), p.tx());
+    linear_backward_input(test_exec(), plain_dx, tensor_of(p.dy, {33, 65}), p.tweight());
+    linear_backward_weight(test_exec(), plain_dweight, {}, tensor_of(p.dy, {33, 65}), p.tx());
     // Another stride may be another kernel: sums of 65 and of 33 products of normal numbers in another order, thrice what they
     // usually come to.
     EXPECT_TRUE(close(dx, values_of(plain_dx), sum_error(65) * 3.0 * 65.0 / std::sqrt(17.0)));
@@ -180,9 +180,9 @@ TEST(Linear, Gelu) {
   for_each_problem([](const Problem& p) {
     const Array dz = random_values(p.rows * kNext, 11), next = random_values(kNext * p.outputs, 12);
     const Tensor after = filled({p.rows, p.outputs}, kGarbage), before = filled({p.rows, p.outputs}, kGarbage);
-    linear_gelu_forward(Exec{}, after, before, p.tx(), p.tweight(), p.tbias());
+    linear_gelu_forward(test_exec(), after, before, p.tx(), p.tweight(), p.tbias());
     const Tensor dbefore = filled({p.rows, p.outputs}, kGarbage), dbias = tensor_of(p.dbias_before, {p.outputs});
-    linear_gelu_backward(Exec{}, dbefore, dbias, tensor_of(dz, {p.rows, kNext}), tensor_of(next, {kNext, p.outputs}), before,
+    linear_gelu_backward(test_exec(), dbefore, dbias, tensor_of(dz, {p.rows, kNext}), tensor_of(next, {kNext, p.outputs}), before,
                          p.tbias());
 
     const Array z = plus_bias(p, p.product()), z_error = forward_tolerance(p, {p.bias});
@@ -214,18 +214,19 @@ TEST(Linear, SameBitsEachTime) {
   EXPECT_TRUE(repeats([&] {
     const Tensor y = filled({p.rows, p.outputs}, kGarbage), dx = filled({p.rows, p.inputs}, kGarbage);
     const Tensor dweight = tensor_of(p.dweight_before, {p.outputs, p.inputs}), dbias = tensor_of(p.dbias_before, {p.outputs});
-    linear_forward(Exec{}, y, p.tx(), p.tweight(), p.tbias());
-    linear_backward_input(Exec{}, dx, dy, p.tweight());
-    linear_backward_weight(Exec{}, dweight, dbias, dy, p.tx());
+    linear_forward(test_exec(), y, p.tx(), p.tweight(), p.tbias());
+    linear_backward_input(test_exec(), dx, dy, p.tweight());
+    linear_backward_weight(test_exec(), dweight, dbias, dy, p.tx());
     return std::vector<Tensor>{y, dx, dweight, dbias};
   }));
 }
 
 TEST(Linear, ShapesThatDoNotFitAreRefused) {
+  if (test_device() == DeviceKind::cuda) GTEST_SKIP() << "these are the checks of the product on the CPU";
   const Tensor x = filled({3, 4}, 1.0f), weight = filled({5, 4}, 1.0f), bias = filled({5}, 1.0f);
-  EXPECT_THROW(linear_forward(Exec{}, filled({3, 4}, 0.0f), x, weight), Error);        // y is too narrow
-  EXPECT_THROW(linear_forward(Exec{}, filled({3, 6}, 0.0f), x, weight, bias), Error);  // a bias beside padding
-  EXPECT_THROW(linear_forward(Exec{}, filled({2, 5}, 0.0f), x, weight), Error);        // other rows
+  EXPECT_THROW(linear_forward(test_exec(), filled({3, 4}, 0.0f), x, weight), Error);        // y is too narrow
+  EXPECT_THROW(linear_forward(test_exec(), filled({3, 6}, 0.0f), x, weight, bias), Error);  // a bias beside padding
+  EXPECT_THROW(linear_forward(test_exec(), filled({2, 5}, 0.0f), x, weight), Error);        // other rows
 }
 
 }  // namespace

@@ -96,10 +96,10 @@ std::vector<Tensor> run_forward(const Problem& p, Input x) {
   const Tensor out = filled({p.rows, p.width}, kGarbage), mean = filled({p.rows}, kGarbage), rstd = filled({p.rows}, kGarbage);
   const Tensor tx = tensor_of(x, {p.rows, p.width}), weight = tensor_of(p.weight, {p.width}), bias = tensor_of(p.bias, {p.width});
   if (p.rms) {
-    rmsnorm_forward(Exec{}, out, rstd, tx, weight, static_cast<float>(kEpsilon));
+    rmsnorm_forward(test_exec(), out, rstd, tx, weight, static_cast<float>(kEpsilon));
     return {out, rstd};
   }
-  layernorm_forward(Exec{}, out, mean, rstd, tx, weight, bias, static_cast<float>(kEpsilon));
+  layernorm_forward(test_exec(), out, mean, rstd, tx, weight, bias, static_cast<float>(kEpsilon));
   return {out, rstd, mean};
 }
 
@@ -111,10 +111,10 @@ std::vector<Tensor> run_backward(const Problem& p, const Tensor& dx_column_sums 
                weight = tensor_of(p.weight, {p.width});
   const Tensor rstd = tensor_of(p.forward.rstd, {p.rows});
   if (p.rms) {
-    rmsnorm_backward(Exec{}, dx, dweight, dout, x, weight, rstd, dx_column_sums);
+    rmsnorm_backward(test_exec(), dx, dweight, dout, x, weight, rstd, dx_column_sums);
     return {dx, dweight};
   }
-  layernorm_backward(Exec{}, dx, dweight, dbias, dout, x, weight, tensor_of(p.forward.mean, {p.rows}), rstd, dx_column_sums);
+  layernorm_backward(test_exec(), dx, dweight, dbias, dout, x, weight, tensor_of(p.forward.mean, {p.rows}), rstd, dx_column_sums);
   return {dx, dweight, dbias};
 }
 

@@ -32,7 +32,7 @@ TEST(Pointwise, AddBias) {
   for_each_shape([](Count rows, Count width) {
     const Array x = random_values(rows * width, 1), bias = random_values(width, 2);
     const Tensor tensor = tensor_of(x, {rows, width});
-    add_bias(Exec{}, tensor, tensor_of(bias, {width}));
+    add_bias(test_exec(), tensor, tensor_of(bias, {width}));
     EXPECT_TRUE(close(tensor, reference::add_bias(x, bias, rows, width), additions_error({x, bias}, rows, width)));
   });
 }
@@ -42,7 +42,7 @@ TEST(Pointwise, BiasBackward) {
     const Array dx = random_values(rows * width, 1), before = random_values(width, 2);
     const auto run = [&] {
       const Tensor dbias = tensor_of(before, {width});
-      bias_backward(Exec{}, dbias, tensor_of(dx, {rows, width}));
+      bias_backward(test_exec(), dbias, tensor_of(dx, {rows, width}));
       return std::vector<Tensor>{dbias};
     };
     Array tolerance(width, 0.0);
@@ -61,11 +61,11 @@ TEST(Pointwise, Add) {
   for_each_shape([](Count rows, Count width) {
     const Array x = random_values(rows * width, 1), y = random_values(rows * width, 2);
     const Tensor out = filled({rows, width}, kGarbage), tx = tensor_of(x, {rows, width}), ty = tensor_of(y, {rows, width});
-    add(Exec{}, out, tx, ty);
+    add(test_exec(), out, tx, ty);
     EXPECT_TRUE(close(out, sum(x, y), additions_error({x, y}, rows, width)));
     const Tensor into_x = copy_of(tx), into_y = copy_of(ty);
-    add(Exec{}, into_x, into_x, ty);
-    add(Exec{}, into_y, tx, into_y);
+    add(test_exec(), into_x, into_x, ty);
+    add(test_exec(), into_y, tx, into_y);
     EXPECT_TRUE(same_bits(into_x, out));
     EXPECT_TRUE(same_bits(into_y, out));
   });
@@ -76,13 +76,13 @@ TEST(Pointwise, AddResidual) {
     const Array x = random_values(rows * width, 1), y = random_values(rows * width, 2), bias = random_values(width, 3);
     const Tensor out = filled({rows, width}, kGarbage), tx = tensor_of(x, {rows, width}), ty = tensor_of(y, {rows, width});
     const Tensor tbias = tensor_of(bias, {width});
-    add_residual(Exec{}, out, tx, ty, tbias);
+    add_residual(test_exec(), out, tx, ty, tbias);
     const Array tolerance = additions_error({x, y, bias}, rows, width);
     EXPECT_TRUE(close(out, reference::add_residual(x, y, bias, rows, width), tolerance));
     EXPECT_FALSE(close(out, sum(x, y), tolerance));  // planted: the bias forgotten
     const Tensor into_x = copy_of(tx), into_y = copy_of(ty);
-    add_residual(Exec{}, into_x, into_x, ty, tbias);
-    add_residual(Exec{}, into_y, tx, into_y, tbias);
+    add_residual(test_exec(), into_x, into_x, ty, tbias);
+    add_residual(test_exec(), into_y, tx, into_y, tbias);
     EXPECT_TRUE(same_bits(into_x, out));
     EXPECT_TRUE(same_bits(into_y, out));
   });
@@ -90,9 +90,12 @@ TEST(Pointwise, AddResidual) {
 
 const std::vector<Count> kSlots{5, 0, 1'000'003};  // the last one times a large sample lies beyond 2^32
 
-Tensor run_dropout(Input x, const Shape& shape, const DropoutKey& key) {
+// The key's slots lie on the host.
+Tensor run_dropout(Input x, const Shape& shape, DropoutKey key) {
   const Tensor tensor = tensor_of(x, shape);
-  dropout(Exec{}, tensor, key);
+  const Indices<Count> slots({key.slots.begin(), key.slots.end()});
+  key.slots = slots.span();
+  dropout(test_exec(), tensor, key);
   return tensor;
 }
 

@@ -13,10 +13,12 @@ constexpr double kTheta = 10000.0;
 
 // The rotated copy of qkv; direction -1 for backward.
 Tensor run(const AttentionShape& s, Input qkv, int direction) {
-  const Tensor cosines = filled({s.tokens, s.head_size / 2}, kGarbage), sines = filled({s.tokens, s.head_size / 2}, kGarbage);
+  const Shape shape{s.tokens, s.head_size / 2};
+  const Tensor cosines = filled(shape, kGarbage, DeviceKind::cpu), sines = filled(shape, kGarbage, DeviceKind::cpu);
   rope_tables(cosines, sines, kTheta);
   const Tensor tensor = tensor_of(qkv, {s.batch, s.tokens, s.packed_width()});
-  (direction > 0 ? rope_forward : rope_backward)(Exec{}, s, tensor, cosines, sines);
+  (direction > 0 ? rope_forward : rope_backward)(test_exec(), s, tensor, cosines.to(test_device(), "cosines"),
+                                                 sines.to(test_device(), "sines"));
   return tensor;
 }
 
@@ -39,7 +41,8 @@ Array tolerance_of(const AttentionShape& s, Input qkv) {
 TEST(Rope, Tables) {
   for (const Count tokens : {1, 7, 2048}) {
     for (const Count half : {1, 2, 40, 64}) {
-      const Tensor cosines = filled({tokens, half}, kGarbage), sines = filled({tokens, half}, kGarbage);
+      const Tensor cosines = filled({tokens, half}, kGarbage, DeviceKind::cpu),
+                   sines = filled({tokens, half}, kGarbage, DeviceKind::cpu);
       rope_tables(cosines, sines, 500000.0);
       Array expected_cosines, expected_sines;
       for (Count t = 0; t < tokens; ++t) {
