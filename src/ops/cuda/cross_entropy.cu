@@ -21,16 +21,16 @@ struct Sizes {
   __device__ int packs(int vec) const { return (vocabulary + vec - 1) / vec; }
 };
 
-// The softmax's denominator so far: sum over the logits x seen of 2^(x log2(e) - top), where top is the largest x log2(e),
-// rounded. It grows as larger logits come (Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"). The same
-// rounded top is used everywhere, so that its rounding cancels between sum, gradient and loss.
+// The softmax's denominator so far: sum over the logits x seen of exp(x - top), where top is the largest. It grows as larger
+// logits come (Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"). top is taken off before the factor
+// log2(e), so that the largest term is exactly 1 however large the logits are.
 struct Denominator {
   float top;
   float sum;
 
   __device__ void join(const Denominator& other) {
     const float higher = fmaxf(top, other.top);
-    sum = sum * fast_exp2(top - higher) + other.sum * fast_exp2(other.top - higher);
+    sum = sum * fast_exp2((top - higher) * kLog2e) + other.sum * fast_exp2((other.top - higher) * kLog2e);
     top = higher;
   }
 };
@@ -43,10 +43,10 @@ __device__ __forceinline__ void add(Denominator& denominator, const float (&logi
   float most = logits[0];
 #pragma unroll
   for (int i = 1; i < kVec; ++i) most = fmaxf(most, logits[i]);
-  const float top = fmaxf(denominator.top, most * kLog2e);
-  denominator.sum *= fast_exp2(denominator.top - top);
+  const float top = fmaxf(denominator.top, most);
+  denominator.sum *= fast_exp2((denominator.top - top) * kLog2e);
 #pragma unroll
-  for (int i = 0; i < kVec; ++i) denominator.sum += fast_exp2(fmaf(logits[i], kLog2e, -top));
+  for (int i = 0; i < kVec; ++i) denominator.sum += fast_exp2((logits[i] - top) * kLog2e);
   denominator.top = top;
 }
 
@@ -90,13 +90,13 @@ __device__ void write_gradient(T* row, const Pack<T, kVec>* kept, const Sizes& s
     float values[kVec];
     read_logits(values, p < s.kept ? kept[p] : load<T, kVec>(row + p * kVec), p * kVec, s.vocabulary);
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) values[i] = fast_exp2(fmaf(values[i], kLog2e, -all.top)) * factor;
+    for (int i = 0; i < kVec; ++i) values[i] = fast_exp2((values[i] - all.top) * kLog2e) * factor;
     store(row + p * kVec, narrow<T>(values));
   }
   for (; p < s.stride / kVec; p += threads) store(row + p * kVec, zeros<T, kVec>());
   // The thread that wrote the target's pack takes the one off, rather than all of them asking for it at every element.
   if (target / kVec % threads == thread) {
-    row[target] = from_float<T>(fast_exp2(fmaf(target_logit, kLog2e, -all.top)) * factor - scale);
+    row[target] = from_float<T>(fast_exp2((target_logit - all.top) * kLog2e) * factor - scale);
   }
 }
 
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   }
   const Denominator all = whole_row(mine);
   if (thread == 0) {
-    const double log_sum = (static_cast<double>(log2f(all.sum)) + static_cast<double>(all.top)) * kLn2;
+    const double log_sum = static_cast<double>(log2f(all.sum)) * kLn2 + static_cast<double>(all.top);
     row_losses[blockIdx.x] = static_cast<float>(log_sum - static_cast<double>(target_logit));
   }
   if constexpr (kGradient) write_gradient(row, kept, s, all, target, target_logit, scale);
