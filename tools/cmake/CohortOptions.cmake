@@ -33,6 +33,9 @@ if(COHORT_ARCH)
   list(APPEND host_flags -march=${COHORT_ARCH})
 endif()
 list(JOIN host_flags "," host_flags_of_nvcc)
+list(JOIN warnings " " COHORT_HOST_FLAGS)  # as `cohort info` prints them
+list(JOIN host_flags " " joined_host_flags)
+string(APPEND COHORT_HOST_FLAGS " ${joined_host_flags}")
 target_compile_options(cohort_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${host_flags}>"
   # nvcc compiles the CUDA kernels, and the sources that include Kokkos when it has the CUDA backend. fmt 9 takes nvcc for a compiler
