@@ -138,8 +138,6 @@ class Passes {
                 [&] { sum_of_squares(stream_, sum, gradient, n, gpu::workspace()); });
     meter_.pass("AdamW (once a step)", 0, 30.0 * elements,
                 [&] { adamw(stream_, weight, m, v, gradient, kType, working, ranges, 2, n, step, scalars); });
-    meter_.pass("cast fp32 to bf16", 0, 6.0 * elements, [&] { cast(stream_, kType, working, DType::f32, weight, n); });
-    meter_.pass("scale", 0, 8.0 * elements, [&] { scale(stream_, gradient, 1.0f, n); });
   }
 
  private:

@@ -26,7 +26,8 @@ LossScale loss_scale_of(const RunConfig& config) {
 }
 
 bool all_finite(const Tensor& tensor) {
-  for (const float value : to_host_fp32(tensor).span<float>()) {
+  const Tensor values = to_host_fp32(tensor);
+  for (const float value : values.span<float>()) {
     if (!std::isfinite(value)) return false;
   }
   return true;

@@ -1,6 +1,7 @@
 // Gradients of a model against central finite differences of its double-precision reference, and against each other.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -10,10 +11,11 @@
 
 namespace cohort::test {
 
-/// What an error in a gradient is measured against: the largest element of the tensor's gradient, but at least a hundredth of the
-/// largest in its unit. Some gradients are zero by symmetry and come out as the rounding of terms that cancel: that of a key's
-/// bias, which moves all scores of a query alike, and those of queries and keys where there is one token to look at.
-inline double gradient_scale_of(const Model& model, const Weights& gradients, const std::string& name) {
+/// What an error in a gradient is measured against: the largest element of the tensor's gradient, but at least a part,
+/// `of_unit`, of the largest in its unit. Some gradients are zero by symmetry and come out as the rounding of terms that cancel:
+/// that of a key's bias, which moves all scores of a query alike, and those of queries and keys where there is one token to look
+/// at.
+inline double gradient_scale_of(const Model& model, const Weights& gradients, const std::string& name, double of_unit = 0.01) {
   double scale = largest(gradients.at(name));
   for (const Unit& unit : model.units()) {
     double in_unit = 0.0;
@@ -22,7 +24,7 @@ inline double gradient_scale_of(const Model& model, const Weights& gradients, co
       in_unit = std::max(in_unit, largest(gradients.at(parameter->name)));
       member = member || parameter->name == name;
     }
-    if (member) scale = std::max(scale, in_unit / 100.0);
+    if (member) scale = std::max(scale, of_unit * in_unit);
   }
   return scale;
 }
@@ -30,6 +32,22 @@ inline double gradient_scale_of(const Model& model, const Weights& gradients, co
 /// Relative to gradient_scale_of: two sums of the same fp32 terms in another order. The terms number some hundreds and pass
 /// through some ten further ops; each contributes ops::sum_error, 2e-6 or so, with random signs.
 inline constexpr double kReordered = 1e-5;
+
+/// How far a pass in 16 bits may be from the exact one, from the same weights. Each activation, and each gradient of one, is
+/// rounded: by at most u = 2^-9 of it in bf16 and 2^-12 in fp16, which is u / sqrt(3) on average. Some twenty roundings in a row
+/// lead to a logit and as many again to a gradient, with random signs: deviations of 2.6 u and 3.7 u, relative to the largest of
+/// their kind, of which the worst of thousands of elements is four off. For logits half as much again is allowed, 16 u; for
+/// gradients three times as much, 48 u, since there softmax magnifies the rounding of a score by the score's size. Terms that
+/// cancel, see gradient_scale_of, leave the roundings of larger numbers here: a tenth of the unit's.
+struct Rounding {
+  explicit Rounding(DType type) : u(type == DType::bf16 ? 0x1p-9 : 0x1p-12), logit(16.0 * u), gradient(48.0 * u) {}
+  double u;
+  double logit;     // relative to the largest
+  double gradient;  // relative to gradient_scale_of with of_unit
+  double of_unit = 0.1;
+  /// The mean loss of so many targets: errors with random signs average out.
+  double loss(Count targets) const { return logit / std::sqrt(static_cast<double>(targets)); }
+};
 
 /// Whether two flat gradients of a model are the same but for the order of summing.
 inline ::testing::AssertionResult same_to_rounding(const Model& model, const Tensor& actual, const Tensor& expected,

@@ -1,4 +1,5 @@
-// Small models with weights that show every mistake, batches for them, and a training pass run on them.
+// Small models with weights that show every mistake, batches for them, and a training pass run on them. Models lie on the device
+// under test; batches, which the reference reads too, on the host, and a pass brings them to the model.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include "ops/compare.hpp"
 #include "ops/cross_entropy.hpp"
 #include "reference_decoder.hpp"
+#include "support/device_model.hpp"
 
 namespace cohort::test {
 
@@ -63,8 +65,8 @@ inline ModelSection wide_config(const std::string& kind) {
 
 /// A model whose weights are far from their initial values: large enough that attention looks at some tokens more than at others,
 /// non-linearities bend, and a norm weight or a bias left out changes the result.
-inline std::unique_ptr<Model> make_bent_model(const ModelSection& config) {
-  auto model = make_model(config, 1);
+inline std::unique_ptr<Model> make_bent_model(const ModelSection& config, DType compute = DType::f32) {
+  auto model = make_model(config, 1, test_placement(compute));
   std::uint32_t stream = 100;
   for (const auto& parameter : model->parameters().all()) {
     const bool matrix = parameter->global_shape.dims() == 2;
@@ -105,9 +107,17 @@ inline TestBatch make_batch(const ModelSection& config, Count samples, Count tok
 }
 
 /// Fills the memory that the arena hands out next with NaN: what is read without having been written spoils the result.
-inline void soil(Arena& arena, Bytes bytes = 8 * kMiB) {
+inline void soil(Arena& arena) {
+  static const std::vector<float> garbage(std::size_t{2} << 20, ops::kGarbage);
   const Arena::Scope scope(arena);
-  for (float& element : arena.take({bytes / 4}).span<float>()) element = ops::kGarbage;
+  const Shape shape{static_cast<Count>(garbage.size())};
+  arena.take(shape).copy_from(Tensor::wrap(const_cast<float*>(garbage.data()), shape));  // which is only read
+}
+
+/// For a pass of the model, its loss starting at 0.
+inline StepContext context_with(const Model& model, Arena& arena) {
+  return {
+      .exec = ops::test_exec(), .dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
 }
 
 struct PassOptions {
@@ -119,43 +129,48 @@ struct PassOptions {
 
 struct Pass {
   double loss = 0.0;
-  Tensor gradients;  // a copy of the registry's flat gradients
+  Tensor gradients;  // a copy, on the host, of the registry's flat gradients
 };
 
 /// One training forward and backward.
 inline Pass run_pass(Model& model, const ModelInput& input, const PassOptions& options = {}, Hooks* hooks = nullptr) {
   Hooks none;
-  Arena arena("test");
+  Arena arena("test", test_device());
   soil(arena);
-  const StepContext context{.dtype = model.placement().compute,
-                            .activations = &arena,
-                            .loss_sum = ops::number_tensor(0.0),
-                            .training = true,
-                            .seed = options.seed,
-                            .step = options.step};
+  StepContext context = context_with(model, arena);
+  context.training = true;
+  context.seed = options.seed;
+  context.step = options.step;
+  DeviceInputs inputs;
+  const ModelInput placed = inputs.put(input);
   if (!options.accumulate) model.parameters().zero_gradients();
   Pass pass;
-  model.forward(context, input, options.gradient_scale, hooks ? *hooks : none);
-  model.backward(context, input, hooks ? *hooks : none);
+  model.forward(context, placed, options.gradient_scale, hooks ? *hooks : none);
+  model.backward(context, placed, hooks ? *hooks : none);
   pass.loss = ops::number_of(context.loss_sum);
-  pass.gradients = ops::copy_of(model.parameters().flat_gradients());
+  const Tensor& gradients = model.parameters().flat_gradients();
+  pass.gradients = Tensor::zeros("test", gradients.shape());
+  pass.gradients.copy_from(gradients);
+  EXPECT_TRUE(padding_is_zero(model.parameters(), pass.gradients));
   return pass;
 }
 
-/// Logits of each sample's last token.
+/// Logits of each sample's last token, on the host.
 inline Tensor run_last_logits(Model& model, const ModelInput& input) {
-  Arena arena("test");
+  Arena arena("test", test_device());
   soil(arena);
-  const Tensor logits = ops::filled({input.samples, model.classes()}, ops::kGarbage);
-  model.last_logits(StepContext{.dtype = model.placement().compute, .activations = &arena}, input, logits);
+  DeviceInputs inputs;
+  const Tensor logits = ops::filled({input.samples, model.classes()}, ops::kGarbage, DeviceKind::cpu);
+  model.last_logits(context_with(model, arena), inputs.put(input), logits);
   return logits;
 }
 
 inline double run_loss(Model& model, const ModelInput& input) {
-  Arena arena("test");
+  Arena arena("test", test_device());
   soil(arena);
-  const StepContext context{.dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
-  model.loss(context, input);
+  DeviceInputs inputs;
+  const StepContext context = context_with(model, arena);
+  model.loss(context, inputs.put(input));
   return ops::number_of(context.loss_sum);
 }
 

@@ -27,9 +27,10 @@ using Weights = std::map<std::string, Array>;
 
 /// The parts of a flat tensor (values or gradients) of a registry.
 inline Weights by_name(const ParameterRegistry& registry, const Tensor& flat) {
+  const Tensor host = flat.to_host();
   Weights weights;
   for (const auto& parameter : registry.all()) {
-    const float* first = flat.f32() + registry.offset(*parameter);
+    const float* first = host.f32() + registry.offset(*parameter);
     weights[parameter->name] = Array(first, first + parameter->elements());
   }
   return weights;

@@ -76,13 +76,16 @@ TEST(ModelDropout, BackwardAppliesTheMasksOfForward) {
   for (const auto& parameter : model->parameters().all()) {
     if (parameter->name.ends_with("attention.key.bias")) continue;  // zero, see gradient_scale_of
     const Tensor before = ops::copy_of(parameter->value);
+    const Array values = ops::values_of(before);
     const float* gradient = gradients.f32() + model->parameters().offset(*parameter);
     const double norm =
         std::sqrt(ops::dot(Array(gradient, gradient + parameter->elements()), Array(gradient, gradient + parameter->elements())));
     double loss[2] = {};
     for (const int side : {0, 1}) {
       const float factor = (side == 0 ? -kStep : kStep) / static_cast<float>(norm);
-      for (Count i = 0; i < parameter->elements(); ++i) parameter->value.f32()[i] = before.f32()[i] + factor * gradient[i];
+      Array moved = values;
+      for (std::size_t i = 0; i < moved.size(); ++i) moved[i] += static_cast<double>(factor * gradient[i]);
+      parameter->value.copy_from(ops::tensor_of(moved, before.shape()));
       loss[side] = run_pass(*model, batch.input()).loss;
     }
     parameter->value.copy_from(before);

@@ -102,7 +102,12 @@ TEST_P(ModelHooks, GradientsAreReadyFromTheLastUnitToTheFirst) {
 // pre_backward to that of the next unit; all other weights hold NaN then. That the weights alone hold the result: same bits.
 class OnlyOneUnit : public Hooks {
  public:
-  explicit OnlyOneUnit(const Model& model) : model_(model), values_(ops::copy_of(model.parameters().flat_values())) { hide(); }
+  explicit OnlyOneUnit(const Model& model)
+      : model_(model),
+        values_(ops::copy_of(model.parameters().flat_values())),
+        nothing_(flat_tensor(model.parameters(), Array(static_cast<std::size_t>(model.parameters().elements()), ops::kGarbage))) {
+    hide();
+  }
   ~OnlyOneUnit() override { model_.parameters().flat_values().copy_from(values_); }
 
   void pre_forward(const Unit& unit) override { show(unit); }
@@ -113,18 +118,17 @@ class OnlyOneUnit : public Hooks {
   }
 
  private:
-  void hide() {
-    for (float& value : model_.parameters().flat_values().span<float>()) value = ops::kGarbage;
-  }
+  void hide() { model_.parameters().flat_values().copy_from(nothing_); }
   void show(const Unit& unit) {
     for (const Parameter* parameter : unit.parameters) {
       const Count offset = model_.parameters().offset(*parameter);
-      std::copy_n(values_.f32() + offset, parameter->elements(), parameter->value.f32());
+      parameter->value.copy_from(values_.slice(offset, offset + parameter->elements()).reshaped(parameter->value.shape()));
     }
   }
 
   const Model& model_;
   Tensor values_;
+  Tensor nothing_;  // NaN for every weight; padding, which belongs to no unit, stays zero
 };
 
 TEST_P(ModelHooks, WeightsAreReadBetweenTheHooksOnly) {

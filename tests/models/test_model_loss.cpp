@@ -100,12 +100,16 @@ TEST_P(ModelRules, TheLossIsAddedToWhatIsThere) {
   const auto model = make_bent_model(config);
   const TestBatch batch = make_batch(config, samples, tokens);
   const double once = run_loss(*model, batch.input());
-  Arena arena("test");
-  const StepContext context{.activations = &arena, .loss_sum = ops::number_tensor(100.0), .training = true};
+  Arena arena("test", test_device());
+  DeviceInputs inputs;
+  const ModelInput input = inputs.put(batch.input());
+  StepContext context = context_with(*model, arena);
+  context.loss_sum = ops::number_tensor(100.0);
+  context.training = true;
   Hooks none;
-  model->forward(context, batch.input(), 1.0f, none);
+  model->forward(context, input, 1.0f, none);
   EXPECT_NEAR(ops::number_of(context.loss_sum), 100.0 + once, 1e-12 * 100.0);
-  model->loss(context, batch.input());
+  model->loss(context, input);
   EXPECT_NEAR(ops::number_of(context.loss_sum), 100.0 + 2.0 * once, 1e-12 * 100.0);
 }
 
@@ -114,16 +118,18 @@ TEST_P(ModelRules, EachUnitShowsItsOutput) {
   const auto& [name, config, samples, tokens] = GetParam();
   const auto model = make_bent_model(config);
   const TestBatch batch = make_batch(config, samples, tokens);
-  Arena arena("test");
+  Arena arena("test", test_device());
+  DeviceInputs inputs;
   std::vector<std::string> shown;
-  StepContext context{.activations = &arena, .loss_sum = ops::number_tensor(0.0), .training = true};
+  StepContext context = context_with(*model, arena);
+  context.training = true;
   context.inspect = [&](const std::string& unit, const Tensor& output) {
     shown.push_back(unit);
     EXPECT_EQ(output.shape().rows(), config.kind == "mlp" ? samples : samples * tokens) << unit;
     for (const double value : ops::values_of(output)) ASSERT_TRUE(std::isfinite(value)) << unit;
   };
   Hooks none;
-  model->forward(context, batch.input(), 1.0f, none);
+  model->forward(context, inputs.put(batch.input()), 1.0f, none);
   std::vector<std::string> units;
   for (const Unit& unit : model->units()) units.push_back(unit.name);
   EXPECT_EQ(shown, units);
@@ -135,14 +141,17 @@ TEST_P(ModelRules, BitsDoNotDependOnWhatMemoryHeld) {
   const auto model = make_bent_model(config);
   const TestBatch batch = make_batch(config, samples, tokens), other = make_batch(config, samples, tokens, 9);
   const Pass expected = run_pass(*model, batch.input());
-  Arena arena("test");
+  Arena arena("test", test_device());
+  DeviceInputs inputs;
   Hooks none;
   for (const TestBatch* b : {&other, &batch}) {
     const Arena::Scope scope(arena);
     model->parameters().zero_gradients();
-    const StepContext context{.activations = &arena, .loss_sum = ops::number_tensor(0.0), .training = true};
-    model->forward(context, b->input(), 1.0f, none);
-    model->backward(context, b->input(), none);
+    StepContext context = context_with(*model, arena);
+    context.training = true;
+    const ModelInput input = inputs.put(b->input());
+    model->forward(context, input, 1.0f, none);
+    model->backward(context, input, none);
     EXPECT_EQ(ops::number_of(context.loss_sum) == expected.loss, b == &batch);
   }
   EXPECT_TRUE(ops::same_bits(model->parameters().flat_gradients(), expected.gradients));

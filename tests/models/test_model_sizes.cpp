@@ -64,9 +64,9 @@ class ModelSizes : public ::testing::TestWithParam<ModelCase> {};
 
 TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
   const auto& [name, config, samples, tokens] = GetParam();
-  const auto model = make_model(config, 1);
+  const auto model = make_model(config, 1, test_placement());
   EXPECT_EQ(count_parameters(config), model->parameters().elements());
-  for (const Count n : {1, 3, 16}) EXPECT_EQ(count_activation_bytes(config, n), model->activation_bytes(n));
+  for (const Count n : {1, 3, 16}) EXPECT_EQ(count_activation_bytes(config, n, test_placement()), model->activation_bytes(n));
   EXPECT_EQ(model->classes(), config.kind == "mlp" ? config.classes : config.vocabulary);
   EXPECT_EQ(model->kind(), config.kind);
 }
@@ -74,7 +74,7 @@ TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
 // 6 N + 12 L C T, N without the position embeddings (PaLM, appendix B); the mlp has no attention.
 TEST_P(ModelSizes, OperationsOfAToken) {
   const auto& [name, config, samples, tokens] = GetParam();
-  const auto model = make_model(config, 1);
+  const auto model = make_model(config, 1, test_placement());
   const double all = static_cast<double>(count_parameters(config));
   for (const Count t : {1, 4, 6}) {
     double expected = 6.0 * all;
@@ -90,22 +90,25 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelSizes, ::testing::ValuesIn(model_cases()),
 // was in use at once, without the ends of chunks that Arena::peak_bytes counts as used.
 Bytes measured_bytes(Model& model, const ModelInput& input, Bytes estimate) {
   constexpr std::uint32_t kPattern = 0x7fc0aced;  // a NaN that no operation produces; as two numbers of 16 bits, one is NaN
-  Arena arena("test");
+  Arena arena("test", test_device());
   const Count elements = estimate / 256 * 128 + 2 * kMiB;  // of fp32; a multiple of the arena's alignment
   arena.reserve(4 * elements);
   const Tensor chunk = [&] {
     const Arena::Scope scope(arena);
     return arena.take({elements});
   }();
-  for (float& element : chunk.span<float>()) element = std::bit_cast<float>(kPattern);
-  const StepContext context{
-      .dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0), .training = true};
+  chunk.copy_from(ops::filled(chunk.shape(), std::bit_cast<float>(kPattern), DeviceKind::cpu));
+  StepContext context = context_with(model, arena);
+  context.training = true;
+  DeviceInputs inputs;
+  const ModelInput placed = inputs.put(input);
   Hooks hooks;
-  model.forward(context, input, 1.0f, hooks);
-  model.backward(context, input, hooks);
+  model.forward(context, placed, 1.0f, hooks);
+  model.backward(context, placed, hooks);
   EXPECT_EQ(arena.peak_bytes(), chunk.bytes()) << "the pass did not fit the chunk";
-  Count used = chunk.elements();
-  while (used > 0 && std::bit_cast<std::uint32_t>(chunk.f32()[used - 1]) == kPattern) --used;
+  const Tensor host = chunk.to_host();
+  Count used = host.elements();
+  while (used > 0 && std::bit_cast<std::uint32_t>(host.f32()[used - 1]) == kPattern) --used;
   return 4 * used;
 }
 
@@ -123,7 +126,7 @@ TEST(ModelActivations, AreWhatAPassReallyHolds) {
           config.activation_checkpointing = checkpointing;
           config.vocabulary = vocabulary;
           config.dropout = config.kind == "gpt2" ? 0.1 : 0.0;
-          const Placement placement{.compute = dtype};
+          const Placement placement = test_placement(dtype);
           const auto model = make_model(config, 1, placement);
           const Count n = config.kind == "mlp" ? 16 * samples : samples;  // a sample of the mlp is but one row
           const TestBatch batch = make_batch(config, n, config.context);
@@ -154,7 +157,7 @@ TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
   for (const char* kind : {"gpt2", "llama"}) {
     ModelSection config = wide_config(kind);
     config.init_std = 0.05;
-    const auto model = make_model(config, 7);
+    const auto model = make_model(config, 7, test_placement());
     for (const auto& parameter : model->parameters().all()) {
       const Array values = ops::values_of(parameter->value);
       const double n = static_cast<double>(values.size());
@@ -177,8 +180,8 @@ TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
 
 TEST(ModelInitialValues, FollowFromTheSeedAlone) {
   for (const ModelCase& model_case : main_cases()) {
-    const auto a = make_model(model_case.config, 7), same = make_model(model_case.config, 7),
-               other = make_model(model_case.config, 8);
+    const auto a = make_model(model_case.config, 7, test_placement()), same = make_model(model_case.config, 7, test_placement()),
+               other = make_model(model_case.config, 8, test_placement());
     EXPECT_TRUE(ops::same_bits(a->parameters().flat_values(), same->parameters().flat_values())) << model_case.name;
     for (const auto& parameter : a->parameters().all()) {
       if (parameter->global_shape.dims() == 1) continue;
@@ -189,13 +192,13 @@ TEST(ModelInitialValues, FollowFromTheSeedAlone) {
 
 TEST(ModelInitialValues, NoTwoMatricesAreAlike) {
   for (const ModelCase& model_case : main_cases()) {
-    const auto model = make_model(model_case.config, 7);
-    std::set<float> first_values;
+    const auto model = make_model(model_case.config, 7, test_placement());
+    std::set<double> first_values;
     Count matrices = 0;
     for (const auto& parameter : model->parameters().all()) {
       if (parameter->global_shape.dims() == 1) continue;
       ++matrices;
-      first_values.insert(parameter->value.f32()[0]);
+      first_values.insert(ops::values_of(parameter->value).front());
     }
     EXPECT_EQ(static_cast<Count>(first_values.size()), matrices) << model_case.name;
   }
@@ -203,8 +206,8 @@ TEST(ModelInitialValues, NoTwoMatricesAreAlike) {
 
 TEST(ModelInitialValues, GradientsStartAtZeroAndMatricesDecay) {
   for (const ModelCase& model_case : main_cases()) {
-    const auto model = make_model(model_case.config, 7);
-    for (const float gradient : model->parameters().flat_gradients().span<float>()) ASSERT_EQ(gradient, 0.0f);
+    const auto model = make_model(model_case.config, 7, test_placement());
+    for (const double gradient : ops::values_of(model->parameters().flat_gradients())) ASSERT_EQ(gradient, 0.0);
     for (const auto& parameter : model->parameters().all()) {
       EXPECT_EQ(parameter->decays, parameter->global_shape.dims() == 2) << parameter->name;
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <tuple>
 
 #include "gradient_check.hpp"
 #include "parity_fixture.hpp"
@@ -18,6 +19,25 @@ constexpr double kLogitError = 1e-5;
 // As GradientCheck::kTolerance, and relative to the same scale: some thirty ops of forward and backward, with random signs.
 constexpr double kGradientError = 3e-5;
 
+// How far a model that computes in a type may be from the fixture.
+struct Tolerances {
+  double logit;
+  double loss;
+  double gradient;  // relative to gradient_scale_of with `of_unit`
+  double of_unit;
+};
+
+Tolerances tolerances_of(const ParityFixture& fixture, DType type) {
+  // The loss of one target is a difference of logits, and the mean errs no more than the worst of its terms.
+  if (type == DType::f32) return {.logit = kLogitError, .loss = kLogitError, .gradient = kGradientError, .of_unit = 0.01};
+  const Rounding rounding(type);  // the fixture's weights are exact in 16 bits
+  const double size = largest(fixture.logits);
+  return {.logit = rounding.logit * size,
+          .loss = rounding.loss(fixture.counted) * size,
+          .gradient = rounding.gradient,
+          .of_unit = rounding.of_unit};
+}
+
 ::testing::AssertionResult same_logits(Model& model, const ParityFixture& fixture) {
   const Count classes = fixture.config.vocabulary;
   for (Count tokens = 1; tokens <= fixture.tokens; ++tokens) {
@@ -28,7 +48,7 @@ constexpr double kGradientError = 3e-5;
       const auto row = fixture.logits.begin() + (sample * fixture.tokens + tokens - 1) * classes;
       expected.insert(expected.end(), row, row + classes);
     }
-    const auto result = ops::close(actual, expected, Array{kLogitError});
+    const auto result = ops::close(actual, expected, Array{tolerances_of(fixture, model.placement().compute).logit});
     if (!result) return ::testing::AssertionFailure() << "logits of token " << tokens - 1 << ": " << result.message();
   }
   return ::testing::AssertionSuccess();
@@ -37,47 +57,68 @@ constexpr double kGradientError = 3e-5;
 ::testing::AssertionResult same_gradients(Model& model, const ParityFixture& fixture) {
   const float scale = 1.0f / static_cast<float>(fixture.counted);
   const Pass pass = run_pass(model, fixture.batch.input(), {.gradient_scale = scale});
+  const Tolerances allowed = tolerances_of(fixture, model.placement().compute);
   for (const auto& [name, values] : by_name(model.parameters(), pass.gradients)) {
     const Array& expected = fixture.gradients.at(name);
-    const double tolerance = kGradientError * gradient_scale_of(model, fixture.gradients, name);
+    const double tolerance = allowed.gradient * gradient_scale_of(model, fixture.gradients, name, allowed.of_unit);
     const auto result = ops::close(values, expected, Array{tolerance});
     if (!result) return ::testing::AssertionFailure() << "gradient of " << name << ": " << result.message();
   }
   return ::testing::AssertionSuccess();
 }
 
-class PyTorchParity : public ::testing::TestWithParam<std::string> {};
+// On a GPU attention in 16 bits takes heads whose size is a multiple of 8.
+bool device_takes(const ParityFixture& fixture, DType type) {
+  const Count head_size = fixture.config.width / fixture.config.heads;
+  return test_device() == DeviceKind::cpu || type == DType::f32 || head_size % 8 == 0;
+}
+
+class PyTorchParity : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
+ protected:
+  void SetUp() override {
+    fixture_ = read_parity_fixture(std::get<0>(GetParam()));
+    if (!device_takes(fixture_, type())) {
+      GTEST_SKIP() << "a GPU takes no heads of " << fixture_.config.width / fixture_.config.heads << " in " << name_of(type());
+    }
+    model_ = make_parity_model(fixture_, type());
+  }
+  DType type() const { return std::get<1>(GetParam()); }
+
+  ParityFixture fixture_;
+  std::unique_ptr<Model> model_;
+};
 
 TEST_P(PyTorchParity, LogitsOfEveryPosition) {
-  const ParityFixture fixture = read_parity_fixture(GetParam());
-  EXPECT_TRUE(same_logits(*make_parity_model(fixture), fixture));
-  EXPECT_LT(largest(fixture.logits), 10.0);  // what kLogitError was made for
+  EXPECT_TRUE(same_logits(*model_, fixture_));
+  EXPECT_LT(largest(fixture_.logits), 10.0);  // what kLogitError was made for
 }
 
-// The loss of one target is a difference of logits, and the mean errs no more than the worst of its terms.
 TEST_P(PyTorchParity, Loss) {
-  const ParityFixture fixture = read_parity_fixture(GetParam());
-  const auto model = make_parity_model(fixture);
-  const auto counted = static_cast<double>(fixture.counted);
-  EXPECT_NEAR(run_loss(*model, fixture.batch.input()) / counted, fixture.loss, kLogitError);
-  EXPECT_NEAR(run_pass(*model, fixture.batch.input()).loss / counted, fixture.loss, kLogitError);
+  const auto counted = static_cast<double>(fixture_.counted);
+  const double tolerance = tolerances_of(fixture_, type()).loss;
+  EXPECT_NEAR(run_loss(*model_, fixture_.batch.input()) / counted, fixture_.loss, tolerance);
+  EXPECT_NEAR(run_pass(*model_, fixture_.batch.input()).loss / counted, fixture_.loss, tolerance);
 }
 
-TEST_P(PyTorchParity, GradientsOfAllParameters) {
-  const ParityFixture fixture = read_parity_fixture(GetParam());
-  EXPECT_TRUE(same_gradients(*make_parity_model(fixture), fixture));
-}
+TEST_P(PyTorchParity, GradientsOfAllParameters) { EXPECT_TRUE(same_gradients(*model_, fixture_)); }
 
-INSTANTIATE_TEST_SUITE_P(Models, PyTorchParity, ::testing::ValuesIn(parity_fixture_names()),
-                         [](const auto& instance) { return instance.param; });
+INSTANTIATE_TEST_SUITE_P(Models, PyTorchParity,
+                         ::testing::Combine(::testing::ValuesIn(parity_fixture_names()),
+                                            ::testing::Values(DType::f32, DType::bf16, DType::f16)),
+                         [](const auto& instance) {
+                           return fmt::format("{}_{}", std::get<0>(instance.param), name_of(std::get<1>(instance.param)));
+                         });
 
 // The comparison can fail: each of these models differs from transformers' by one mistake in reading its weights or its config.
 class PlantedDifference : public ::testing::Test {
  protected:
   static void expect_rejected(const ParityFixture& fixture) {
-    const auto model = make_parity_model(fixture);
-    EXPECT_FALSE(same_logits(*model, fixture));
-    EXPECT_FALSE(same_gradients(*model, fixture));
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+      if (!device_takes(fixture, type)) continue;
+      const auto model = make_parity_model(fixture, type);
+      EXPECT_FALSE(same_logits(*model, fixture)) << name_of(type);
+      EXPECT_FALSE(same_gradients(*model, fixture)) << name_of(type);
+    }
   }
   // weight[i] = old weight[source_of(i)] for the rows of a matrix
   static void take_rows(Array& weight, Count rows, const std::function<Count(Count)>& source_of) {

@@ -17,18 +17,32 @@ constexpr double kProbability = 0.4;
 const std::vector<Count> kSlots{6, 1, 4};
 
 BlockSpec gpt2_block(double dropout) {
-  return {.attention = {.width = kWidth, .heads = 2, .kv_heads = 2, .tokens = kTokens, .bias = true, .dropout = dropout},
+  return {.attention = {.width = kWidth,
+                        .heads = 2,
+                        .kv_heads = 2,
+                        .tokens = kTokens,
+                        .bias = true,
+                        .dropout = dropout,
+                        .device = test_device()},
           .feed_forward = {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 16},
           .dropout = dropout};
 }
 
 struct BlockProblem {
   explicit BlockProblem(const BlockSpec& spec, int index = 0) : block(registry, "b", spec, index) { randomise(registry); }
-  StepContext context() { return {.activations = &arena, .training = true, .seed = 11, .step = 4, .slots = kSlots}; }
+  StepContext context() {
+    StepContext context = context_with(&arena);
+    context.training = true;
+    context.seed = 11;
+    context.step = 4;
+    context.slots = slots.span();
+    return context;
+  }
 
   ParameterRegistry registry;
   Block block;
-  Arena arena{"test"};
+  Arena arena{"test", test_device()};
+  ops::Indices<Count> slots{kSlots};
 };
 
 // What a branch that is the constant 1 adds to the residual stream: the factors of the dropout at its end.
@@ -78,13 +92,15 @@ TEST(Block, DropoutPreservesTheMean) {
     const Arena::Scope scope(p.arena);
     context.step = static_cast<std::uint32_t>(step);
     p.block.forward(context, out, x, kSamples);
-    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(out.f32()[i]) / kSteps;
+    const Array values = ops::values_of(out);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += values[i] / kSteps;
   }
   context.training = false;
   p.block.forward(context, out, x, kSamples);
   double branch = 0.0;
-  for (Count i = 0; i < out.elements(); ++i) branch = std::max(branch, std::abs(static_cast<double>(out.f32()[i] - x.f32()[i])));
-  EXPECT_TRUE(ops::close(mean, ops::values_of(out), Array{5.0 * std::sqrt(1.8 / kSteps) * branch}));
+  const Array expected = ops::values_of(out), before = ops::values_of(x);
+  for (std::size_t i = 0; i < expected.size(); ++i) branch = std::max(branch, std::abs(expected[i] - before[i]));
+  EXPECT_TRUE(ops::close(mean, expected, Array{5.0 * std::sqrt(1.8 / kSteps) * branch}));
   EXPECT_GT(branch, 0.1);
 }
 

@@ -29,8 +29,8 @@ TEST(Norm, BackwardAddsToTheInputGradient) {
     ParameterRegistry registry;
     const Norm norm(registry, "norm", kind, kWidth, 1e-5);
     randomise(registry);
-    Arena arena("test");
-    const StepContext context{.activations = &arena};
+    Arena arena("test", test_device());
+    const StepContext context = context_with(&arena);
     const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2);
     const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = random_tensor({kRows, kWidth}, 3);
     const Array dx_before = ops::values_of(dx), gradient_before = ops::values_of(registry.find("norm.weight")->gradient);
@@ -60,8 +60,8 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
   ParameterRegistry registry;
   const FeedForward layer(registry, "f", {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 12});
   randomise(registry);
-  Arena arena("test");
-  const StepContext context{.activations = &arena};
+  Arena arena("test", test_device());
+  const StepContext context = context_with(&arena);
   const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2),
                residual = random_tensor({kRows, kWidth}, 3);
   const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
@@ -87,10 +87,11 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
 
 TEST(Attention, AddsItsOutputBiasAndTheResidual) {
   ParameterRegistry registry;
-  const Attention layer(registry, "a", {.width = kWidth, .heads = 2, .kv_heads = 1, .tokens = 3, .bias = true}, 0);
+  const Attention layer(registry, "a",
+                        {.width = kWidth, .heads = 2, .kv_heads = 1, .tokens = 3, .bias = true, .device = test_device()}, 0);
   randomise(registry);
-  Arena arena("test");
-  const StepContext context{.activations = &arena};
+  Arena arena("test", test_device());
+  const StepContext context = context_with(&arena);
   const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2),
                residual = random_tensor({kRows, kWidth}, 3);
   const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
@@ -132,19 +133,27 @@ TEST(Attention, DropsSoftmaxWeightsByLayerStepAndSlot) {
   constexpr Count kTokens = 8;
   constexpr double kProbability = 0.4;
   const std::vector<Count> slots{7, 3};
+  const ops::Indices<Count> device_slots(slots);
   for (const std::uint32_t layer_key : {0u, 5u}) {
     ParameterRegistry registry;
-    const Attention layer(registry, "a",
-                          {.width = kTokens, .heads = 1, .kv_heads = 1, .tokens = kTokens, .dropout = kProbability}, layer_key);
-    registry.allocate(1);
+    const Attention layer(
+        registry, "a",
+        {.width = kTokens, .heads = 1, .kv_heads = 1, .tokens = kTokens, .dropout = kProbability, .device = test_device()},
+        layer_key);
+    registry.allocate(1, {.device = test_device()});
     set_all(registry, "a.query.weight", 0.0f);
     set_all(registry, "a.key.weight", 0.0f);
     set_identity(registry, "a.value.weight");
     set_identity(registry, "a.output.weight");
-    const Tensor x = Tensor::zeros("test", {2 * kTokens, kTokens}), y = ops::filled({2 * kTokens, kTokens}, ops::kGarbage);
-    for (Count r = 0; r < 2 * kTokens; ++r) x.f32()[r * kTokens + r % kTokens] = 1.0f;
-    Arena arena("test");
-    StepContext context{.activations = &arena, .training = true, .seed = 11, .step = 4, .slots = slots};
+    Array identities(static_cast<std::size_t>(2 * kTokens * kTokens), 0.0);
+    for (Count r = 0; r < 2 * kTokens; ++r) identities[static_cast<std::size_t>(r * kTokens + r % kTokens)] = 1.0;
+    const Tensor x = ops::tensor_of(identities, {2 * kTokens, kTokens}), y = ops::filled(x.shape(), ops::kGarbage);
+    Arena arena("test", test_device());
+    StepContext context = context_with(&arena);
+    context.training = true;
+    context.seed = 11;
+    context.step = 4;
+    context.slots = device_slots.span();
     layer.forward(context, y, x, 2);
     Array expected = ops::reference::dropout_factors(kProbability, 11, 4, layer_key, slots, kTokens * kTokens);
     for (Count i = 0; i < static_cast<Count>(expected.size()); ++i) {

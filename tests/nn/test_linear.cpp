@@ -15,9 +15,11 @@ const std::vector<LinearSpec> kSpecs{{"query", 8, 0.02}, {"key", 4, 0.02}, {"val
 
 // Columns [begin, begin + width) of a [rows, all] tensor.
 Array columns(const Tensor& tensor, Count begin, Count width) {
+  const Array values = ops::values_of(tensor);
   Array result;
   for (Count r = 0; r < tensor.shape()[0]; ++r) {
-    for (Count c = begin; c < begin + width; ++c) result.push_back(static_cast<double>(tensor.f32()[r * tensor.shape()[1] + c]));
+    const auto row = values.begin() + r * tensor.shape()[1];
+    result.insert(result.end(), row + begin, row + begin + width);
   }
   return result;
 }
@@ -61,8 +63,8 @@ TEST(Linear, JoinsItsParameters) {
   EXPECT_EQ(ops::values_of(linear.weight_gradient()), weight_gradients);
   EXPECT_EQ(ops::values_of(linear.bias()), biases);
   EXPECT_EQ(ops::values_of(linear.bias_gradient()), bias_gradients);
-  linear.weight().f32()[8 * kInputs] = 42.0f;
-  EXPECT_EQ(registry.find("key.weight")->value.f32()[0], 42.0f);
+  linear.weight().slice(8, 9).copy_from(ops::filled({1, kInputs}, 42.0f));
+  EXPECT_EQ(ops::values_of(registry.find("key.weight")->value.slice(0, 1)), Array(kInputs, 42.0));
 }
 
 // Against separate layers with the same weights: equal but for the rounding of sums over the inputs (forward), all outputs (dx),
@@ -72,7 +74,7 @@ TEST(Linear, SideBySideEqualsSeparate) {
   const Linear together(registry, kSpecs, kInputs, true);
   randomise(registry);
   const Tensor before = ops::copy_of(registry.flat_gradients());
-  const StepContext context;
+  const StepContext context = context_with();
   const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2);
   const Tensor y = ops::filled({kRows, 15}, ops::kGarbage), dx = ops::filled({kRows, kInputs}, ops::kGarbage);
   together.forward(context, y, x);
@@ -85,7 +87,7 @@ TEST(Linear, SideBySideEqualsSeparate) {
   for (const LinearSpec& spec : kSpecs) {
     ParameterRegistry own;
     const Linear alone(own, {spec}, kInputs, true);
-    own.allocate(2);
+    own.allocate(2, {.device = test_device()});
     for (const char* part : {".weight", ".bias"})
       own.find(spec.name + part)->value.copy_from(registry.find(spec.name + part)->value);
     const Tensor own_y = ops::filled({kRows, spec.outputs}, ops::kGarbage), own_dx = ops::filled({kRows, kInputs}, ops::kGarbage);
@@ -111,7 +113,7 @@ TEST(Linear, ForwardAddsBiasAndResidualAsAsked) {
   ParameterRegistry registry;
   const Linear linear(registry, kSpecs, kInputs, true);
   randomise(registry);
-  const StepContext context;
+  const StepContext context = context_with();
   const Tensor x = random_tensor({kRows, kInputs}, 1), residual = random_tensor({kRows, 15}, 2);
   const Array product =
       ops::reference::matmul(ops::values_of(x), false, ops::values_of(linear.weight()), true, kRows, 15, kInputs);
@@ -133,7 +135,7 @@ TEST(Linear, BackwardWeightLeavesTheBiasToTheCaller) {
   const Linear linear(registry, kSpecs, kInputs, true);
   randomise(registry);
   const Tensor bias_before = ops::copy_of(linear.bias_gradient()), before = ops::copy_of(linear.weight_gradient());
-  const StepContext context;
+  const StepContext context = context_with();
   const Tensor x = random_tensor({kRows, kInputs}, 1), dy = random_tensor({kRows, 15}, 2);
   linear.backward_weight(context, dy, x);
   EXPECT_TRUE(ops::same_bits(linear.bias_gradient(), bias_before));
@@ -153,7 +155,7 @@ TEST(Linear, ComputesInTheTypeOfThePlacement) {
     EXPECT_EQ(linear.weight().dtype(), dtype);
     EXPECT_EQ(linear.bias().dtype(), dtype);
     EXPECT_EQ(linear.weight_gradient().dtype(), DType::f32);
-    StepContext context;
+    StepContext context = context_with();
     context.dtype = dtype;
     const Array values = ops::random_values(kRows * kInputs, 1);
     const Tensor x = ops::tensor_of_type(dtype, values, {kRows, kInputs});

@@ -8,6 +8,7 @@
 #include "ops/reference/adamw.hpp"
 #include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "support/device_model.hpp"
 
 namespace cohort::test {
 namespace {
@@ -27,21 +28,21 @@ ModelSection small_model(const std::string& kind) {
 }
 
 std::unique_ptr<Model> random_model(const std::string& kind) {
-  auto model = make_model(small_model(kind), 3);
-  const Count n = model->parameters().elements();
-  model->parameters().flat_values().copy_from(ops::tensor_of(ops::random_values(n, 1), {n}));
+  auto model = make_model(small_model(kind), 3, test_placement());
+  const ParameterRegistry& parameters = model->parameters();
+  parameters.flat_values().copy_from(flat_tensor(parameters, ops::random_values(parameters.elements(), 1)));
   return model;
 }
 
 void set_gradients(const Model& model, std::uint32_t stream, double scale = 1.0) {
-  const Count n = model.parameters().elements();
-  model.parameters().flat_gradients().copy_from(ops::tensor_of(ops::random_values(n, stream, scale), {n}));
+  const ParameterRegistry& parameters = model.parameters();
+  parameters.flat_gradients().copy_from(flat_tensor(parameters, ops::random_values(parameters.elements(), stream, scale)));
 }
 
 // One step that scales the gradient by this, or leaves it out.
 void run_step(const AdamW& optimizer, double rate, double gradient_scale, Count step, bool skip = false) {
   const ops::OptimizerScalars decided{.gradient_scale = static_cast<float>(gradient_scale), .skip = skip ? 1 : 0};
-  optimizer.step({}, rate, ops::bytes_of<ops::OptimizerScalars>({decided}), step);
+  optimizer.step(ops::test_exec(), rate, ops::bytes_of<ops::OptimizerScalars>({decided}), step);
 }
 
 constexpr const char* kKinds[] = {"gpt2", "llama", "mlp"};
@@ -54,7 +55,7 @@ TEST(AdamW, MomentsStartAtZero) {
       for (const char* name : {"m", "v"}) {
         const Tensor& moment = parameter->optimizer_state.at(name);
         ASSERT_EQ(moment.elements(), parameter->elements());
-        for (const float value : moment.span<float>()) ASSERT_EQ(value, 0.0f);
+        for (const double value : ops::values_of(moment)) ASSERT_EQ(value, 0.0);
       }
     }
   }
@@ -67,14 +68,15 @@ TEST(AdamW, MatricesDecayAndNormsAndBiasesDoNot) {
     OptimizerSection config;
     config.weight_decay = 0.25;
     const AdamW optimizer(model->parameters(), config);
-    const Tensor before = ops::copy_of(model->parameters().flat_values());
+    std::vector<Array> before;
+    for (const auto& parameter : model->parameters().all()) before.push_back(ops::values_of(parameter->value));
     run_step(optimizer, 0.5, 1.0, 0);
-    for (const auto& parameter : model->parameters().all()) {
-      const float* w = before.f32() + model->parameters().offset(*parameter);
-      const bool matrix = parameter->global_shape.dims() == 2;
-      for (Count i = 0; i < parameter->elements(); ++i) {
-        const float expected = matrix ? 0.875f * w[i] : w[i];
-        ASSERT_NEAR(parameter->value.f32()[i], expected, matrix ? 1e-6f : 0.0f) << parameter->name;
+    for (std::size_t p = 0; p < before.size(); ++p) {
+      const Parameter& parameter = *model->parameters().all()[p];
+      const bool matrix = parameter.global_shape.dims() == 2;
+      const Array after = ops::values_of(parameter.value);
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        ASSERT_NEAR(after[i], matrix ? 0.875 * before[p][i] : before[p][i], matrix ? 1e-6 : 0.0) << parameter.name;
       }
     }
   }
@@ -112,6 +114,7 @@ TEST(AdamW, StepsAreThoseOfTheReference) {
       EXPECT_TRUE(ops::close(parameter.optimizer_state.at("m"), expected[i].m, 20.0 * ops::kEps)) << parameter.name;
       EXPECT_TRUE(ops::close(parameter.optimizer_state.at("v"), expected[i].v, 20.0 * ops::kEps)) << parameter.name;
     }
+    EXPECT_TRUE(padding_is_zero(model->parameters(), model->parameters().flat_values())) << kind;
   }
 }
 
@@ -154,7 +157,8 @@ TEST(AdamW, ASkippedStepLeavesWeightsAndMoments) {
 // The optimizer moves the fp32 weights as ever, and what layers read follows.
 TEST(AdamW, KeepsThe16BitCopyUpToDate) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    const auto model = make_model(small_model("gpt2"), 3, {.compute = dtype}), fp32 = make_model(small_model("gpt2"), 3);
+    const auto model = make_model(small_model("gpt2"), 3, test_placement(dtype)),
+               fp32 = make_model(small_model("gpt2"), 3, test_placement());
     for (Model* each : {model.get(), fp32.get()}) {
       const AdamW optimizer(each->parameters(), OptimizerSection{});
       set_gradients(*each, 10);
@@ -162,24 +166,26 @@ TEST(AdamW, KeepsThe16BitCopyUpToDate) {
     }
     const ParameterRegistry& parameters = model->parameters();
     EXPECT_TRUE(ops::same_bits(parameters.flat_values(), fp32->parameters().flat_values()));
-    const Tensor rounded = ops::tensor_of_type(dtype, ops::values_of(parameters.flat_values()), {parameters.elements()});
+    const Tensor rounded = ops::tensor_of_type(dtype, ops::values_of(parameters.flat_values()), parameters.flat_values().shape());
     EXPECT_TRUE(ops::same_bits(parameters.flat_compute(), rounded)) << name_of(dtype);
   }
 }
 
 // What the gradients of a model decide, if the loss is `loss`.
 StepScalars::Values decide(const Model& model, double clip_norm, double loss_scale = 1.0, double loss = 3.0) {
-  const StepScalars scalars(DeviceKind::cpu);
+  const StepScalars scalars(test_device());
   scalars.begin();
   scalars.loss().copy_from(ops::number_tensor(loss));
-  decide_update({}, model.parameters(), scalars, loss_scale, clip_norm);
+  decide_update(ops::test_exec(), model.parameters(), scalars, loss_scale, clip_norm);
   scalars.fetch();
+  if (test_device() == DeviceKind::cuda) gpu::synchronize();
   return scalars.values();
 }
 
 void set_all_gradients(const Model& model, float value) {
-  const Count n = model.parameters().elements();
-  model.parameters().flat_gradients().copy_from(ops::filled({n}, value));
+  const ParameterRegistry& parameters = model.parameters();
+  const Array values(static_cast<std::size_t>(parameters.elements()), static_cast<double>(value));
+  parameters.flat_gradients().copy_from(flat_tensor(parameters, values));
 }
 
 // Every gradient 3: the norm is 3 sqrt(N), with N the number of parameters, in which a tied weight is one.
@@ -188,7 +194,7 @@ TEST(Clip, NormCountsEachElementOnce) {
     for (const bool tied_head : {true, false}) {
       ModelSection config = small_model(kind);
       config.tied_head = tied_head;
-      const auto model = make_model(config, 3);
+      const auto model = make_model(config, 3, test_placement());
       set_all_gradients(*model, 3.0f);
       const double expected = 3.0 * std::sqrt(static_cast<double>(count_parameters(config)));
       EXPECT_NEAR(decide(*model, 1.0).norm, expected, 1e-12 * expected) << kind << ", tied head " << tied_head;
@@ -243,9 +249,10 @@ TEST(Clip, NoStepFromWhatIsNotFinite) {
   EXPECT_EQ(decide(*model, 1.0).decisions.skip, 0);
   EXPECT_NE(decide(*model, 1.0, 1.0, std::numeric_limits<double>::infinity()).decisions.skip, 0);
   EXPECT_NE(decide(*model, 0.0, 1.0, std::numeric_limits<double>::quiet_NaN()).decisions.skip, 0);
-  Array gradients = ops::values_of(model->parameters().flat_gradients());
-  gradients.back() = ops::kGarbage;  // one element of the last parameter
-  model->parameters().flat_gradients().copy_from(ops::tensor_of(gradients, {model->parameters().elements()}));
+  const Tensor& last = model->parameters().all().back()->gradient;
+  Array gradients = ops::values_of(last);
+  gradients.back() = ops::kGarbage;
+  last.copy_from(ops::tensor_of(gradients, last.shape()));
   EXPECT_NE(decide(*model, 1.0).decisions.skip, 0);
 }
 

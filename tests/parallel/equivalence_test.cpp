@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "comm/mpi_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "parallel/data/manual.hpp"
 #include "parallel/trajectory.hpp"
+#include "support/device_model.hpp"
 #include "support/expect_error.hpp"
 
 namespace cohort::test {
@@ -38,17 +38,17 @@ class Equivalence : public ::testing::TestWithParam<std::tuple<Layout, const cha
   }
   // The ranks' unrelated random states differ.
   TrainOptions options(unsigned run = 0) const {
-    return {.accumulation = accumulation(), .unrelated_seed = 1000 * run + static_cast<unsigned>(world_->rank())};
+    return {.accumulation = accumulation(), .unrelated_seed = 1000 * run + static_cast<unsigned>(ranks_.rank())};
   }
 
-  std::unique_ptr<Communicator> world_ = make_world_communicator();
+  Ranks ranks_;
 };
 
 TEST_P(Equivalence, LossesGradientsAndWeightsAreThoseOfOneRank) {
   for (const Ignored ignored : {Ignored::uneven, Ignored::second_half}) {
     const Trajectory yardstick = train_alone(problem(ignored));
-    const Trajectory trajectory = train(problem(ignored), *world_, strategy(), options());
-    const Distance found = distance(*world_, trajectory, yardstick);
+    const Trajectory trajectory = train(problem(ignored), ranks_.tensors(), strategy(), options());
+    const Distance found = distance(ranks_.host(), trajectory, yardstick);
     EXPECT_TRUE(found.accepted()) << "ignored " << static_cast<int>(ignored) << ": " << found.str();
   }
 }
@@ -56,8 +56,9 @@ TEST_P(Equivalence, LossesGradientsAndWeightsAreThoseOfOneRank) {
 // Three times, since races hide. Of all models gpt2 has most to go wrong: a tied weight, dropout.
 TEST_P(Equivalence, RepeatedRunsHaveTheSameBits) {
   if (std::string(std::get<1>(GetParam())) != "gpt2") return;
-  const Trajectory first = train(problem(Ignored::uneven), *world_, strategy(), options());
-  for (const unsigned run : {1u, 2u}) EXPECT_TRUE(train(problem(Ignored::uneven), *world_, strategy(), options(run)) == first);
+  const Trajectory first = train(problem(Ignored::uneven), ranks_.tensors(), strategy(), options());
+  for (const unsigned run : {1u, 2u})
+    EXPECT_TRUE(train(problem(Ignored::uneven), ranks_.tensors(), strategy(), options(run)) == first);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Equivalence,
@@ -72,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(All, Equivalence,
 // numbers as large as the largest. So they are off by n u at most, and by something. One rank has nothing to sum, and rounds
 // nothing. Of the steps the first is looked at: the later ones have other weights.
 TEST(Reduction, In16BitsIsThatOfFp32ButForRounding) {
-  const auto world = make_world_communicator();
+  const Ranks ranks;
   for (const DType type : {DType::bf16, DType::f16}) {
     const double unit = type == DType::bf16 ? 0x1p-8 : 0x1p-11;
     for (const double bucket_mib : {1e-6, 4.0 / 1024, 64.0}) {
@@ -80,16 +81,17 @@ TEST(Reduction, In16BitsIsThatOfFp32ButForRounding) {
         SCOPED_TRACE(fmt::format("{}, buckets of {} MiB, accumulation {}", name_of(type), bucket_mib, accumulation));
         const Problem problem{"gpt2", Ignored::uneven, 12 * accumulation};
         const auto gradients = [&](DType reduction) {
-          Trajectory all = train(problem, *world, strategy_named("bucketed", model_section("gpt2"), bucket_mib, reduction),
-                                 {.accumulation = accumulation});
+          Trajectory all =
+              train(problem, ranks.tensors(), strategy_named("bucketed", model_section("gpt2"), bucket_mib, reduction),
+                    {.accumulation = accumulation});
           for (auto* steps : {&all.gradients, &all.weights}) steps->resize(1);
           all.losses.resize(1);
           return all;
         };
-        const Distance found = distance(*world, gradients(type), gradients(DType::f32));
+        const Distance found = distance(ranks.host(), gradients(type), gradients(DType::f32));
         EXPECT_EQ(found.losses, 0.0);
-        EXPECT_LE(found.gradients, world->size() * unit);
-        EXPECT_EQ(found.gradients > 0.0, world->size() > 1);
+        EXPECT_LE(found.gradients, ranks.size() * unit);
+        EXPECT_EQ(found.gradients > 0.0, ranks.size() > 1);
         EXPECT_TRUE(found.same_ranks);
       }
     }
@@ -113,7 +115,8 @@ TEST(Problems, HaveWhatTheyAreMeantToTest) {
 
 class OneRank : public ::testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<Communicator> self_ = make_self_communicator("self");
+  std::unique_ptr<Communicator> self_ = make_self_communicator("self", test_device());
+  std::unique_ptr<Communicator> host_self_ = make_self_communicator("self");
 };
 
 TEST_P(OneRank, ManualIsMonolith) {
@@ -121,7 +124,7 @@ TEST_P(OneRank, ManualIsMonolith) {
     const Problem problem{GetParam(), Ignored::uneven, 12};
     const Trajectory manual =
         train(problem, *self_, strategy_named("manual", model_section(GetParam())), {.accumulation = accumulation});
-    const Distance found = distance(*self_, manual, train_alone(problem));
+    const Distance found = distance(*host_self_, manual, train_alone(problem));
     EXPECT_TRUE(found.accepted()) << found.str();
   }
 }
@@ -134,25 +137,25 @@ TEST_P(OneRank, AStaleReplicaOfManualIsRejected) {
   const ModelSection section = model_section(GetParam());
   const Problem problem{GetParam(), Ignored::uneven, 12};
   const Trajectory mutant = train(problem, *self_, [&](Model& model, Communicator& group) {
-    return std::make_unique<Stale>(model, group, make_model(section, 1));
+    return std::make_unique<Stale>(model, group, make_model(section, 1, test_placement()));
   });
-  EXPECT_FALSE(distance(*self_, mutant, train_alone(problem)).accepted());
+  EXPECT_FALSE(distance(*host_self_, mutant, train_alone(problem)).accepted());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneRank, ::testing::Values("gpt2", "llama", "mlp"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Factory, NamesItsStrategiesAndRefusesWhatDoesNotFit) {
-  const auto world = make_world_communicator();
-  const auto self = make_self_communicator("self");
+  const Ranks ranks;
+  const auto self = make_self_communicator("self", test_device());
   const ModelSection section = model_section("mlp");
-  const auto model = make_model(section, 1);
+  const auto model = make_model(section, 1, test_placement());
   for (const char* name : {"monolith", "manual", "naive", "hooks", "bucketed"})
     EXPECT_EQ(strategy_named(name, section)(*model, *self)->name(), name);
   EXPECT_ERROR(strategy_named("zero", section)(*model, *self), ExitCode::config, "zero", "bucketed");
-  if (world->size() == 1) return;
+  if (ranks.size() == 1) return;
   for (const char* name : {"monolith", "manual"})
-    EXPECT_ERROR(strategy_named(name, section)(*model, *world), ExitCode::config, name, "one rank");
+    EXPECT_ERROR(strategy_named(name, section)(*model, ranks.tensors()), ExitCode::config, name, "one rank");
 }
 
 }  // namespace

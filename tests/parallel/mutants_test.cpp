@@ -2,8 +2,7 @@
 // the comparison that accepts the strategies must reject every one of them.
 #include <gtest/gtest.h>
 
-#include "comm/mpi_communicator.hpp"
-#include "parallel/data/hooks.hpp"
+#include "ops/adamw.hpp"
 #include "parallel/trajectory.hpp"
 
 namespace cohort::test {
@@ -79,12 +78,14 @@ struct EveryMicroBatch : NoReduction {
 struct AveragedWeights : NoReduction {
   using NoReduction::NoReduction;
   void weights_changed() override {
-    group_.all_reduce(model_.parameters().flat_values().raw(), model_.parameters().elements(), DType::f32, ReduceOp::avg);
+    const Tensor& values = model_.parameters().flat_values();
+    group_.all_reduce(values.raw(), values.elements(), DType::f32, ReduceOp::avg);
   }
 
  protected:
   void finish_gradients(StepTimers&) override {
-    for (float& gradient : model_.parameters().flat_gradients().span<float>()) gradient *= static_cast<float>(group_.size());
+    const Tensor& gradients = model_.parameters().flat_gradients();
+    ops::scale({.device = gradients.device()}, gradients, static_cast<float>(group_.size()));
   }
 };
 
@@ -96,35 +97,35 @@ Request average(Communicator& inner, void* data, Count elements) {
 class Mutants : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (world_->size() == 1) GTEST_SKIP() << "with one rank there is nothing to reduce, and nothing to get wrong";
+    if (ranks_.size() == 1) GTEST_SKIP() << "with one rank there is nothing to reduce, and nothing to get wrong";
   }
 
   Distance distance_of(const MakeStrategy& make, Communicator& group, const Problem& problem, const TrainOptions& options = {}) {
-    return distance(*world_, train(problem, group, make, options), train_alone(problem, options.update));
+    return distance(ranks_.host(), train(problem, group, make, options), train_alone(problem, options.update));
   }
   template <class Strategy>
   Distance distance_of(const Problem& problem, const TrainOptions& options = {}) {
     const MakeStrategy make = [](Model& model, Communicator& group) { return std::make_unique<Strategy>(model, group); };
-    return distance_of(make, *world_, problem, options);
+    return distance_of(make, ranks_.tensors(), problem, options);
   }
   // Every strategy that communicates, over a faulty communicator.
   void expect_rejected(const FaultyCommunicator::Change& change, const Problem& problem) {
     for (const char* name : {"naive", "hooks", "bucketed"}) {
-      FaultyCommunicator faulty(*world_, change);
+      FaultyCommunicator faulty(ranks_.tensors(), change);
       // 1e-6 MiB: a bucket for each parameter.
       const Distance found = distance_of(strategy_named(name, model_section(problem.model), 1e-6), faulty, problem);
       EXPECT_FALSE(found.accepted()) << name << ": " << found.str();
     }
   }
 
-  std::unique_ptr<Communicator> world_ = make_world_communicator();
+  Ranks ranks_;
 };
 
 const Problem kGpt2{"gpt2", Ignored::uneven, 12};
 const Problem kGpt2Twice{"gpt2", Ignored::uneven, 24};  // for two micro-batches
 
 TEST_F(Mutants, AnHonestWrapperIsAccepted) {
-  FaultyCommunicator honest(*world_, [](Communicator& inner, void* data, Count elements) {
+  FaultyCommunicator honest(ranks_.tensors(), [](Communicator& inner, void* data, Count elements) {
     return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::sum);
   });
   const Distance found = distance_of(strategy_named("bucketed", model_section("gpt2"), 1e-6), honest, kGpt2);

@@ -8,9 +8,11 @@
 #include <span>
 #include <string_view>
 
+#include "comm/mpi_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "support/device_model.hpp"
 
 namespace cohort::test {
 namespace {
@@ -33,11 +35,15 @@ OptimizerSection optimizer_section() {
 void dirty(Arena& arena, unsigned seed) {
   std::srand(seed);
   const Arena::Scope scope(arena);
-  const Tensor junk = arena.take({1 << 20});
-  std::fill_n(junk.f32(), junk.elements(), 1e3f * static_cast<float>(seed + 1));
+  std::vector<float> junk(1 << 20, 1e3f * static_cast<float>(seed + 1));
+  const Shape shape{static_cast<Count>(junk.size())};
+  arena.take(shape).copy_from(Tensor::wrap(junk.data(), shape));
 }
 
-std::vector<float> copy_of(const Tensor& tensor) { return {tensor.f32(), tensor.f32() + tensor.elements()}; }
+std::vector<float> copy_of(const Tensor& tensor) {
+  const Tensor host = tensor.to_host();
+  return {host.f32(), host.f32() + host.elements()};
+}
 
 double finite_or_infinity(double value) { return std::isfinite(value) ? value : std::numeric_limits<double>::infinity(); }
 
@@ -81,12 +87,18 @@ bool same_on_all(Communicator& group, std::int64_t value) {
 }
 
 void sgd(const ParameterRegistry& parameters) {
-  float* values = parameters.flat_values().f32();
-  const float* gradients = parameters.flat_gradients().f32();
-  for (Count i = 0; i < parameters.elements(); ++i) values[i] -= static_cast<float>(kRate) * gradients[i];
+  std::vector<float> values = copy_of(parameters.flat_values());
+  const std::vector<float> gradients = copy_of(parameters.flat_gradients());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] -= static_cast<float>(kRate) * gradients[i];
+  parameters.flat_values().copy_from(Tensor::wrap(values.data(), parameters.flat_values().shape()));
 }
 
 }  // namespace
+
+Ranks::Ranks() : world_(make_world_communicator()) {
+  if (test_device() == DeviceKind::cpu) return;
+  mesh_.emplace(*world_, MeshShape(world_->size(), 1, 1, 1), test_device(), ranks_share_devices(world_->size()));
+}
 
 MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib, DType reduction) {
   ParallelSection section;
@@ -96,23 +108,26 @@ MakeStrategy strategy_named(const std::string& name, const ModelSection& model, 
 }
 
 Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options) {
-  const std::unique_ptr<Model> model = make_model(model_section(problem.model), kSeed);
+  const std::unique_ptr<Model> model = make_model(model_section(problem.model), kSeed, test_placement());
   const ParameterRegistry& parameters = model->parameters();
   const AdamW optimizer(parameters, optimizer_section());
   const std::unique_ptr<DataParallel> strategy = make(*model, group);
-  Arena activations("test.activations");
+  const ops::Exec exec{.device = test_device()};
+  Arena activations("test.activations", test_device());
   dirty(activations, options.unrelated_seed);
-  const StepScalars scalars(DeviceKind::cpu);
+  const StepScalars scalars(test_device());
   StepTimers timers;
   Trajectory trajectory;
   for (const auto& parameter : parameters.all())
     trajectory.ends.push_back(static_cast<std::size_t>(parameters.offset(*parameter) + parameter->elements()));
   for (Count step = 0; step < kSteps; ++step) {
     const GlobalBatch batch(problem, step);
-    const std::vector<ModelInput> part = batch.part(group.rank(), group.size(), options.accumulation);
+    DeviceInputs inputs;
+    const std::vector<ModelInput> part = inputs.put(batch.part(group.rank(), group.size(), options.accumulation));
     const double inverse = 1.0 / static_cast<double>(batch.valid_targets());
     scalars.begin();
-    const StepContext context{.activations = &activations,
+    const StepContext context{.exec = exec,
+                              .activations = &activations,
                               .loss_sum = scalars.own_loss(),
                               .training = true,
                               .seed = kSeed,
@@ -120,11 +135,11 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
     strategy->accumulate_gradients(context, part, static_cast<float>(inverse), timers);
     scalars.loss().copy_from(scalars.own_loss());
     group.all_reduce(scalars.loss().raw(), 1, DType::f64, ReduceOp::sum);
-    trajectory.losses.push_back(*scalars.loss().data<double>() * inverse);
+    trajectory.losses.push_back(*scalars.loss().to_host().data<double>() * inverse);
     trajectory.gradients.push_back(copy_of(parameters.flat_gradients()));
     if (options.update == Update::adamw) {
-      decide_update({}, parameters, scalars, 1.0, kClipNorm);
-      optimizer.step({}, kRate, scalars.decisions(), step);
+      decide_update(exec, parameters, scalars, 1.0, kClipNorm);
+      optimizer.step(exec, kRate, scalars.decisions(), step);
     } else {
       sgd(parameters);
     }
@@ -135,7 +150,7 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
 }
 
 Trajectory train_alone(const Problem& problem, Update update) {
-  const std::unique_ptr<Communicator> self = make_self_communicator("alone");
+  const std::unique_ptr<Communicator> self = make_self_communicator("alone", test_device());
   return train(problem, *self, strategy_named("monolith", model_section(problem.model)), {.update = update});
 }
 

@@ -4,14 +4,33 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "mesh/mesh.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/problem.hpp"
 
 namespace cohort::test {
+
+/// All ranks as one data-parallel group.
+class Ranks {
+ public:
+  /// // Collective over: world
+  Ranks();
+  /// For numbers of the host.
+  Communicator& host() const { return *world_; }
+  /// For tensors, where the test computes.
+  Communicator& tensors() const { return mesh_ ? mesh_->gradient() : *world_; }
+  int size() const { return world_->size(); }
+  int rank() const { return world_->rank(); }
+
+ private:
+  std::unique_ptr<Communicator> world_;
+  std::optional<Mesh> mesh_;  // on GPUs
+};
 
 enum class Update {
   adamw,  // with clipping and weight decay
@@ -44,7 +63,8 @@ struct TrainOptions {
 
 inline constexpr Count kSteps = 6;
 
-/// kSteps optimizer steps; all ranks of `group` share the global batches. // Collective over: group
+/// kSteps optimizer steps on the device under test; all ranks of `group`, which is for tensors, share the global batches.
+/// // Collective over: group
 Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options = {});
 
 /// The yardstick: one rank, the whole global batch in one micro-batch, no communication.
@@ -64,7 +84,7 @@ struct Distance {
   std::string str() const;
 };
 
-/// // Collective over: group
+/// // Collective over: group, which is the host's
 Distance distance(Communicator& group, const Trajectory& trajectory, const Trajectory& yardstick);
 
 }  // namespace cohort::test

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/device.hpp"
+#include "base/error.hpp"
 #include "gpu/device.hpp"
 #include "runtime/kokkos.hpp"
 
@@ -15,6 +16,10 @@ inline DeviceKind test_device() {
   return kind != nullptr && std::string_view(kind) == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
 }
 
+/// True if `ranks` ranks of this node have fewer GPUs than they are, so that some share one: NCCL refuses those, and their data
+/// goes through the host.
+inline bool ranks_share_devices(int ranks) { return test_device() == DeviceKind::cuda && gpu::visible_devices() < ranks; }
+
 /// Kokkos and, if asked for, the GPU of number `local_rank` (modulo those that there are), for the life of the object.
 class TestDevice {
  public:
@@ -23,6 +28,7 @@ class TestDevice {
       start_kokkos(std::nullopt);
       return;
     }
+    COHORT_CHECK(gpu::visible_devices() > 0, "COHORT_TEST_DEVICE=cuda: {}", gpu::why_no_device());
     const int index = local_rank % gpu::visible_devices();
     start_kokkos(index);
     gpu::open(index);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "comm/self_communicator.hpp"
+#include "support/device_model.hpp"
 #include "trainer_fixture.hpp"
 
 namespace cohort::test {
@@ -74,14 +75,15 @@ TEST_F(Layouts, TheRanksTogetherTakeTheSamplesOfTheStep) {
 TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
   RunConfig run = config();
   const RunData data = open_data(*world_, run, DataUse::evaluation);
-  const auto model = make_model(run.model, 1);
+  const auto model = make_model(run.model, 1, test_placement());
   const auto self = make_self_communicator("self");
-  Arena activations("test.activations");
+  const ops::Exec exec{.device = test_device()};
+  Arena activations("test.activations", test_device());
   for (const Count micro_batch : {1, 2, 3, 8}) {
     for (const Count limit : {0, 1, 2, 3, 100}) {
       SCOPED_TRACE(fmt::format("micro-batch {}, limit {}", micro_batch, limit));
-      const Evaluation alone = evaluate({}, *model, activations, *data.dataset, *self, micro_batch, limit);
-      const Evaluation together = evaluate({}, *model, activations, *data.dataset, *world_, micro_batch, limit);
+      const Evaluation alone = evaluate(exec, *model, activations, *data.dataset, *self, micro_batch, limit);
+      const Evaluation together = evaluate(exec, *model, activations, *data.dataset, *world_, micro_batch, limit);
       const Count samples = limit == 0 ? 4 : std::min<Count>(4, limit * micro_batch);
       EXPECT_EQ(alone.samples, samples);
       EXPECT_EQ(together.samples, samples);

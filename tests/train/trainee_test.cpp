@@ -9,6 +9,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "ops/compare.hpp"
+#include "train/input_buffer.hpp"
 
 namespace cohort::test {
 namespace {
@@ -21,7 +22,8 @@ RunConfig make_config(const std::string& kind, const std::vector<std::string>& o
                     : "[model]\nkind = '" + kind +
                           "'\nlayers = 3\nwidth = 16\nheads = 2\ncontext = 8\nvocabulary = 19\n[data]\ntokens = 'none.h5'\n";
   RunConfig config = parse_run_file(text, "test.toml", overrides);
-  validate(config, 1);
+  config.device.kind = name_of(test_device());
+  validate(config, 1, {.cuda = gpu::built()});
   return config;
 }
 
@@ -34,7 +36,7 @@ struct Training {
     targets = ops::random_indices(samples * length, kind == "mlp" ? 2 : 19, 2);
     features.assign(static_cast<std::size_t>(samples * config.model.inputs), 0.5f);
     slots.resize(static_cast<std::size_t>(samples));
-    input = {samples, inputs, targets, features, slots};
+    input = buffer.put({samples, inputs, targets, features, slots});
   }
   StepResult step(Count number) {
     const auto valid = static_cast<Count>(targets.size());
@@ -59,13 +61,14 @@ struct Training {
 
   RunConfig config;
   std::unique_ptr<Communicator> self = make_self_communicator("world");
-  Mesh mesh{*self, MeshShape(1, 1, 1, 1)};
+  Mesh mesh{*self, MeshShape(1, 1, 1, 1), test_device()};
   Trainee trainee;
   StepTimers timers;
   std::vector<std::int32_t> inputs, targets;
   std::vector<float> features;
   std::vector<Count> slots;
-  ModelInput input;
+  InputBuffer buffer{test_device(), 19};
+  ModelInput input;  // on the device
 };
 
 TEST(Trainee, AStepMovesTheWeightsAndSaysSo) {

@@ -8,6 +8,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "data/prepare.hpp"
+#include "support/test_device.hpp"
 
 namespace cohort::test {
 namespace {
@@ -68,7 +69,7 @@ std::vector<nlohmann::json> read_metrics(const fs::path& path) {
   std::istringstream lines(text_of(path));
   for (std::string line; std::getline(lines, line);) {
     metrics.push_back(nlohmann::json::parse(line));
-    for (const char* timed : {"seconds", "tokens_per_second"}) metrics.back().erase(timed);
+    for (const char* measured : {"seconds", "tokens_per_second", "gpu"}) metrics.back().erase(measured);
   }
   return metrics;
 }
@@ -113,7 +114,10 @@ RunConfig TrainerTest::config(const Overrides& overrides, int ranks) const {
 }
 
 RunConfig TrainerTest::llama_config(const Overrides& overrides) const {
-  return finish(kLlama, with_tokens(overrides), world_->size());
+  Overrides all = with_tokens(overrides);
+  // In 16 bits a GPU takes heads whose size is a multiple of 8.
+  if (test_device() == DeviceKind::cuda) all.insert(all.end(), {"model.heads=2", "model.kv_heads=1"});
+  return finish(kLlama, all, world_->size());
 }
 
 RunConfig TrainerTest::mlp_config(const Overrides& overrides) const { return finish(kMlp, overrides, world_->size()); }
@@ -128,8 +132,10 @@ RunConfig TrainerTest::finish(const std::string& model, const Overrides& overrid
   Overrides all{fmt::format("train.micro_batch={}", 12 / ranks)};
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunConfig config = parse_run_file(model + kTraining, "test.toml", all);
+  config.device.kind = name_of(test_device());
+  config.device.share = ranks_share_devices(ranks);
   if (config.run.directory.empty()) config.run.directory = (folder_ / config.run.name).string();
-  validate(config, ranks);
+  validate(config, ranks, {.cuda = gpu::built()});
   return config;
 }
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// All that a run leaves behind, as far as it must be the same in another run of the same training.
 struct Remains {
   std::map<std::string, std::vector<std::byte>> tensors;  // of the newest checkpoint: weights, "m" and "v"
-  std::vector<nlohmann::json> metrics;                    // without times
+  std::vector<nlohmann::json> metrics;                    // without times and other readings
   std::vector<std::string> steps;                         // what this rank's log says of each step, samples included
 
   /// The values of one key of the metrics, step by step.
@@ -38,7 +38,7 @@ class TrainerTest : public ::testing::Test {
   RunConfig llama_config(const Overrides& overrides = {}) const;
   /// The same for the mlp and its points.
   RunConfig mlp_config(const Overrides& overrides = {}) const;
-  /// Trains as `cohort train` does. // Collective over: comm
+  /// Trains as `cohort train` does, on the device under test. // Collective over: comm
   ExitCode train(const RunConfig& config, Communicator& comm, ExistingRun existing = ExistingRun::refuse,
                  bool allow_changes = false) const;
   ExitCode train(const RunConfig& config, ExistingRun existing = ExistingRun::refuse, bool allow_changes = false) const {

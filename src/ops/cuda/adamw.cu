@@ -155,15 +155,6 @@ __global__ void __launch_bounds__(kThreads) sum_squares(double* partials, const 
   partials[blockIdx.x] = sum;
 }
 
-__global__ void finish_norm(OptimizerScalars* scalars, double* norm, const double* sum_of_squares, const double* loss,
-                            double inverse_loss_scale, double clip_norm) {
-  const double value = sqrt(*sum_of_squares) * inverse_loss_scale;
-  const bool clips = clip_norm > 0.0 && value > clip_norm;
-  *norm = value;
-  scalars->gradient_scale = static_cast<float>(inverse_loss_scale * (clips ? clip_norm / value : 1.0));
-  scalars->skip = isfinite(value) && (loss == nullptr || isfinite(*loss)) ? 0 : 1;
-}
-
 }  // namespace
 
 void adamw(CUstream_st* stream, float* weight, float* m, float* v, const float* gradient, DType working_dtype, void* working,
@@ -193,11 +184,6 @@ void sum_of_squares(CUstream_st* stream, double* sum, const float* x, Count elem
     sum_squares<1><<<kSumBlocks, kThreads, 0, stream>>>(partials, x, elements);
   }
   add_total<<<1, kTotalThreads, 0, stream>>>(sum, partials, kSumBlocks);
-}
-
-void finish_gradient_norm(CUstream_st* stream, OptimizerScalars* scalars, double* norm, const double* sum_of_squares,
-                          const double* loss, double inverse_loss_scale, double clip_norm) {
-  finish_norm<<<1, 1, 0, stream>>>(scalars, norm, sum_of_squares, loss, inverse_loss_scale, clip_norm);
 }
 
 }  // namespace cohort::ops::cuda

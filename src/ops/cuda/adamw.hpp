@@ -28,10 +28,4 @@ Bytes sum_of_squares_scratch_bytes();
 /// *sum += sum of x_i^2 in double precision. Moves 4 n bytes.
 void sum_of_squares(CUstream_st* stream, double* sum, const float* x, Count elements, void* scratch);
 
-/// From the sum of squares of the gradient of a scaled loss: *norm = sqrt(sum) * inverse_loss_scale;
-/// gradient_scale = inverse_loss_scale * min(1, clip_norm / norm), without the min for clip_norm 0; skip unless the norm, and
-/// *loss if loss is not null, are finite.
-void finish_gradient_norm(CUstream_st* stream, OptimizerScalars* scalars, double* norm, const double* sum_of_squares,
-                          const double* loss, double inverse_loss_scale, double clip_norm);
-
 }  // namespace cohort::ops::cuda

@@ -78,6 +78,8 @@ __device__ inline void barrier_wait(Barrier* barrier, std::uint32_t parity) {
 
 /// For one arrival per warp: after all its lanes are done with what the barrier guards. Without the __syncwarp a slow lane, still
 /// waiting for the phase that filled the buffer, could find that the barrier has gone on by two phases.
+/// compute-sanitizer's racecheck (CUDA 13.0) does not follow the chain from a lane over __syncwarp to the arrival of lane 0, and
+/// reports what the other lanes read before it; it says the same of cuBLAS's own kernels.
 __device__ inline void barrier_arrive_warp(Barrier* barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) barrier_arrive(barrier);

@@ -10,42 +10,6 @@ constexpr int kAhead = 4;
 
 unsigned blocks_for(Count packs) { return static_cast<unsigned>(divide_up(packs, kThreads * kAhead)); }
 
-// out = factor * x. What does not fill a last pack goes one by one.
-template <class To, class From, int kVec>
-__global__ void __launch_bounds__(kThreads) transform(To* out, const From* x, float factor, Count elements) {
-  const Count first = Count{blockIdx.x} * kThreads * kAhead + threadIdx.x;
-  Pack<From, kVec> packs[kAhead];
-#pragma unroll
-  for (int k = 0; k < kAhead; ++k) {
-    const Count at = (first + k * kThreads) * kVec;
-    if (at + kVec <= elements) packs[k] = load<From, kVec>(x + at);
-  }
-#pragma unroll
-  for (int k = 0; k < kAhead; ++k) {
-    const Count at = (first + k * kThreads) * kVec;
-    if (at + kVec <= elements) {
-      float values[kVec];
-      widen(values, packs[k]);
-#pragma unroll
-      for (int i = 0; i < kVec; ++i) values[i] *= factor;
-      store(out + at, narrow<To>(values));
-    } else {
-      for (Count i = at; i < elements; ++i) out[i] = from_float<To>(to_float(x[i]) * factor);
-    }
-  }
-}
-
-template <class To, class From>
-void launch_transform(CUstream_st* stream, To* out, const From* x, float factor, Count elements) {
-  if (elements == 0) return;
-  constexpr int kVec = 4;  // 16 bytes of fp32, which one of the two usually is
-  if (is_wide<float>(0, out, x)) {
-    transform<To, From, kVec><<<blocks_for(divide_up(elements, kVec)), kThreads, 0, stream>>>(out, x, factor, elements);
-  } else {
-    transform<To, From, 1><<<blocks_for(elements), kThreads, 0, stream>>>(out, x, factor, elements);
-  }
-}
-
 template <class T, int kVec>
 __global__ void __launch_bounds__(kThreads) fill_elements(T* x, float value, Count elements) {
   float values[kVec];
@@ -78,18 +42,6 @@ __global__ void __launch_bounds__(kThreads) copy_words(uint4* __restrict__ out, 
 }
 
 }  // namespace
-
-void cast(CUstream_st* stream, DType out_dtype, void* out, DType x_dtype, const void* x, Count elements) {
-  for_dtype(out_dtype, [&](auto out_tag) {
-    for_dtype(x_dtype, [&](auto x_tag) {
-      using To = typename decltype(out_tag)::Type;
-      using From = typename decltype(x_tag)::Type;
-      launch_transform(stream, static_cast<To*>(out), static_cast<const From*>(x), 1.0f, elements);
-    });
-  });
-}
-
-void scale(CUstream_st* stream, float* x, float factor, Count elements) { launch_transform(stream, x, x, factor, elements); }
 
 void fill(CUstream_st* stream, DType dtype, void* x, float value, Count elements) {
   if (elements == 0) return;

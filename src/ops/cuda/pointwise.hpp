@@ -43,12 +43,6 @@ void swiglu_forward(CUstream_st* stream, DType dtype, void* out, const void* x, 
 /// dx [R, 2F] = gradient with respect to x, overwritten; dx may be x. `columns` is F. Moves 5 R F sizeof(T) bytes.
 void swiglu_backward(CUstream_st* stream, DType dtype, void* dx, const void* dout, const void* x, Count rows, Count columns);
 
-/// out = x in another type, rounded to nearest even. Moves n (sizeof(from) + sizeof(to)) bytes.
-void cast(CUstream_st* stream, DType out_dtype, void* out, DType x_dtype, const void* x, Count elements);
-
-/// x *= factor, fp32. Moves 8 n bytes.
-void scale(CUstream_st* stream, float* x, float factor, Count elements);
-
 /// x = value. Moves n sizeof(T) bytes.
 void fill(CUstream_st* stream, DType dtype, void* x, float value, Count elements);
 

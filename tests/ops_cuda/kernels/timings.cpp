@@ -225,10 +225,6 @@ void time_optimizer() {
   });
   row("sum_of_squares n=124M", 4 * kElements,
       [&](int) { cuda::sum_of_squares(nullptr, sum.as<double>(), gradient.as<float>(), kElements, scratch.data()); });
-  row("cast fp32 to bf16 n=124M", 6 * kElements,
-      [&](int) { cuda::cast(nullptr, kType, working.data(), DType::f32, weight.data(), kElements); });
-  row("scale n=124M", 8 * kElements, [&](int) { cuda::scale(nullptr, weight.as<float>(), 1.0f, kElements); });
-  row("fill bf16 n=124M", 2 * kElements, [&](int) { cuda::fill(nullptr, kType, working.data(), 0.0f, kElements); });
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+// Models and their inputs on the device under test.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/model.hpp"
+#include "support/test_device.hpp"
+
+namespace cohort::test {
+
+/// On the device under test.
+inline Placement test_placement(DType compute = DType::f32) { return {.device = test_device(), .compute = compute}; }
+
+/// Inputs where a model on the device under test reads them: on a CPU where they are, on a GPU in copies that live as long as
+/// this object. (A run does it with train/input_buffer.hpp, which these tests are below.)
+class DeviceInputs {
+ public:
+  ModelInput put(const ModelInput& host) {
+    return {host.samples, put(host.inputs), put(host.targets), put(host.features), put(host.slots)};
+  }
+  std::vector<ModelInput> put(const std::vector<ModelInput>& host) {
+    std::vector<ModelInput> inputs;
+    for (const ModelInput& input : host) inputs.push_back(put(input));
+    return inputs;
+  }
+
+ private:
+  template <class T>
+  std::span<const T> put(std::span<const T> values) {
+    if (test_device() == DeviceKind::cpu || values.empty()) return values;
+    // It is only read; Tensor has no read-only form.
+    const Tensor host = Tensor::wrap(const_cast<T*>(values.data()), {static_cast<Count>(values.size())}, dtype_of<T>);
+    memory_.push_back(host.to(test_device(), "test.input"));
+    return {memory_.back().template data<T>(), values.size()};
+  }
+
+  std::vector<Tensor> memory_;
+};
+
+/// Numbers for all elements of a registry, in order, as a flat tensor on the device under test; zero where there is padding.
+inline Tensor flat_tensor(const ParameterRegistry& registry, std::span<const double> values) {
+  COHORT_CHECK(static_cast<Count>(values.size()) == registry.elements(), "{} values for {} elements", values.size(),
+               registry.elements());
+  const Tensor flat = Tensor::zeros("test", registry.flat_values().shape());
+  std::size_t next = 0;
+  for (const auto& parameter : registry.all()) {
+    float* to = flat.f32() + registry.offset(*parameter);
+    for (Count i = 0; i < parameter->elements(); ++i) to[i] = static_cast<float>(values[next++]);
+  }
+  return flat.to(test_device(), "test");
+}
+
+/// Whether a flat tensor (values, gradients or moments) holds zeros wherever the registry has padding, which products read.
+inline bool padding_is_zero(const ParameterRegistry& registry, const Tensor& flat) {
+  const Tensor host = flat.to_host();
+  Count next = 0;
+  const auto zero_up_to = [&](Count end) {
+    while (next < end && host.f32()[next] == 0.0f) ++next;
+    return next == end;
+  };
+  for (const auto& parameter : registry.all()) {
+    if (!zero_up_to(registry.offset(*parameter))) return false;
+    next += parameter->elements();
+  }
+  return zero_up_to(host.elements());
+}
+
+}  // namespace cohort::test
