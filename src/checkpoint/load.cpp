@@ -19,7 +19,7 @@ struct Target {
 std::vector<Target> values_of(const ParameterRegistry& registry) {
   std::vector<Target> targets;
   for (const auto& parameter : registry.all()) {
-    COHORT_CHECK(parameter->shards.replicated(), "{} is split over ranks: this checkpoint reader holds whole tensors only",
+    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: this checkpoint reader holds whole tensors only",
                  parameter->name);
     targets.push_back({value_dataset(parameter->name), parameter->value});
   }

@@ -49,7 +49,7 @@ void write_tensor(hdf5::File& file, const std::string& name, const Tensor& tenso
 
 void write_tensors(hdf5::File& file, const ParameterRegistry& registry, Manifest& manifest) {
   for (const auto& parameter : registry.all()) {
-    COHORT_CHECK(parameter->shards.replicated(), "{} is split over ranks: this checkpoint writer holds whole tensors only",
+    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: this checkpoint writer holds whole tensors only",
                  parameter->name);
     write_tensor(file, value_dataset(parameter->name), parameter->value, manifest);
   }

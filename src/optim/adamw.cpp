@@ -11,7 +11,7 @@ AdamW::AdamW(const ParameterRegistry& parameters, const OptimizerSection& config
       v_(Tensor::zeros("optimizer.v", parameters.flat_values().shape(), DType::f32, parameters.flat_values().device())) {
   std::vector<ops::AdamWRange> ranges;
   for (const auto& parameter : parameters.all()) {
-    const Count begin = parameters.offset(*parameter);
+    const Count begin = parameter->offset;
     const Count end = begin + parameter->elements();
     parameter->optimizer_state["m"] = m_.slice(begin, end).reshaped(parameter->value.shape());
     parameter->optimizer_state["v"] = v_.slice(begin, end).reshaped(parameter->value.shape());

@@ -7,7 +7,8 @@
 
 namespace cohort {
 
-/// Sets parameter.value by its InitSpec: a function of (seed, parameter id, global element index) alone.
-void set_initial_values(const Parameter& parameter, std::uint64_t seed);
+/// Sets `values` (fp32) to the initial values of elements begin, begin + 1, ... of this rank's part of the parameter: a function
+/// of (seed, parameter id, element index in the whole tensor) alone, whatever the layout.
+void set_initial_values(const Tensor& values, const Parameter& parameter, Count begin, std::uint64_t seed);
 
 }  // namespace cohort

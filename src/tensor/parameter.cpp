@@ -4,18 +4,45 @@
 #include "tensor/initial_values.hpp"
 
 namespace cohort {
-Parameter& ParameterRegistry::declare(std::string name, const Shape& shape, InitSpec init, Count padding) {
+
+Shape ShardSpec::local(const Shape& global) const {
+  std::vector<Count> dims = global.vector();
+  if (split) {
+    COHORT_CHECK(
+        split->dim < global.dims() && 0 <= split->begin && split->begin <= split->end && split->end <= global[split->dim],
+        "elements {} to {} of dim {} of a tensor of shape {}", split->begin, split->end, split->dim, global.str());
+    dims[static_cast<std::size_t>(split->dim)] = split->end - split->begin;
+  }
+  return Shape(dims);
+}
+
+ShardMap::ShardMap(const Shape& global, const ShardSpec& shard) {
+  Count inner = 1;  // elements of one index of the split dim
+  const int dim = shard.split ? shard.split->dim : 0;
+  for (int d = dim + 1; d < global.dims(); ++d) inner *= global[d];
+  const Count all = global.dims() == 0 ? 1 : global[dim];
+  run = (shard.split ? shard.split->end - shard.split->begin : all) * inner;
+  stride = all * inner;
+  first = shard.split ? shard.split->begin * inner : 0;
+}
+
+Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shape, InitSpec init, Count padding,
+                                      const ShardSpec& shard) {
   COHORT_CHECK(!values_.defined(), "parameter {} was declared after allocate()", name);
   COHORT_CHECK(find(name) == nullptr, "parameter {} was declared twice", name);
   auto parameter = std::make_unique<Parameter>();
   parameter->name = std::move(name);
-  parameter->id = static_cast<int>(parameters_.size());
-  parameter->global_shape = shape;
+  parameter->id = next_id_++;
+  parameter->index = parameters_.size();
+  parameter->global_shape = global_shape;
+  parameter->shard = shard;
+  parameter->shape = shard.local(global_shape);
+  parameter->offset = flat_elements_;
+  parameter->padding = padding;
   parameter->init = init;
-  parameter->decays = shape.dims() >= 2;
-  offsets_.push_back(flat_elements_);
-  elements_ += shape.elements();
-  flat_elements_ += shape.elements() + padding;
+  parameter->decays = global_shape.dims() >= 2;
+  elements_ += parameter->elements();
+  flat_elements_ += parameter->elements() + padding;
   parameters_.push_back(std::move(parameter));
   return *parameters_.back();
 }
@@ -27,13 +54,13 @@ void ParameterRegistry::allocate(std::uint64_t seed, const Placement& placement)
                  ? values_
                  : Tensor::zeros("parameters.compute", {flat_elements_}, placement.compute, placement.device);
   for (const auto& parameter : parameters_) {
-    const Count begin = offset(*parameter);
-    const Count end = begin + parameter->global_shape.elements();
-    const auto part = [&](const Tensor& flat) { return flat.slice(begin, end).reshaped(parameter->global_shape); };
+    const auto part = [&](const Tensor& flat) {
+      return flat.slice(parameter->offset, parameter->offset + parameter->elements()).reshaped(parameter->shape);
+    };
     parameter->value = part(values_);
     parameter->gradient = part(gradients_);
     parameter->compute = part(compute_);
-    set_initial_values(*parameter, seed);
+    set_initial_values(parameter->value, *parameter, 0, seed);
   }
   values_changed();
 }
@@ -48,7 +75,5 @@ Parameter* ParameterRegistry::find(const std::string& name) const {
   }
   return nullptr;
 }
-
-Count ParameterRegistry::offset(const Parameter& parameter) const { return offsets_[static_cast<std::size_t>(parameter.id)]; }
 
 }  // namespace cohort

@@ -13,17 +13,34 @@
 
 namespace cohort {
 
-/// Which dims of a logical tensor are split over which axes of the mesh. An empty spec: every rank holds all of it.
+/// This rank's part of a logical tensor: all of it, or a range of one dim.
 struct ShardSpec {
+  /// Elements [begin, end) of `dim`; the ranks along `axis` hold the others. Parts may differ in size, and be empty.
   struct Split {
     int dim;
     Axis axis;
+    Count begin, end;
     bool operator==(const Split&) const = default;
   };
-  std::vector<Split> splits;
+  std::optional<Split> split;  // none: this rank holds all of it
+  /// Ranks of the same stage may hold the same part: norms under tensor parallelism, key/value heads that are fewer than ranks.
+  /// One of them counts, in the norm of the gradient and in checkpoints.
+  bool counts = true;
 
-  bool replicated() const { return splits.empty(); }
+  bool whole() const { return !split; }
+  /// The shape of the part of a tensor of shape `global`.
+  Shape local(const Shape& global) const;
   bool operator==(const ShardSpec&) const = default;
+};
+
+/// Where the elements of a part lie in the logical tensor: element i of the part is element global(i) of the tensor, both in
+/// row-major order. Neighbours in runs of `run` elements are neighbours in both.
+struct ShardMap {
+  ShardMap(const Shape& global, const ShardSpec& shard);
+
+  constexpr Count global(Count i) const { return i / run * stride + first + i % run; }
+
+  Count run, stride, first;
 };
 
 /// How a parameter starts. `normal` draws from (seed, init, parameter id, global element index): the same in every layout.
@@ -32,12 +49,17 @@ struct InitSpec {
   double scale = 0.0;  // standard deviation (normal) or half-width (uniform)
 };
 
-/// One logical weight. `global_shape` is what a checkpoint stores; value, gradient and state hold this rank's part of it.
+/// One logical weight. `global_shape` is what a checkpoint stores; value, gradient and state hold this rank's part of it, of
+/// shape `shape`. Who shards further (ZeRO) leaves those undefined that a rank does not hold whole.
 struct Parameter {
-  std::string name;  // "blocks.3.attention.qkv.weight"
-  int id = 0;        // position in the registry; keys the random stream of the initial values
+  std::string name;       // "blocks.3.attention.qkv.weight"
+  int id = 0;             // position in the whole model; keys the random stream of the initial values
+  std::size_t index = 0;  // position in the registry
   Shape global_shape;
-  ShardSpec shards;
+  ShardSpec shard;
+  Shape shape;        // of this rank's part
+  Count offset = 0;   // where it begins in the flat tensors of the registry, in elements
+  Count padding = 0;  // elements that follow it there, always zero
   InitSpec init;
   bool decays = false;                            // weight decay applies: matrices yes, norms and biases no
   Tensor value;                                   // fp32: what the optimizer updates and checkpoints hold
@@ -45,7 +67,8 @@ struct Parameter {
   Tensor gradient;                                // fp32; accumulated into by backward, zeroed by zero_gradients
   std::map<std::string, Tensor> optimizer_state;  // "m", "v"
 
-  Count elements() const { return value.elements(); }
+  /// Of this rank's part.
+  Count elements() const { return shape.elements(); }
 };
 
 /// Where a model lives and in which type it computes.
@@ -61,7 +84,9 @@ class ParameterRegistry {
  public:
   /// Declares a parameter; its tensors exist after allocate(). The reference stays valid. `padding` elements that are always zero
   /// follow it in memory, so that a product may read and write whole tiles there; they belong to no parameter.
-  Parameter& declare(std::string name, const Shape& shape, InitSpec init, Count padding = 0);
+  Parameter& declare(std::string name, const Shape& global_shape, InitSpec init, Count padding = 0, const ShardSpec& shard = {});
+  /// Counts `parameters` of the whole model that other ranks hold: those declared next get ids beyond them.
+  void skip(std::size_t parameters) { next_id_ += static_cast<int>(parameters); }
 
   /// Allocates all values and gradients, and sets the initial values by (seed, id, global element index).
   void allocate(std::uint64_t seed, const Placement& placement = {});
@@ -78,16 +103,16 @@ class ParameterRegistry {
   const Tensor& flat_gradients() const { return gradients_; }
   /// The values again, or their 16-bit copies.
   const Tensor& flat_compute() const { return compute_; }
-  /// Where this parameter begins in the flat tensors, in elements.
-  Count offset(const Parameter& parameter) const;
-  /// Without paddings.
+  /// Elements of the flat tensors.
+  Count flat_elements() const { return flat_elements_; }
+  /// Of this rank's parts, without paddings.
   Count elements() const { return elements_; }
 
   void zero_gradients() const { gradients_.zero(); }
 
  private:
   std::vector<std::unique_ptr<Parameter>> parameters_;
-  std::vector<Count> offsets_;
+  int next_id_ = 0;
   Tensor values_;
   Tensor gradients_;
   Tensor compute_;

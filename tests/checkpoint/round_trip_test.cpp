@@ -148,7 +148,7 @@ TEST_F(RoundTrip, RefusesNamesThatCannotBeStoredAndShards) {
   clash.allocate(1);
   error_of(ExitCode::internal, [&] { save_checkpoint(run_, clash, make_state(1)); });
   const auto sharded = make_model();
-  sharded->find("embedding.weight")->shards.splits = {{0, Axis::tp}};
+  sharded->find("embedding.weight")->shard.split = {0, Axis::tp, 0, 1};
   error_of(ExitCode::internal, [&] { save_checkpoint(run_, *sharded, make_state(1)); });
   EXPECT_TRUE(steps().empty());
 }

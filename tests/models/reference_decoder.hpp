@@ -30,7 +30,7 @@ inline Weights by_name(const ParameterRegistry& registry, const Tensor& flat) {
   const Tensor host = flat.to_host();
   Weights weights;
   for (const auto& parameter : registry.all()) {
-    const float* first = host.f32() + registry.offset(*parameter);
+    const float* first = host.f32() + parameter->offset;
     weights[parameter->name] = Array(first, first + parameter->elements());
   }
   return weights;

@@ -36,7 +36,7 @@ TEST_P(PlantedMistake, OneElementOffByOnePercent) {
   const ParameterRegistry& registry = model_->parameters();
   for (const auto& parameter : registry.all()) {
     if (is_zero(*parameter)) continue;
-    const Count begin = registry.offset(*parameter);
+    const Count begin = parameter->offset;
     Count top = begin;
     for (Count i = begin; i < begin + parameter->elements(); ++i) {
       if (std::abs(gradients_.f32()[i]) > std::abs(gradients_.f32()[top])) top = i;
@@ -49,7 +49,7 @@ TEST_P(PlantedMistake, GradientOfOneTensorMissing) {
   const ParameterRegistry& registry = model_->parameters();
   for (const auto& parameter : registry.all()) {
     if (is_zero(*parameter)) continue;
-    const Count begin = registry.offset(*parameter);
+    const Count begin = parameter->offset;
     EXPECT_FALSE(check_->accepts(with(gradients_, begin, begin + parameter->elements(), [](float) { return 0.0f; })))
         << parameter->name;
   }
@@ -59,7 +59,7 @@ TEST_P(PlantedMistake, GradientCountedTwice) {
   const ParameterRegistry& registry = model_->parameters();
   for (const auto& parameter : registry.all()) {
     if (is_zero(*parameter)) continue;
-    const Count begin = registry.offset(*parameter);
+    const Count begin = parameter->offset;
     EXPECT_FALSE(check_->accepts(with(gradients_, begin, begin + parameter->elements(), [](float g) { return 2.0f * g; })))
         << parameter->name;
   }
@@ -101,7 +101,7 @@ TEST(PlantedMistakeOfATiedHead, OneUseForgotten) {
     GradientCheck check(tied_config, *tied, batch.input());
     const auto with_embedding_gradient = [&](const Array& values) {
       const Tensor changed = ops::copy_of(gradients);
-      const Count offset = tied->parameters().offset(embedding);
+      const Count offset = embedding.offset;
       for (std::size_t i = 0; i < values.size(); ++i) changed.f32()[offset + i] = static_cast<float>(values[i]);
       return changed;
     };

@@ -77,7 +77,7 @@ TEST(ModelDropout, BackwardAppliesTheMasksOfForward) {
     if (parameter->name.ends_with("attention.key.bias")) continue;  // zero, see gradient_scale_of
     const Tensor before = ops::copy_of(parameter->value);
     const Array values = ops::values_of(before);
-    const float* gradient = gradients.f32() + model->parameters().offset(*parameter);
+    const float* gradient = gradients.f32() + parameter->offset;
     const double norm =
         std::sqrt(ops::dot(Array(gradient, gradient + parameter->elements()), Array(gradient, gradient + parameter->elements())));
     double loss[2] = {};

@@ -121,7 +121,7 @@ class OnlyOneUnit : public Hooks {
   void hide() { model_.parameters().flat_values().copy_from(nothing_); }
   void show(const Unit& unit) {
     for (const Parameter* parameter : unit.parameters) {
-      const Count offset = model_.parameters().offset(*parameter);
+      const Count offset = parameter->offset;
       parameter->value.copy_from(values_.slice(offset, offset + parameter->elements()).reshaped(parameter->value.shape()));
     }
   }

@@ -99,7 +99,7 @@ TEST(Linear, SideBySideEqualsSeparate) {
     sum_of_dx = ops::sum(sum_of_dx, ops::values_of(own_dx));
     for (const char* part : {".weight", ".bias"}) {
       const Parameter& parameter = *registry.find(spec.name + part);
-      const Tensor own_before = before.slice(registry.offset(parameter), registry.offset(parameter) + parameter.elements());
+      const Tensor own_before = before.slice(parameter.offset, parameter.offset + parameter.elements());
       const Array expected = ops::sum(ops::values_of(own_before), ops::values_of(own.find(spec.name + part)->gradient));
       EXPECT_TRUE(ops::close(parameter.gradient, expected, tolerance)) << spec.name << part;
     }

@@ -51,7 +51,7 @@ class Messages : public ::testing::TestWithParam<const char*> {
   // on a CPU.
   Count all_elements() const {
     const Parameter& last = *model_->parameters().all().back();
-    return model_->parameters().offset(last) + last.elements();
+    return last.offset + last.elements();
   }
 
   Ranks ranks_;
@@ -91,7 +91,7 @@ TEST_P(Messages, BucketsHaveTheSizeThatWasAskedFor) {
   Count largest = 0;  // with the padding behind it
   Count next = all_elements();
   for (auto it = model_->parameters().all().rbegin(); it != model_->parameters().all().rend(); ++it) {
-    const Count begin = model_->parameters().offset(**it);
+    const Count begin = (*it)->offset;
     largest = std::max(largest, next - begin);
     next = begin;
   }

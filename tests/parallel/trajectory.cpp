@@ -119,7 +119,7 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
   StepTimers timers;
   Trajectory trajectory;
   for (const auto& parameter : parameters.all())
-    trajectory.ends.push_back(static_cast<std::size_t>(parameters.offset(*parameter) + parameter->elements()));
+    trajectory.ends.push_back(static_cast<std::size_t>(parameter->offset + parameter->elements()));
   for (Count step = 0; step < kSteps; ++step) {
     const GlobalBatch batch(problem, step);
     DeviceInputs inputs;

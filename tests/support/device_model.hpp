@@ -45,7 +45,7 @@ inline Tensor flat_tensor(const ParameterRegistry& registry, std::span<const dou
   const Tensor flat = Tensor::zeros("test", registry.flat_values().shape());
   std::size_t next = 0;
   for (const auto& parameter : registry.all()) {
-    float* to = flat.f32() + registry.offset(*parameter);
+    float* to = flat.f32() + parameter->offset;
     for (Count i = 0; i < parameter->elements(); ++i) to[i] = static_cast<float>(values[next++]);
   }
   return flat.to(test_device(), "test");
@@ -60,7 +60,7 @@ inline bool padding_is_zero(const ParameterRegistry& registry, const Tensor& fla
     return next == end;
   };
   for (const auto& parameter : registry.all()) {
-    if (!zero_up_to(registry.offset(*parameter))) return false;
+    if (!zero_up_to(parameter->offset)) return false;
     next += parameter->elements();
   }
   return zero_up_to(host.elements());

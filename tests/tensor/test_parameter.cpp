@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tensor/convert.hpp"
+#include "tensor/initial_values.hpp"
 
 namespace cohort {
 namespace {
@@ -38,7 +39,7 @@ TEST(ParameterRegistry, LiesInOneBlockInOrderOfDeclaration) {
     const Parameter& parameter = *in_order[i];
     EXPECT_EQ(registry.all()[i].get(), &parameter);  // the references of declare() stay valid
     EXPECT_EQ(parameter.id, static_cast<int>(i));
-    EXPECT_EQ(registry.offset(parameter), offset);
+    EXPECT_EQ(parameter.offset, offset);
     EXPECT_EQ(parameter.value.f32(), registry.flat_values().f32() + offset);
     EXPECT_EQ(parameter.gradient.f32(), registry.flat_gradients().f32() + offset);
     EXPECT_EQ(parameter.value.shape(), parameter.global_shape);
@@ -87,10 +88,48 @@ TEST(ParameterRegistry, PaddingBelongsToNobody) {
   EXPECT_EQ(padded.elements(), 22);
   EXPECT_EQ(padded.flat_values().elements(), 31);
   EXPECT_EQ(padded.flat_gradients().elements(), 31);
-  EXPECT_EQ(padded.offset(*padded.find("second")), 24);
+  EXPECT_EQ(padded.find("second")->offset, 24);
   EXPECT_TRUE(same_values(*padded.find("first"), *plain.find("first")));
   EXPECT_TRUE(same_values(*padded.find("second"), *plain.find("second")));
   for (Count i = 15; i < 24; ++i) EXPECT_EQ(padded.flat_values().f32()[i], 0.0f);
+}
+
+// Every part of a tensor starts with the values that the whole tensor has there, for parts of either dim, even and uneven, and
+// for pieces of a part.
+TEST(ParameterRegistry, PartsStartAsTheWhole) {
+  for (const InitSpec init : {kNormal, kUniform, kOnes}) {
+    for (const int dim : {0, 1}) {
+      ParameterRegistry whole;
+      whole.declare("first", {4}, kNormal);
+      const Parameter& tensor = whole.declare("second", {10, 14}, init);
+      whole.allocate(7);
+      const Count ends[] = {0, 3, 3, 8, tensor.global_shape[dim]};
+      for (std::size_t part = 0; part < 4; ++part) {
+        ParameterRegistry registry;
+        registry.skip(1);
+        const ShardSpec shard{.split = ShardSpec::Split{dim, Axis::tp, ends[part], ends[part + 1]}};
+        const Parameter& own = registry.declare("second", {10, 14}, init, 0, shard);
+        registry.allocate(7);
+        EXPECT_EQ(own.id, 1);
+        EXPECT_EQ(own.shape[dim], ends[part + 1] - ends[part]);
+        EXPECT_EQ(registry.elements(), own.elements());
+        const ShardMap map(own.global_shape, own.shard);
+        for (Count i = 0; i < own.elements(); ++i) {
+          const Count row = i / own.shape[1] + (dim == 0 ? ends[part] : 0);
+          const Count column = i % own.shape[1] + (dim == 1 ? ends[part] : 0);
+          ASSERT_EQ(map.global(i), 14 * row + column);
+          ASSERT_EQ(own.value.f32()[i], tensor.value.f32()[14 * row + column]) << "part " << part << " of dim " << dim;
+        }
+        if (own.elements() < 12) continue;
+        const Tensor piece = Tensor::zeros("test", {7});
+        set_initial_values(piece, own, 5, 7);
+        EXPECT_EQ(std::memcmp(piece.raw(), own.value.f32() + 5, 7 * sizeof(float)), 0);
+      }
+    }
+  }
+  ParameterRegistry registry;
+  const ShardSpec beyond{.split = ShardSpec::Split{0, Axis::tp, 3, 11}};
+  EXPECT_ANY_THROW(registry.declare("beyond", {10, 14}, kOnes, 0, beyond));
 }
 
 TEST(ParameterRegistry, FindsByName) {

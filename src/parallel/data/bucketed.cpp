@@ -13,7 +13,7 @@ Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType 
   }
   for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
     const Parameter& parameter = **it;
-    const Count begin = registry.offset(parameter);
+    const Count begin = parameter.offset;
     const bool full = !buckets_.empty() && (buckets_.back().end - buckets_.back().begin) * size_of(DType::f32) >= bucket_bytes;
     if (buckets_.empty() || full) {
       buckets_.emplace_back();
@@ -21,14 +21,14 @@ Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType 
     }
     buckets_.back().begin = begin;
     ++buckets_.back().parameters;
-    bucket_of_[static_cast<std::size_t>(parameter.id)] = buckets_.size() - 1;
+    bucket_of_[parameter.index] = buckets_.size() - 1;
   }
   for (Bucket& bucket : buckets_) bucket.waiting_for = bucket.parameters;
 }
 
 void Bucketed::grad_ready(Parameter& parameter) {
   if (!last_micro_batch()) return;  // more will be added to this gradient
-  Bucket& ready = buckets_[bucket_of_[static_cast<std::size_t>(parameter.id)]];
+  Bucket& ready = buckets_[bucket_of_[parameter.index]];
   if (--ready.waiting_for == 0) start(ready);
   // MPI moves data only inside its calls: testing the buckets under way is what lets them overlap with backward.
   const auto scope = timers().scope(Phase::communication);

@@ -42,7 +42,7 @@ class Bucketed : public DataParallel {
   Tensor rounded_;  // [elements] the gradients in the type of the reduction; undefined for fp32
 
   std::vector<Bucket> buckets_;         // from the last parameters to the first
-  std::vector<std::size_t> bucket_of_;  // by parameter id
+  std::vector<std::size_t> bucket_of_;  // by parameter index
 };
 
 }  // namespace cohort
