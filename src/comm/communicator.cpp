@@ -111,8 +111,9 @@ Request Communicator::start_reduce_scatter(Form form, const void* send, void* re
   check_buffer("reduce_scatter", recv, block_elements);
   check_average("reduce_scatter", dtype, op);
   const Bytes block_bytes = block_elements * size_of(dtype);
-  if (overlap(send, block_bytes * size_, recv, block_bytes)) {
-    fail_operation("reduce_scatter", "the buffers overlap; receive into memory of its own");
+  const bool own_block = recv == static_cast<const std::byte*>(send) + rank_ * block_bytes;
+  if (!own_block && overlap(send, block_bytes * size_, recv, block_bytes)) {
+    fail_operation("reduce_scatter", "the buffers overlap, and `recv` is not the rank's own block of `send`");
   }
   note("reduce_scatter", form, block_elements * size_, dtype);
   return do_reduce_scatter(send, recv, block_elements, dtype, op);

@@ -90,7 +90,9 @@ class Communicator {
   Request all_reduce_async(void* data, Count elements, DType dtype, ReduceOp op);
   void all_reduce(void* data, Count elements, DType dtype, ReduceOp op);
 
-  /// `send` holds size() blocks of `block_elements`; rank r receives the reduced block r in `recv`, which is not part of `send`.
+  /// `send` holds size() blocks of `block_elements`; rank r receives the reduced block r in `recv`, which may be
+  /// the rank's own block of `send` (the other blocks are then as they were, or not: do not read them); else the two do not
+  /// overlap.
   // Collective
   Request reduce_scatter_async(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op);
   void reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op);

@@ -60,6 +60,11 @@ Request MpiCommunicator::do_all_reduce(void* data, Count elements, DType dtype, 
 
 Request MpiCommunicator::do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) {
   auto request = start("reduce_scatter");
+  const Bytes block_bytes = block_elements * size_of(dtype);
+  void* const result = recv;
+  // MPI's own in-place form leaves the result at the start of the buffer, not in the rank's block.
+  const bool in_place = recv == static_cast<const std::byte*>(send) + rank() * block_bytes;
+  if (in_place) recv = request->stage(block_bytes);
   if (block_elements > block_limit()) {
     reduce_scatter_slices(*request, static_cast<const std::byte*>(send), static_cast<std::byte*>(recv), block_elements, dtype,
                           op);
@@ -68,6 +73,7 @@ Request MpiCommunicator::do_reduce_scatter(const void* send, void* recv, Count b
                                              group_->operation(dtype, op), group_->comm(), request->add()));
   }
   if (op == ReduceOp::avg) request->average_at_end(recv, block_elements, dtype);
+  if (in_place) request->copy_at_end(result, recv, block_bytes);
   return Request(std::move(request));
 }
 

@@ -1,5 +1,7 @@
 #include "comm/mpi_request.hpp"
 
+#include <cstring>
+
 #include "base/error.hpp"
 #include "comm/scaling.hpp"
 
@@ -25,6 +27,12 @@ void MpiRequest::average_at_end(void* data, Count elements, DType dtype) {
   average_data_ = data;
   average_elements_ = elements;
   average_dtype_ = dtype;
+}
+
+void MpiRequest::copy_at_end(void* to, const void* from, Bytes bytes) {
+  copy_to_ = to;
+  copy_from_ = from;
+  copy_bytes_ = bytes;
 }
 
 bool MpiRequest::test() {
@@ -62,6 +70,7 @@ void MpiRequest::check_length(const MPI_Status& status) const {
 
 void MpiRequest::finish() {
   if (average_data_ != nullptr) divide(average_data_, average_elements_, average_dtype_, group_->size());
+  if (copy_to_ != nullptr) std::memcpy(copy_to_, copy_from_, static_cast<std::size_t>(copy_bytes_));
 }
 
 }  // namespace cohort

@@ -25,6 +25,8 @@ class MpiRequest : public Request::State {
   void own(MPI_Datatype type) { types_.push_back(type); }
   /// When the calls are done, data[i] <- data[i] / size().
   void average_at_end(void* data, Count elements, DType dtype);
+  /// When the calls are done, and averaged, `to` <- `from`.
+  void copy_at_end(void* to, const void* from, Bytes bytes);
   void check(int code) const { group_->check(code, operation_); }
 
   bool test() override;
@@ -46,6 +48,9 @@ class MpiRequest : public Request::State {
   void* average_data_ = nullptr;
   Count average_elements_ = 0;
   DType average_dtype_ = DType::f32;
+  void* copy_to_ = nullptr;
+  const void* copy_from_ = nullptr;
+  Bytes copy_bytes_ = 0;
 };
 
 }  // namespace cohort

@@ -38,8 +38,9 @@ int evaluate_checkpoint(const Options& options) {
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
   Arena activations("activations", device_of(config));
+  Hooks none;
   const Evaluation evaluation =
-      evaluate(exec_of(config), *model, activations, *data.dataset, *world, config.train.micro_batch, options.batches);
+      evaluate(exec_of(config), *model, none, activations, *data.dataset, *world, config.train.micro_batch, options.batches);
   if (world->rank() != 0) return 0;
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"step", state.step},

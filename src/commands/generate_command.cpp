@@ -46,13 +46,14 @@ int generate_text(const Options& options) {
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
   if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to go on from");
   fmt::print("{}", options.prompt);
+  Hooks none;
   generate(*model, prompt,
            {.tokens = options.tokens,
             .temperature = options.temperature,
             .top_k = options.top_k,
             .seed = options.seed,
             .context = config.model.context},
-           [&](std::int32_t token) {
+           none, [&](std::int32_t token) {
              fmt::print("{}", tokenizer.text_of(token));
              std::fflush(stdout);
            });

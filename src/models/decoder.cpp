@@ -26,7 +26,7 @@ Decoder::Decoder(std::string kind, const DecoderSpec& spec, const Placement& pla
   const InitSpec init{InitSpec::Kind::normal, spec.init_std};
   const Count padding = (logit_columns() - spec.vocabulary) * spec.width;
   embedding_ = &registry_.declare("embedding.weight", {spec.vocabulary, spec.width}, init, spec.tied_head ? padding : 0);
-  units_.push_back({"embedding", {embedding_}});
+  units_.push_back({"embedding", {embedding_}, /*backward_reads=*/false});
   if (spec.learned_positions) {
     positions_ = &registry_.declare("positions.weight", {spec.tokens, spec.width}, init);
     units_.back().parameters.push_back(positions_);
@@ -110,6 +110,7 @@ void Decoder::forward(const StepContext& given, const ModelInput& input, float g
   const StepContext context = given.with_slots(input.slots);
   saved_ = {};
   const Tensor normed = run(context, input, hooks, &saved_);
+  hooks.pre_gradient(units_.back());
   saved_.dnormed = context.take(normed.shape());
   head_loss(context, normed, input.targets, gradient_scale, saved_.dnormed);
   hooks.post_forward(units_.back());
@@ -121,6 +122,7 @@ void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks&
   const Tensor dx = context.take(saved_.last.shape());
   dx.zero();
   hooks.pre_backward(units_.back());
+  hooks.pre_gradient(units_[units_.size() - 2]);  // the norm adds the last block's bias gradient
   norm_->backward(context, dx, saved_.dnormed, saved_.last, saved_.norm, blocks_.back().last_bias_gradient(context));
   for (Parameter* parameter : units_.back().parameters) {
     if (parameter != embedding_) hooks.grad_ready(*parameter);  // a tied head is ready after its last use, the embedding
@@ -128,27 +130,28 @@ void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks&
 
   for (std::size_t layer = blocks_.size(); layer-- > 0;) {
     hooks.pre_backward(units_[layer + 1]);
+    hooks.pre_gradient(units_[layer]);  // of the block before, as above
     blocks_[layer].backward(context, dx, saved_.blocks[layer],
                             layer > 0 ? blocks_[layer - 1].last_bias_gradient(context) : Tensor{});
     for (Parameter* parameter : units_[layer + 1].parameters) hooks.grad_ready(*parameter);
   }
 
-  hooks.pre_backward(units_.front());
   ops::dropout(context.exec, dx, context.dropout_key(spec_.dropout, 0));
   ops::embedding_backward(context.exec, embedding_->gradient, positions(input, &Parameter::gradient), input.inputs, dx);
   for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
+  hooks.end_pass();
 }
 
-void Decoder::loss(const StepContext& context, const ModelInput& input) {
+void Decoder::loss(const StepContext& context, const ModelInput& input, Hooks& hooks) {
   const Arena::Scope scratch(*context.activations);
-  Hooks none;
-  head_loss(context, run(context, input, none, nullptr), input.targets, 0.0f, {});
+  head_loss(context, run(context, input, hooks, nullptr), input.targets, 0.0f, {});
+  hooks.post_forward(units_.back());
+  hooks.end_pass();
 }
 
-void Decoder::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) {
+void Decoder::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) {
   const Arena::Scope scratch(*context.activations);
-  Hooks none;
-  const Tensor normed = run(context, input, none, nullptr);
+  const Tensor normed = run(context, input, hooks, nullptr);
   const Count tokens = normed.shape().rows() / input.samples;
   const Tensor row = context.take({1, logit_columns()});
   for (Count b = 0; b < input.samples; ++b) {
@@ -156,6 +159,8 @@ void Decoder::last_logits(const StepContext& context, const ModelInput& input, c
     const Tensor computed = to_host_fp32(row);
     std::copy(computed.f32(), computed.f32() + spec_.vocabulary, logits.f32() + b * spec_.vocabulary);
   }
+  hooks.post_forward(units_.back());
+  hooks.end_pass();
 }
 
 double Decoder::flops_per_token(Count tokens) const {

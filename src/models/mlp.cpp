@@ -72,6 +72,7 @@ void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) 
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     const Linear& linear = layers_[layer];
     hooks.pre_backward(units_[layer]);
+    hooks.pre_gradient(units_[layer]);
     if (layer + 1 == layers_.size()) {
       ops::bias_backward(context.exec, linear.bias_gradient(), dy);
     } else {
@@ -83,18 +84,19 @@ void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) 
     for (Parameter* parameter : units_[layer].parameters) hooks.grad_ready(*parameter);
     dy = dx;
   }
+  hooks.end_pass();
 }
 
-void Mlp::loss(const StepContext& context, const ModelInput& input) {
+void Mlp::loss(const StepContext& context, const ModelInput& input, Hooks& hooks) {
   const Arena::Scope scratch(*context.activations);
-  Hooks none;
-  ops::cross_entropy_forward(context.exec, context.loss_sum, run(context, input, none, nullptr), classes_, input.targets);
+  ops::cross_entropy_forward(context.exec, context.loss_sum, run(context, input, hooks, nullptr), classes_, input.targets);
+  hooks.end_pass();
 }
 
-void Mlp::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) {
+void Mlp::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) {
   const Arena::Scope scratch(*context.activations);
-  Hooks none;
-  logits.copy_from(to_host_fp32(run(context, input, none, nullptr)));
+  logits.copy_from(to_host_fp32(run(context, input, hooks, nullptr)));
+  hooks.end_pass();
 }
 
 double Mlp::flops_per_token(Count) const { return 6.0 * static_cast<double>(registry_.elements()); }

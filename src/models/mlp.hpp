@@ -13,8 +13,8 @@ class Mlp : public Model {
 
   void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
-  void loss(const StepContext& context, const ModelInput& input) override;
-  void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) override;
+  void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
+  void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
   Count classes() const override { return classes_; }
   double flops_per_token(Count tokens) const override;
   Bytes activation_bytes(Count samples) const override;

@@ -5,16 +5,6 @@
 #include "models/mlp.hpp"
 
 namespace cohort {
-namespace {
-
-std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement) {
-  if (config.kind == "gpt2") return make_gpt2(config, placement);
-  if (config.kind == "llama") return make_llama(config, placement);
-  if (config.kind == "mlp") return std::make_unique<Mlp>(config, placement);
-  fail(ExitCode::config, "model.kind = \"{}\": known are gpt2, llama, mlp", config.kind);
-}
-
-}  // namespace
 
 ModelInput ModelInput::slice(Count begin, Count end) const {
   const auto part = [&](auto values) {
@@ -22,6 +12,21 @@ ModelInput ModelInput::slice(Count begin, Count end) const {
     return values.subspan(static_cast<std::size_t>(begin) * per_sample, static_cast<std::size_t>(end - begin) * per_sample);
   };
   return {end - begin, part(inputs), part(targets), part(features), part(slots)};
+}
+
+void Model::idle_loss(Hooks& hooks) const {
+  for (const Unit& unit : units_) {
+    hooks.pre_forward(unit);
+    hooks.post_forward(unit);
+  }
+  hooks.end_pass();
+}
+
+std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement) {
+  if (config.kind == "gpt2") return make_gpt2(config, placement);
+  if (config.kind == "llama") return make_llama(config, placement);
+  if (config.kind == "mlp") return std::make_unique<Mlp>(config, placement);
+  fail(ExitCode::config, "model.kind = \"{}\": known are gpt2, llama, mlp", config.kind);
 }
 
 std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement) {

@@ -44,10 +44,13 @@ class Model {
   virtual void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) = 0;
   /// Accumulates the gradients of all parameters; calls grad_ready once for each.
   virtual void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
-  /// Adds the sum of the loss to context.loss_sum; no gradients, no dropout, few activations.
-  virtual void loss(const StepContext& context, const ModelInput& input) = 0;
+  /// Adds the sum of the loss to context.loss_sum; no gradients, no dropout, few activations. Calls the hooks of forward.
+  virtual void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
+  /// The hooks of loss, for a rank that has no samples while others have.
+  void idle_loss(Hooks& hooks) const;
   /// Logits [samples, V] (fp32, on the host) of what follows each sample's last token (mlp: of its class), without dropout.
-  virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits) = 0;
+  /// Calls the hooks of forward.
+  virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) = 0;
   /// Width of the logits.
   virtual Count classes() const = 0;
 
@@ -67,6 +70,10 @@ class Model {
   ParameterRegistry registry_;
   std::vector<Unit> units_;
 };
+
+/// The model of a validated run file, its parameters declared but without memory: for who allocates them otherwise than
+/// ParameterRegistry::allocate.
+std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement = {});
 
 /// Builds the model of a validated run file with its initial values. `seed` keys the values.
 std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement = {});

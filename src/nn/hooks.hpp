@@ -13,6 +13,7 @@ namespace cohort {
 struct Unit {
   std::string name;
   std::vector<Parameter*> parameters;
+  bool backward_reads = true;  // whether backward reads the parameters: an embedding's does not
 };
 
 class Hooks {
@@ -21,11 +22,16 @@ class Hooks {
   /// Before a unit's parameters are read in the forward pass, and after they were.
   virtual void pre_forward(const Unit&) {}
   virtual void post_forward(const Unit&) {}
-  /// Before a unit's parameters are read in the backward pass.
+  /// Before a unit's parameters are read in the backward pass; not called for one with backward_reads false.
   virtual void pre_backward(const Unit&) {}
+  /// Before backward, or a forward that prepares gradients (the head's), first adds to the gradients of a unit's parameters. May
+  /// come several times in a pass, and for a unit before its pre_backward: a layer may compute its neighbour's bias gradient.
+  virtual void pre_gradient(const Unit&) {}
   /// Nothing will be added to this parameter's gradient any more in this backward pass. Called once for each parameter, from the
   /// last unit to the first; for a tied weight after its last use.
   virtual void grad_ready(Parameter&) {}
+  /// Backward, loss or last_logits is over.
+  virtual void end_pass() {}
 };
 
 }  // namespace cohort

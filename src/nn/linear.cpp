@@ -7,6 +7,7 @@ namespace cohort {
 
 Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias)
     : inputs_(inputs) {
+  registry.begin_layer();
   for (const LinearSpec& spec : specs) {
     weights_.push_back(&registry.declare(spec.name + ".weight", {spec.outputs, inputs}, {InitSpec::Kind::normal, spec.init_std}));
     outputs_ += spec.outputs;

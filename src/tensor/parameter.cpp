@@ -34,6 +34,7 @@ Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shap
   parameter->name = std::move(name);
   parameter->id = next_id_++;
   parameter->index = parameters_.size();
+  parameter->layer = layer_;
   parameter->global_shape = global_shape;
   parameter->shard = shard;
   parameter->shape = shard.local(global_shape);

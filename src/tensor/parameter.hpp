@@ -55,6 +55,7 @@ struct Parameter {
   std::string name;       // "blocks.3.attention.qkv.weight"
   int id = 0;             // position in the whole model; keys the random stream of the initial values
   std::size_t index = 0;  // position in the registry
+  int layer = 0;          // parameters of one layer have the same number
   Shape global_shape;
   ShardSpec shard;
   Shape shape;        // of this rank's part
@@ -85,6 +86,8 @@ class ParameterRegistry {
   /// Declares a parameter; its tensors exist after allocate(). The reference stays valid. `padding` elements that are always zero
   /// follow it in memory, so that a product may read and write whole tiles there; they belong to no parameter.
   Parameter& declare(std::string name, const Shape& global_shape, InitSpec init, Count padding = 0, const ShardSpec& shard = {});
+  /// Parameters declared from now on belong to the next layer.
+  void begin_layer() { ++layer_; }
   /// Counts `parameters` of the whole model that other ranks hold: those declared next get ids beyond them.
   void skip(std::size_t parameters) { next_id_ += static_cast<int>(parameters); }
 
@@ -113,6 +116,7 @@ class ParameterRegistry {
  private:
   std::vector<std::unique_ptr<Parameter>> parameters_;
   int next_id_ = 0;
+  int layer_ = 0;
   Tensor values_;
   Tensor gradients_;
   Tensor compute_;

@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-Evaluation evaluate(const ops::Exec& exec, Model& model, Arena& activations, const Dataset& dataset, Communicator& group,
-                    Count micro_batch, Count limit) {
+Evaluation evaluate(const ops::Exec& exec, Model& model, Hooks& hooks, Arena& activations, const Dataset& dataset,
+                    Communicator& group, Count micro_batch, Count limit) {
   const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, group.size(), limit};
   const Placement& placement = model.placement();
   const StepScalars scalars(placement.device);
@@ -17,7 +17,11 @@ Evaluation evaluate(const ops::Exec& exec, Model& model, Arena& activations, con
   Count targets = 0;
   for (Count call = 0; call < plan.calls(); ++call) {
     dataset.fill(Split::validation, plan.ids(call, group.rank()), batch);
-    if (batch.samples > 0) model.loss(context, buffer.put(as_input(batch, {})));
+    if (batch.samples > 0) {
+      model.loss(context, buffer.put(as_input(batch, {})), hooks);
+    } else {
+      model.idle_loss(hooks);
+    }
     targets += batch.valid_targets();
   }
   double loss = *scalars.loss().to_host().data<double>();

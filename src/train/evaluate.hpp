@@ -15,8 +15,9 @@ struct Evaluation {
 };
 
 /// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` micro-batches over all ranks, 0 = the whole
-/// split. Activations go into `activations`. // Collective over: group
-Evaluation evaluate(const ops::Exec& exec, Model& model, Arena& activations, const Dataset& dataset, Communicator& group,
-                    Count micro_batch, Count limit);
+/// split. `hooks` are those
+/// of the strategy that keeps the parameters. Activations go into `activations`. // Collective over: group
+Evaluation evaluate(const ops::Exec& exec, Model& model, Hooks& hooks, Arena& activations, const Dataset& dataset,
+                    Communicator& group, Count micro_batch, Count limit);
 
 }  // namespace cohort

@@ -29,7 +29,7 @@ std::int32_t draw_token(std::span<const float> logits, double temperature, Count
 }
 
 std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
-                                   const std::function<void(std::int32_t)>& on_token) {
+                                   Hooks& hooks, const std::function<void(std::int32_t)>& on_token) {
   COHORT_CHECK(!prompt.empty() && options.context > 0, "generate: a prompt of {} tokens, context {}", prompt.size(),
                options.context);
   const Placement& placement = model.placement();
@@ -44,7 +44,7 @@ std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>
     ModelInput input;
     input.samples = 1;
     input.inputs = std::span(tokens).last(seen);
-    model.last_logits(context, buffer.put(input), logits);
+    model.last_logits(context, buffer.put(input), logits, hooks);
     const std::int32_t next =
         draw_token(logits.span<float>(), options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i)));
     tokens.push_back(next);

@@ -24,9 +24,10 @@ struct GenerateOptions {
   Count context = 0;       // T: the model sees at most the last T tokens
 };
 
-/// Continues `prompt` (at least one token) and returns the new tokens. `on_token`, if any, is told of each as it comes. Not
-/// collective.
+/// Continues `prompt` (at least one token) and returns the new tokens. `on_token`, if any, is told of each as it comes. `hooks`
+/// are those of the strategy that keeps the parameters; // Collective over: the ranks that keep them, which all give the same
+/// arguments.
 std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
-                                   const std::function<void(std::int32_t)>& on_token = {});
+                                   Hooks& hooks, const std::function<void(std::int32_t)>& on_token = {});
 
 }  // namespace cohort

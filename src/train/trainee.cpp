@@ -51,9 +51,10 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   } else {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
   }
-  model_ = make_model(config.model, config.run.seed, placement_of(config));
-  optimizer_ = std::make_unique<AdamW>(model_->parameters(), config.optimizer);
+  model_ = is_sharded(config.parallel.data) ? declare_model(config.model, placement_of(config))
+                                            : make_model(config.model, config.run.seed, placement_of(config));
   strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
+  optimizer_ = std::make_unique<AdamW>(strategy_->owned(), config.optimizer);
 }
 
 StepContext Trainee::context(Count step) const {
@@ -78,7 +79,9 @@ void Trainee::start_step(const StepInput& input, StepTimers& timers) {
     group_.all_reduce(scalars_.loss().raw(), 1, DType::f64, ReduceOp::sum);
   }
   const auto scope = timers.scope(Phase::optimizer);
-  decide_update(exec_, model_->parameters(), scalars_, factor, config_.train.clip_norm);
+  add_squares(exec_, optimizer_->owned(), scalars_);
+  if (Communicator* shards = strategy_->shard_group()) shards->all_reduce(scalars_.squares().raw(), 1, DType::f64, ReduceOp::sum);
+  decide_update(exec_, scalars_, factor, config_.train.clip_norm);
   optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, input.step), scalars_.decisions(),
                    input.step);
   strategy_->weights_changed();
@@ -115,8 +118,8 @@ std::string Trainee::first_unit_not_finite(std::span<const ModelInput> micro_bat
   for (const ModelInput& input : micro_batches) {
     const Arena::Scope forgotten(activations_);
     // loss() alone would leave dropout out, which may be what overflowed; the gradient it prepares is thrown away.
-    Hooks none;
-    model_->forward(with_inspection, input, 0.0f, none);
+    model_->forward(with_inspection, input, 0.0f, *strategy_);
+    strategy_->end_pass();
   }
   return found;
 }

@@ -221,8 +221,8 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   const Count every = config_.train.validate_every;
   if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
   const auto scope = timers_.scope(Phase::validation);
-  last_evaluation_ = evaluate(trainee_.exec(), trainee_.model(), trainee_.activations(), *data_.dataset, mesh_.host_gradient(),
-                              config_.train.micro_batch, config_.train.validation_batches);
+  last_evaluation_ = evaluate(trainee_.exec(), trainee_.model(), trainee_.strategy(), trainee_.activations(), *data_.dataset,
+                              mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
   log_->info("step {} validation loss {:.6f} over {} targets", done_, last_evaluation_->loss, last_evaluation_->targets);
   return last_evaluation_;
 }
@@ -291,14 +291,15 @@ void Trainer::finish() {
     if (data_.tokens && data_.tokens->entropy())
       fmt::print("; the corpus's entropy floor is {:.4f}", data_.tokens->entropy()->exact);
     fmt::print("\n");
-    show_sample();
-    std::fflush(stdout);
   }
+  show_sample();
   world_.barrier();  // the others wait for rank 0's sample
 }
 
 void Trainer::show_sample() {
   if (!data_.tokens || config_.sample.tokens == 0) return;
+  // Ranks that hold the model between them generate together.
+  if (world_.rank() != 0 && trainee_.strategy().shard_group() == nullptr) return;
   const Tokenizer& tokenizer = data_.tokens->tokenizer();
   std::vector<std::int32_t> prompt;
   if (config_.sample.prompt.empty()) {
@@ -312,9 +313,12 @@ void Trainer::show_sample() {
                                                    .temperature = config_.sample.temperature,
                                                    .top_k = config_.sample.top_k,
                                                    .seed = config_.run.seed,
-                                                   .context = config_.model.context});
+                                                   .context = config_.model.context},
+                                                  trainee_.strategy());
+  if (world_.rank() != 0) return;
   fmt::print("sample      the model goes on from {}:\n{}\n",
              config_.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt", tokenizer.decode(text));
+  std::fflush(stdout);
 }
 
 }  // namespace cohort

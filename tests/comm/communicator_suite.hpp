@@ -77,6 +77,23 @@ TYPED_TEST_P(CommunicatorTest, ReduceScatter) {
   });
 }
 
+TYPED_TEST_P(CommunicatorTest, ReduceScatterInPlace) {
+  const int n = this->comm_->size();
+  const int rank = this->comm_->rank();
+  for_each_type([&]<class T>() {
+    for (const Count count : this->kCounts) {
+      for (const ReduceOp op : operations<T>()) {
+        SCOPED_TRACE(describe(dtype_of<T>, count, op));
+        typename TypeParam::template Buffer<T> data(test_values<T>(rank, count * n));
+        this->comm_->reduce_scatter(data.data(), data.data() + rank * count, count, dtype_of<T>, op);
+        const std::vector<double> all = doubles(data.host());
+        const std::vector<double> own(all.begin() + rank * count, all.begin() + (rank + 1) * count);
+        EXPECT_EQ(own, reduced_values<T>(n, count, op, count * rank));
+      }
+    }
+  });
+}
+
 template <class T>
 std::vector<double> gathered_values(int n, Count count) {
   std::vector<double> all;
@@ -235,8 +252,8 @@ TYPED_TEST_P(CommunicatorTest, BarrierWaitsForAll) {
   for (Request& send : sends) send.wait();
 }
 
-REGISTER_TYPED_TEST_SUITE_P(CommunicatorTest, AllReduce, ReduceScatter, AllGather, AllGatherInPlace, BroadcastFromEachRoot,
-                            SendAndReceiveAroundARing, SeveralInFlightWaitedForInAnyOrder, NotDoneBeforeAllHaveStarted,
-                            SplitOrdersByKeyAndLeavesOut, BarrierWaitsForAll);
+REGISTER_TYPED_TEST_SUITE_P(CommunicatorTest, AllReduce, ReduceScatter, ReduceScatterInPlace, AllGather, AllGatherInPlace,
+                            BroadcastFromEachRoot, SendAndReceiveAroundARing, SeveralInFlightWaitedForInAnyOrder,
+                            NotDoneBeforeAllHaveStarted, SplitOrdersByKeyAndLeavesOut, BarrierWaitsForAll);
 
 }  // namespace cohort::test

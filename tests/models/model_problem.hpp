@@ -161,7 +161,8 @@ inline Tensor run_last_logits(Model& model, const ModelInput& input) {
   soil(arena);
   DeviceInputs inputs;
   const Tensor logits = ops::filled({input.samples, model.classes()}, ops::kGarbage, DeviceKind::cpu);
-  model.last_logits(context_with(model, arena), inputs.put(input), logits);
+  Hooks none;
+  model.last_logits(context_with(model, arena), inputs.put(input), logits, none);
   return logits;
 }
 
@@ -170,7 +171,8 @@ inline double run_loss(Model& model, const ModelInput& input) {
   soil(arena);
   DeviceInputs inputs;
   const StepContext context = context_with(model, arena);
-  model.loss(context, inputs.put(input));
+  Hooks none;
+  model.loss(context, inputs.put(input), none);
   return ops::number_of(context.loss_sum);
 }
 

@@ -34,7 +34,8 @@ TEST(ModelGradientsOfManyLogits, AreTheSumOverSamplesOfOneChunk) {
     Arena arena("test", test_device());
     DeviceInputs inputs;
     const StepContext context = context_with(*model, arena);
-    model->loss(context, inputs.put(batch.input()));
+    Hooks none;
+    model->loss(context, inputs.put(batch.input()), none);
     const double loss = ops::number_of(context.loss_sum);
     ASSERT_LT(arena.peak_bytes(), all_logits) << "the vocabulary is too small for this test: the logits came in one chunk";
 

@@ -34,16 +34,19 @@ class Recorder : public Hooks {
   void pre_forward(const Unit& unit) override { forward.push_back("pre " + unit.name); }
   void post_forward(const Unit& unit) override { forward.push_back("post " + unit.name); }
   void pre_backward(const Unit& unit) override {
+    EXPECT_TRUE(unit.backward_reads);
     backward.push_back(unit.name);
-    begun.insert(begun.end(), unit.parameters.begin(), unit.parameters.end());
   }
+  void pre_gradient(const Unit& unit) override { begun.insert(begun.end(), unit.parameters.begin(), unit.parameters.end()); }
   void grad_ready(Parameter& parameter) override {
     EXPECT_NE(std::find(begun.begin(), begun.end(), &parameter), begun.end())
         << parameter.name << " was ready before its unit began";
     ready.push_back(&parameter);
     at_ready.push_back(ops::copy_of(parameter.gradient));
   }
+  void end_pass() override { ++passes; }
 
+  int passes = 0;
   std::vector<std::string> forward, backward;
   std::vector<const Parameter*> begun, ready;
   std::vector<Tensor> at_ready;  // the gradient when grad_ready was called
@@ -56,10 +59,11 @@ TEST_P(ModelHooks, UnitsComeOnceAndInOrder) {
   for (const Unit& unit : model_->units()) {
     forward.push_back("pre " + unit.name);
     forward.push_back("post " + unit.name);
-    backward.insert(backward.begin(), unit.name);
+    if (unit.backward_reads) backward.insert(backward.begin(), unit.name);
   }
   EXPECT_EQ(recorder.forward, forward);
   EXPECT_EQ(recorder.backward, backward);
+  EXPECT_EQ(recorder.passes, 1);
 }
 
 TEST_P(ModelHooks, EveryParameterBelongsToAUnitAndUnitsAreNamedApart) {

@@ -109,7 +109,7 @@ TEST_P(ModelRules, TheLossIsAddedToWhatIsThere) {
   Hooks none;
   model->forward(context, input, 1.0f, none);
   EXPECT_NEAR(ops::number_of(context.loss_sum), 100.0 + once, 1e-12 * 100.0);
-  model->loss(context, input);
+  model->loss(context, input, none);
   EXPECT_NEAR(ops::number_of(context.loss_sum), 100.0 + 2.0 * once, 1e-12 * 100.0);
 }
 

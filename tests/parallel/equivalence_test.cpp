@@ -16,6 +16,8 @@ struct Layout {
   const char* strategy;
   double bucket_mib;
   const char* name;
+  const char* wrap = "block";
+  bool sharded = false;
 };
 
 // All parameters of these models together are less than 64 KiB.
@@ -25,6 +27,13 @@ constexpr Layout kLayouts[]{
     {"bucketed", 1e-6, "bucket_for_each_parameter"},
     {"bucketed", 4.0 / 1024, "buckets_of_some_parameters"},
     {"bucketed", 64.0, "one_bucket"},
+    {"zero1", 0.0, "zero1", "block", true},
+    {"zero1", 0.0, "zero1_whole_model", "model", true},
+    {"zero2", 0.0, "zero2", "block", true},
+    {"zero2", 0.0, "zero2_layers", "layer", true},
+    {"zero3", 0.0, "zero3", "block", true},
+    {"zero3", 0.0, "zero3_whole_model", "model", true},
+    {"zero3", 0.0, "zero3_layers", "layer", true},
 };
 
 class Equivalence : public ::testing::TestWithParam<std::tuple<Layout, const char*, Count>> {
@@ -34,11 +43,17 @@ class Equivalence : public ::testing::TestWithParam<std::tuple<Layout, const cha
   // 12 samples for each micro-batch of the whole group.
   Problem problem(Ignored ignored) const { return {std::get<1>(GetParam()), ignored, 12 * accumulation()}; }
   MakeStrategy strategy() const {
-    return strategy_named(layout().strategy, model_section(std::get<1>(GetParam())), layout().bucket_mib);
+    ParallelSection section;
+    section.data = layout().strategy;
+    section.bucket_mib = layout().bucket_mib;
+    section.wrap = layout().wrap;
+    return strategy_of(section, model_section(std::get<1>(GetParam())));
   }
   // The ranks' unrelated random states differ.
   TrainOptions options(unsigned run = 0) const {
-    return {.accumulation = accumulation(), .unrelated_seed = 1000 * run + static_cast<unsigned>(ranks_.rank())};
+    return {.accumulation = accumulation(),
+            .sharded = layout().sharded,
+            .unrelated_seed = 1000 * run + static_cast<unsigned>(ranks_.rank())};
   }
 
   Ranks ranks_;
@@ -94,6 +109,25 @@ TEST(Reduction, In16BitsIsThatOfFp32ButForRounding) {
         EXPECT_EQ(found.gradients > 0.0, ranks.size() > 1);
         EXPECT_TRUE(found.same_ranks);
       }
+    }
+  }
+}
+
+// Half the ranks, or one, hold a copy of the state: the copies are replicas.
+TEST(HybridShards, AreThoseOfOneRank) {
+  const Ranks ranks;
+  for (const char* name : {"zero1", "zero2", "zero3"}) {
+    for (Count shards = 1; shards <= ranks.size(); ++shards) {
+      if (ranks.size() % shards != 0) continue;
+      SCOPED_TRACE(fmt::format("{}, copies of {} ranks", name, shards));
+      const Problem problem{"gpt2", Ignored::uneven, 24};
+      ParallelSection section;
+      section.data = name;
+      section.shard_ranks = shards;
+      const Trajectory hybrid =
+          train(problem, ranks.tensors(), strategy_of(section, model_section("gpt2")), {.accumulation = 2, .sharded = true});
+      const Distance found = distance(ranks.host(), hybrid, train_alone(problem));
+      EXPECT_TRUE(found.accepted()) << found.str();
     }
   }
 }

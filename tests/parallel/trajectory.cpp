@@ -45,6 +45,23 @@ std::vector<float> copy_of(const Tensor& tensor) {
   return {host.f32(), host.f32() + host.elements()};
 }
 
+// A tensor of all parameters, in the order of the registry, from what the ranks own of it.
+std::vector<float> assembled(DataParallel& strategy, const ParameterRegistry& parameters, Tensor OwnedSegment::*tensor) {
+  std::vector<float> whole(static_cast<std::size_t>(parameters.flat_elements()));
+  for (const OwnedSegment& segment : strategy.owned()) {
+    const std::vector<float> own = copy_of(segment.*tensor);
+    for (const OwnedPiece& piece : segment.pieces)
+      std::copy_n(own.begin() + piece.at, piece.elements, whole.begin() + piece.parameter->offset + piece.begin);
+  }
+  if (Communicator* shards = strategy.shard_group()) {
+    const Tensor host = Tensor::wrap(whole.data(), {static_cast<Count>(whole.size())});
+    const Tensor summed = host.to(test_device(), "test.whole");  // everything else is zero
+    shards->all_reduce(summed.raw(), summed.elements(), DType::f32, ReduceOp::sum);
+    return copy_of(summed);
+  }
+  return whole;
+}
+
 double finite_or_infinity(double value) { return std::isfinite(value) ? value : std::numeric_limits<double>::infinity(); }
 
 double largest_of(std::span<const float> values) {
@@ -104,14 +121,21 @@ MakeStrategy strategy_named(const std::string& name, const ModelSection& model, 
   ParallelSection section;
   section.data = name;
   section.bucket_mib = bucket_mib;
-  return [=](Model& of, Communicator& group) { return make_data_parallel(section, model, kSeed + 1, of, group, reduction); };
+  return strategy_of(section, model, reduction);
+}
+
+MakeStrategy strategy_of(const ParallelSection& section, const ModelSection& model, DType reduction) {
+  // The second replica of "manual" must get the weights of the first, whatever its own seed.
+  const std::uint64_t seed = is_sharded(section.data) ? kSeed : kSeed + 1;
+  return [=](Model& of, Communicator& group) { return make_data_parallel(section, model, seed, of, group, reduction); };
 }
 
 Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options) {
-  const std::unique_ptr<Model> model = make_model(model_section(problem.model), kSeed, test_placement());
-  const ParameterRegistry& parameters = model->parameters();
-  const AdamW optimizer(parameters, optimizer_section());
+  const std::unique_ptr<Model> model = options.sharded ? declare_model(model_section(problem.model), test_placement())
+                                                       : make_model(model_section(problem.model), kSeed, test_placement());
   const std::unique_ptr<DataParallel> strategy = make(*model, group);
+  const ParameterRegistry& parameters = model->parameters();
+  const AdamW optimizer(strategy->owned(), optimizer_section());
   const ops::Exec exec{.device = test_device()};
   Arena activations("test.activations", test_device());
   dirty(activations, options.unrelated_seed);
@@ -136,15 +160,18 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
     scalars.loss().copy_from(scalars.own_loss());
     group.all_reduce(scalars.loss().raw(), 1, DType::f64, ReduceOp::sum);
     trajectory.losses.push_back(*scalars.loss().to_host().data<double>() * inverse);
-    trajectory.gradients.push_back(copy_of(parameters.flat_gradients()));
+    trajectory.gradients.push_back(assembled(*strategy, parameters, &OwnedSegment::gradients));
     if (options.update == Update::adamw) {
-      decide_update(exec, parameters, scalars, 1.0, kClipNorm);
+      add_squares(exec, optimizer.owned(), scalars);
+      if (Communicator* shards = strategy->shard_group())
+        shards->all_reduce(scalars.squares().raw(), 1, DType::f64, ReduceOp::sum);
+      decide_update(exec, scalars, 1.0, kClipNorm);
       optimizer.step(exec, kRate, scalars.decisions(), step);
     } else {
       sgd(parameters);
     }
     strategy->weights_changed();
-    trajectory.weights.push_back(copy_of(parameters.flat_values()));
+    trajectory.weights.push_back(assembled(*strategy, parameters, &OwnedSegment::values));
   }
   return trajectory;
 }

@@ -54,9 +54,13 @@ using MakeStrategy = std::function<std::unique_ptr<DataParallel>(Model& model, C
 MakeStrategy strategy_named(const std::string& name, const ModelSection& model, double bucket_mib = 4.0,
                             DType reduction = DType::f32);
 
+/// The same, of a whole section.
+MakeStrategy strategy_of(const ParallelSection& section, const ModelSection& model, DType reduction = DType::f32);
+
 struct TrainOptions {
   Count accumulation = 1;
   Update update = Update::adamw;
+  bool sharded = false;  // the strategy keeps the parameters itself
   /// Random state that has no part in training (the C library's, the memory that activations will lie in) is set from this.
   unsigned unrelated_seed = 0;
 };

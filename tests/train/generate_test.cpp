@@ -62,7 +62,8 @@ class Generate : public ::testing::TestWithParam<const char*> {
   }
   std::vector<std::int32_t> text(const std::vector<std::int32_t>& prompt, GenerateOptions options) const {
     options.context = 8;
-    return generate(*model_, prompt, options);
+    Hooks none;
+    return generate(*model_, prompt, options, none);
   }
 
   std::unique_ptr<Model> model_;
@@ -89,7 +90,8 @@ TEST_P(Generate, SeesTheLastTokensOfALongPrompt) {
 
 TEST_P(Generate, TellsOfEachTokenAsItComes) {
   std::vector<std::int32_t> told;
-  const auto all = generate(*model_, {1}, {.tokens = 12, .context = 8}, [&](std::int32_t token) { told.push_back(token); });
+  Hooks none;
+  const auto all = generate(*model_, {1}, {.tokens = 12, .context = 8}, none, [&](std::int32_t token) { told.push_back(token); });
   EXPECT_EQ(told, all);
   EXPECT_TRUE(text({1}, {.tokens = 0}).empty());
 }
@@ -97,7 +99,8 @@ TEST_P(Generate, TellsOfEachTokenAsItComes) {
 // The likeliest token of a model with logits this far apart is the same in bf16; later ones may part ways.
 TEST_P(Generate, WorksIn16Bits) {
   const auto bf16 = make(DType::bf16);
-  const auto tokens = generate(*bf16, {1, 2, 3}, {.tokens = 20, .temperature = 0.0, .context = 8});
+  Hooks none;
+  const auto tokens = generate(*bf16, {1, 2, 3}, {.tokens = 20, .temperature = 0.0, .context = 8}, none);
   EXPECT_EQ(tokens.size(), 20u);
   EXPECT_EQ(tokens.front(), text({1, 2, 3}, {.tokens = 20, .temperature = 0.0}).front());
 }

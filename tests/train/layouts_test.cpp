@@ -82,8 +82,9 @@ TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
   for (const Count micro_batch : {1, 2, 3, 8}) {
     for (const Count limit : {0, 1, 2, 3, 100}) {
       SCOPED_TRACE(fmt::format("micro-batch {}, limit {}", micro_batch, limit));
-      const Evaluation alone = evaluate(exec, *model, activations, *data.dataset, *self, micro_batch, limit);
-      const Evaluation together = evaluate(exec, *model, activations, *data.dataset, *world_, micro_batch, limit);
+      Hooks none;
+      const Evaluation alone = evaluate(exec, *model, none, activations, *data.dataset, *self, micro_batch, limit);
+      const Evaluation together = evaluate(exec, *model, none, activations, *data.dataset, *world_, micro_batch, limit);
       const Count samples = limit == 0 ? 4 : std::min<Count>(4, limit * micro_batch);
       EXPECT_EQ(alone.samples, samples);
       EXPECT_EQ(together.samples, samples);

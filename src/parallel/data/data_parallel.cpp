@@ -5,13 +5,16 @@
 #include "parallel/data/manual.hpp"
 #include "parallel/data/monolith.hpp"
 #include "parallel/data/naive.hpp"
+#include "parallel/zero/zero1.hpp"
+#include "parallel/zero/zero2.hpp"
+#include "parallel/zero/zero3.hpp"
 
 namespace cohort {
 
 void DataParallel::accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches,
                                         float gradient_scale, StepTimers& timers) {
   timers_ = &timers;
-  model_.parameters().zero_gradients();
+  begin_gradients();
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     last_micro_batch_ = i + 1 == micro_batches.size();
     run_micro_batch(context, micro_batches[i], gradient_scale, timers);
@@ -30,6 +33,8 @@ void DataParallel::run_micro_batch(const StepContext& context, const ModelInput&
   model_.backward(context, input, *this);
 }
 
+bool is_sharded(const std::string& strategy) { return strategy.starts_with("zero"); }
+
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
   if (config.data == "monolith") return std::make_unique<Monolith>(model, group);
@@ -39,7 +44,12 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
   if (config.data == "bucketed") {
     return std::make_unique<Bucketed>(model, group, static_cast<Bytes>(config.bucket_mib * static_cast<double>(kMiB)), reduction);
   }
-  fail(ExitCode::config, "parallel.data = \"{}\": known are monolith, manual, naive, hooks, bucketed", config.data);
+  const ShardOptions shards{config.wrap, static_cast<int>(config.shard_ranks), seed, reduction};
+  if (config.data == "zero1") return std::make_unique<Zero1>(model, group, shards);
+  if (config.data == "zero2") return std::make_unique<Zero2>(model, group, shards);
+  if (config.data == "zero3") return std::make_unique<Zero3>(model, group, shards);
+  fail(ExitCode::config, "parallel.data = \"{}\": known are monolith, manual, naive, hooks, bucketed, zero1, zero2, zero3",
+       config.data);
 }
 
 }  // namespace cohort

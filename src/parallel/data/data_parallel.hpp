@@ -1,4 +1,4 @@
-// Data parallelism: every rank holds the whole model and works on its own samples; before the optimizer steps, the gradients of
+// Data parallelism: every rank runs the whole model on its own samples; before the optimizer steps, the gradients of
 // all ranks are added up. The strategies differ only in when and how they add.
 //
 // Why a sum and not an average: each rank scales its gradient by 1 / (valid targets of the whole global batch) in forward(), so
@@ -14,6 +14,7 @@
 #include "config/run_config.hpp"
 #include "models/model.hpp"
 #include "observe/timers.hpp"
+#include "tensor/owned.hpp"
 
 namespace cohort {
 
@@ -21,20 +22,27 @@ class DataParallel : public Hooks {
  public:
   DataParallel(Model& model, Communicator& group) : model_(model), group_(group) {}
 
-  /// "monolith", "manual", "naive", "hooks", "bucketed".
+  /// "monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3".
   virtual std::string_view name() const = 0;
 
-  /// Forward and backward of this rank's micro-batches of one step. Afterwards every parameter's gradient is, on every rank, the
-  /// gradient of `gradient_scale` times the loss summed over all ranks' micro-batches. All ranks of the group must give as many
+  /// Forward and backward of this rank's micro-batches of one step. Afterwards the gradients of what this rank owns are those of
+  /// `gradient_scale` times the loss summed over all ranks' micro-batches. All ranks of the group must give as many
   /// micro-batches. Adds this rank's own loss to context.loss_sum. On a GPU all of it is put on the streams; the host does not
   /// wait. // Collective over: dp
   void accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
                             StepTimers& timers);
 
-  /// Called after the optimizer changed the weights (or a checkpoint replaced them).
+  /// The part of the model that this rank's optimizer updates: all of it, unless the strategy shards.
+  virtual std::vector<OwnedSegment> owned() { return {whole_of(model_.parameters())}; }
+  /// The ranks that own one model between them; null if each owns all of it.
+  virtual Communicator* shard_group() { return nullptr; }
+  /// Called after the optimizer changed the weights (or a checkpoint replaced them, 16-bit copies included).
+  /// // Collective over: dp
   virtual void weights_changed() {}
 
  protected:
+  /// Sets the gradients to zero.
+  virtual void begin_gradients() { model_.parameters().zero_gradients(); }
   /// Forward and backward of one micro-batch.
   virtual void run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers);
   /// After the last backward: gradients must be global when it returns.
@@ -53,8 +61,11 @@ class DataParallel : public Hooks {
   StepTimers* timers_ = nullptr;
 };
 
+/// Whether a strategy of this name keeps the parameters itself: its model is declared (declare_model), not made.
+bool is_sharded(const std::string& strategy);
+
 /// The strategy that `parallel.data` names. `model_config` and `seed` build the second replica of "manual"; `reduction` is the
-/// type in which "bucketed" sums gradients.
+/// type in which gradients are summed, by those that can.
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group,
                                                  DType reduction = DType::f32);

@@ -1,0 +1,28 @@
+#include "parallel/zero/zero1.hpp"
+
+namespace cohort {
+
+Zero1::Zero1(Model& model, Communicator& group, const ShardOptions& options) : Sharded(model, group, options) {
+  const Placement& placement = model.placement();
+  for (ShardGroup& shard : groups_) {
+    shard.attach_compute(Tensor::zeros("zero.compute", {shard.elements}, placement.compute, placement.device));
+    shard.attach_gradient(Tensor::zeros("zero.gradient", {shard.elements}, DType::f32, placement.device));
+    make_values(shard, shard.own_block(shard.compute));
+    shard.own.gradients = shard.own_block(shard.gradient);
+  }
+  gather_weights();
+}
+
+void Zero1::begin_gradients() {
+  for (const ShardGroup& group : groups_) group.gradient.zero();
+}
+
+void Zero1::group_ready(ShardGroup& group) {
+  if (last_micro_batch()) start_reduction(group);  // before, more will be added
+}
+
+void Zero1::finish_gradients(StepTimers&) {
+  while (reducing()) finish_reduction();
+}
+
+}  // namespace cohort

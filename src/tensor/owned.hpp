@@ -1,0 +1,32 @@
+// What the optimizer of one rank updates: all parameters that the rank holds, or a shard of them (ZeRO).
+#pragma once
+
+#include <vector>
+
+#include "tensor/parameter.hpp"
+
+namespace cohort {
+
+/// Elements [begin, begin + elements) of this rank's part of a parameter, which lie at [at, at + elements) in flat tensors.
+struct OwnedPiece {
+  Parameter* parameter;
+  Count begin;
+  Count at;
+  Count elements;
+};
+
+/// Flat tensors of as many elements, and what lies in them, in order. What lies between pieces is padding.
+struct OwnedSegment {
+  Tensor values;     // fp32
+  Tensor compute;    // what forward and backward read: `values` itself, or their 16-bit copy
+  Tensor gradients;  // fp32
+  std::vector<OwnedPiece> pieces;
+
+  /// `values` were set by anything but the optimizer: brings the 16-bit copy up to date.
+  void values_changed() const;
+};
+
+/// All parameters of an allocated registry.
+OwnedSegment whole_of(const ParameterRegistry& registry);
+
+}  // namespace cohort
