@@ -42,6 +42,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_ckpt_command(app, action);
   cohort::add_comm_command(app, action);
   cohort::add_bench_command(app, action);
+  cohort::add_plan_command(app, action);
   cohort::add_topo_command(app, action);
   cohort::add_info_command(app, action);
 }

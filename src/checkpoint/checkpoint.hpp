@@ -1,8 +1,7 @@
 // Saving and loading a training run: weights, optimizer state and what else it needs to go on bit for bit. The files are
 // described in format.hpp. These functions run on one rank; collective.hpp has the forms that all ranks call.
 //
-// First form: every rank holds every parameter whole (data parallelism). A parameter that is split over ranks is refused by a
-// check.
+// These forms are for one rank that holds the whole model; shards.hpp has those for ranks that hold parts of it.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +11,7 @@
 
 #include "base/units.hpp"
 #include "checkpoint/store.hpp"
+#include "checkpoint/stored_tensor.hpp"
 #include "checkpoint/training_state.hpp"
 #include "tensor/parameter.hpp"
 
@@ -27,6 +27,9 @@ struct SaveOptions {
 /// no permission) there is either a complete new checkpoint or none, and all former ones are as they were. The optimizer state of
 /// a parameter has the parameter's shape.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_folder, const ParameterRegistry& registry,
+                                      TrainingState state, const SaveOptions& options = {});
+/// The same for tensors from anywhere.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run_folder, const std::vector<StoredTensor>& tensors,
                                       TrainingState state, const SaveOptions& options = {});
 
 /// Loads the checkpoint in `folder` (see resolve_checkpoint) into the registry's values and into the optimizer state named by

@@ -3,6 +3,7 @@
 #include <functional>
 #include <type_traits>
 
+#include "checkpoint/shards.hpp"
 #include "comm/agreement.hpp"
 
 namespace cohort {
@@ -16,6 +17,8 @@ void agree_on_root(Communicator& comm, std::string_view what, const std::functio
   });
 }
 
+}  // namespace
+
 void broadcast_state(Communicator& comm, TrainingState& state) {
   for_each_field(state, [&](const char*, auto& field) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>) {
@@ -26,25 +29,6 @@ void broadcast_state(Communicator& comm, TrainingState& state) {
     }
   });
   state.run_file = broadcast_text(comm, state.run_file, kRoot);
-}
-
-// `comm` reaches host memory, so a tensor on a device makes a detour.
-void broadcast_tensor(Communicator& comm, const Tensor& tensor) {
-  if (comm.size() == 1) return;
-  const Tensor host = tensor.to_host();
-  comm.broadcast(host.raw(), host.elements(), host.dtype(), kRoot);
-  if (!tensor.on_host()) tensor.copy_from(host);
-}
-
-}  // namespace
-
-std::filesystem::path save_checkpoint_collectively(Communicator& comm, const std::filesystem::path& run_folder,
-                                                   const ParameterRegistry& registry, const TrainingState& state,
-                                                   const SaveOptions& options) {
-  std::string folder;
-  agree_on_root(comm, "saving the checkpoint", [&] { folder = save_checkpoint(run_folder, registry, state, options).string(); });
-  folder = broadcast_text(comm, folder, kRoot);
-  return folder;
 }
 
 std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm, const std::filesystem::path& run_folder) {
@@ -58,19 +42,8 @@ std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm
 }
 
 TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
-                                           const ParameterRegistry& registry, std::string_view model,
-                                           const std::vector<std::string>& slots) {
-  TrainingState state;
-  agree_on_root(comm, "loading the checkpoint",
-                [&] { state = load_checkpoint(resolve_checkpoint(path), registry, model, slots); });
-  broadcast_state(comm, state);
-  broadcast_tensor(comm, registry.flat_values());
-  allocate_optimizer_state(registry, slots);
-  for (const auto& parameter : registry.all()) {
-    for (const std::string& slot : slots) {
-      broadcast_tensor(comm, parameter->optimizer_state.at(slot));
-    }
-  }
+                                           const ParameterRegistry& registry, std::string_view model) {
+  const TrainingState state = load_shards(comm, path, shards_of({whole_of(registry)}, {}, false), model);
   registry.values_changed();
   return state;
 }

@@ -53,6 +53,7 @@ inline constexpr std::string_view kModelFile = "model.h5";
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kRunFileDataset = "/run_file";
 inline constexpr std::string_view kTextDType = "text";
+inline constexpr std::string_view kModelGroup = "/model/";
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_folder(const std::filesystem::path& run_folder);

@@ -4,36 +4,12 @@
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/format.hpp"
-#include "checkpoint/reader.hpp"
+#include "checkpoint/stored_tensor.hpp"
 
 namespace cohort {
 namespace {
 
 constexpr std::size_t kShownDifferences = 5;
-
-struct Target {
-  std::string dataset;
-  Tensor tensor;
-};
-
-std::vector<Target> values_of(const ParameterRegistry& registry) {
-  std::vector<Target> targets;
-  for (const auto& parameter : registry.all()) {
-    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: this checkpoint reader holds whole tensors only",
-                 parameter->name);
-    targets.push_back({value_dataset(parameter->name), parameter->value});
-  }
-  return targets;
-}
-
-std::vector<Target> states_of(const ParameterRegistry& registry, const std::vector<std::string>& slots) {
-  std::vector<Target> targets;
-  for (const auto& parameter : registry.all()) {
-    for (const std::string& slot : slots)
-      targets.push_back({state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot)});
-  }
-  return targets;
-}
 
 std::string shape_text(const std::vector<Count>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
@@ -45,53 +21,59 @@ std::string first_few(const char* title, const std::vector<std::string>& items) 
 }
 
 /// "" if the file holds exactly these values; else what differs, for a message.
-std::string differences(const Manifest& manifest, const std::vector<Target>& values) {
+std::string differences(const Manifest& manifest, const std::vector<StoredTensor>& values) {
   std::vector<std::string> missing;
   std::vector<std::string> other;
   std::vector<std::string> extra;
   std::set<std::string> known;
-  for (const Target& target : values) {
+  for (const StoredTensor& target : values) {
     known.insert(target.dataset);
     const ManifestEntry* entry = manifest.find(target.dataset);
     if (entry == nullptr) {
       missing.push_back(target.dataset);
-    } else if (entry->shape != target.tensor.shape().vector() || entry->dtype != name_of(target.tensor.dtype())) {
+    } else if (entry->shape != target.shape.vector() || entry->dtype != name_of(target.dtype)) {
       other.push_back(fmt::format("{} is {} {} in the file and {} {} in the model", target.dataset, entry->dtype,
-                                  shape_text(entry->shape), name_of(target.tensor.dtype()), target.tensor.shape().str()));
+                                  shape_text(entry->shape), name_of(target.dtype), target.shape.str()));
     }
   }
   for (const ManifestEntry& entry : manifest.datasets) {
-    if (entry.name.starts_with("/model/") && !known.contains(entry.name)) extra.push_back(entry.name);
+    if (entry.name.starts_with(kModelGroup) && !known.contains(entry.name)) extra.push_back(entry.name);
   }
   return first_few("not in the file", missing) + first_few("only in the file", extra) +
          first_few("of another shape or type", other);
 }
 
-void check_model(const CheckpointReader& reader, std::string_view model, const std::vector<Target>& values) {
-  const std::string differing = differences(reader.manifest(), values);
-  if (differing.empty() && reader.state().model == model) return;
-  fail(ExitCode::checkpoint,
-       "{}: a checkpoint of another model: the file's is '{}', this one is '{}'{}; use the run file of the checkpoint (it is "
-       "inside, as {})",
-       reader.file_name(), reader.state().model, model, differing, kRunFileDataset);
-}
-
-void check_optimizer_state(const CheckpointReader& reader, const std::vector<Target>& states) {
-  for (const Target& target : states) {
-    const ManifestEntry* entry = reader.manifest().find(target.dataset);
-    if (entry == nullptr) {
-      fail(ExitCode::checkpoint,
-           "{}: the optimizer state {} is not in it: training cannot be resumed from this checkpoint with this optimizer",
-           reader.file_name(), target.dataset);
-    }
-    if (entry->shape != target.tensor.shape().vector() || entry->dtype != name_of(target.tensor.dtype())) {
-      fail(ExitCode::checkpoint, "{}: {} is {} {}, but {} {} is wanted", reader.file_name(), target.dataset, entry->dtype,
-           shape_text(entry->shape), name_of(target.tensor.dtype()), target.tensor.shape().str());
-    }
+void check_optimizer_state(const CheckpointReader& reader, const StoredTensor& state) {
+  const ManifestEntry* entry = reader.manifest().find(state.dataset);
+  if (entry == nullptr) {
+    fail(ExitCode::checkpoint,
+         "{}: the optimizer state {} is not in it: training cannot be resumed from this checkpoint with this optimizer",
+         reader.file_name(), state.dataset);
+  }
+  if (entry->shape != state.shape.vector() || entry->dtype != name_of(state.dtype)) {
+    fail(ExitCode::checkpoint, "{}: {} is {} {}, but {} {} is wanted", reader.file_name(), state.dataset, entry->dtype,
+         shape_text(entry->shape), name_of(state.dtype), state.shape.str());
   }
 }
 
 }  // namespace
+
+void check_stored(const CheckpointReader& reader, std::string_view model, const std::vector<StoredTensor>& tensors) {
+  std::vector<StoredTensor> values;
+  for (const StoredTensor& tensor : tensors) {
+    if (tensor.dataset.starts_with(kModelGroup)) values.push_back(tensor);
+  }
+  const std::string differing = differences(reader.manifest(), values);
+  if (!differing.empty() || reader.state().model != model) {
+    fail(ExitCode::checkpoint,
+         "{}: a checkpoint of another model: the file's is '{}', this one is '{}'{}; use the run file of the checkpoint (it is "
+         "inside, as {})",
+         reader.file_name(), reader.state().model, model, differing, kRunFileDataset);
+  }
+  for (const StoredTensor& tensor : tensors) {
+    if (!tensor.dataset.starts_with(kModelGroup)) check_optimizer_state(reader, tensor);
+  }
+}
 
 void allocate_optimizer_state(const ParameterRegistry& registry, const std::vector<std::string>& slots) {
   for (const auto& parameter : registry.all()) {
@@ -106,13 +88,20 @@ void allocate_optimizer_state(const ParameterRegistry& registry, const std::vect
 TrainingState load_checkpoint(const std::filesystem::path& folder, const ParameterRegistry& registry, std::string_view model,
                               const std::vector<std::string>& slots) {
   const CheckpointReader reader(folder);
-  std::vector<Target> targets = values_of(registry);
-  check_model(reader, model, targets);
   allocate_optimizer_state(registry, slots);
-  const std::vector<Target> states = states_of(registry, slots);
-  check_optimizer_state(reader, states);
-  targets.insert(targets.end(), states.begin(), states.end());
-  for (const Target& target : targets) reader.read(*reader.manifest().find(target.dataset), target.tensor);
+  std::vector<StoredTensor> stored;
+  std::vector<Tensor> targets;
+  const auto add = [&](std::string dataset, const Tensor& tensor) {
+    stored.push_back({std::move(dataset), tensor.shape(), tensor.dtype(), {}});
+    targets.push_back(tensor);
+  };
+  for (const auto& parameter : registry.all()) {
+    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: only load_shards reads parts", parameter->name);
+    add(value_dataset(parameter->name), parameter->value);
+    for (const std::string& slot : slots) add(state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot));
+  }
+  check_stored(reader, model, stored);
+  for (std::size_t i = 0; i < targets.size(); ++i) reader.read(*reader.manifest().find(stored[i].dataset), targets[i]);
   return reader.state();
 }
 

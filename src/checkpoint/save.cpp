@@ -8,7 +8,6 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/reader.hpp"
 #include "hdf5/hdf5.hpp"
 
 namespace cohort {
@@ -26,9 +25,11 @@ std::string now_utc() {
 }
 
 // Names become paths: "a" beside "a.b" would be a dataset and a group of one name.
-void check_names(const ParameterRegistry& registry) {
+void check_names(const std::vector<StoredTensor>& tensors) {
   std::set<std::string> paths;
-  for (const auto& parameter : registry.all()) paths.insert(value_dataset(parameter->name));
+  for (const StoredTensor& tensor : tensors) {
+    COHORT_CHECK(paths.insert(tensor.dataset).second, "{} is stored twice", tensor.dataset);
+  }
   for (const std::string& path : paths) {
     COHORT_CHECK(path.find("//") == std::string::npos && !path.ends_with('/'),
                  "the parameter stored as {} has an empty part in its name", path);
@@ -39,27 +40,14 @@ void check_names(const ParameterRegistry& registry) {
   }
 }
 
-void write_tensor(hdf5::File& file, const std::string& name, const Tensor& tensor, Manifest& manifest) {
-  const hdf5::Element element = hdf5::element_of(tensor.dtype());
-  const std::vector<Count> shape = tensor.shape().vector();
-  const Tensor host = tensor.to_host();
-  file.create_dataset(name.substr(1), element, shape).write_raw(host.raw(), host.elements(), element);
-  manifest.datasets.push_back({name, std::string(name_of(tensor.dtype())), shape, crc32_of(host.raw(), host.bytes())});
-}
-
-void write_tensors(hdf5::File& file, const ParameterRegistry& registry, Manifest& manifest) {
-  for (const auto& parameter : registry.all()) {
-    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: this checkpoint writer holds whole tensors only",
-                 parameter->name);
-    write_tensor(file, value_dataset(parameter->name), parameter->value, manifest);
-  }
-  for (const auto& parameter : registry.all()) {
-    for (const auto& [slot, tensor] : parameter->optimizer_state) {
-      COHORT_CHECK(tensor.shape() == parameter->global_shape, "optimizer state {} of {} has the shape {}, not {}", slot,
-                   parameter->name, tensor.shape().str(), parameter->global_shape.str());
-      write_tensor(file, state_dataset(slot, parameter->name), tensor, manifest);
-    }
-  }
+void write_tensor(hdf5::File& file, const StoredTensor& stored, Manifest& manifest) {
+  const hdf5::Element element = hdf5::element_of(stored.dtype);
+  const std::vector<Count> shape = stored.shape.vector();
+  const Tensor host = stored.read();
+  COHORT_CHECK(host.on_host() && host.shape() == stored.shape && host.dtype() == stored.dtype, "{}: {} {} instead of {} {}",
+               stored.dataset, name_of(host.dtype()), host.shape().str(), name_of(stored.dtype), stored.shape.str());
+  file.create_dataset(stored.dataset.substr(1), element, shape).write_raw(host.raw(), host.elements(), element);
+  manifest.datasets.push_back({stored.dataset, std::string(name_of(stored.dtype)), shape, crc32_of(host.raw(), host.bytes())});
 }
 
 void write_state(hdf5::File& file, const TrainingState& state, Manifest& manifest) {
@@ -80,7 +68,7 @@ void write_state(hdf5::File& file, const TrainingState& state, Manifest& manifes
 }
 
 /// Writes and flushes FOLDER/model.h5; returns what it holds.
-Manifest write_model_file(const fs::path& folder, const ParameterRegistry& registry, const TrainingState& state) {
+Manifest write_model_file(const fs::path& folder, const std::vector<StoredTensor>& tensors, const TrainingState& state) {
   Manifest manifest;
   manifest.step = state.step;
   manifest.file = kModelFile;
@@ -88,7 +76,7 @@ Manifest write_model_file(const fs::path& folder, const ParameterRegistry& regis
   fs::path temporary = path;
   temporary += ".tmp";
   hdf5::File file = hdf5::File::create(temporary.string(), ExitCode::io);
-  write_tensors(file, registry, manifest);
+  for (const StoredTensor& tensor : tensors) write_tensor(file, tensor, manifest);
   write_state(file, state, manifest);
   file.close();
   commit_file(temporary, path);
@@ -98,9 +86,9 @@ Manifest write_model_file(const fs::path& folder, const ParameterRegistry& regis
 
 }  // namespace
 
-fs::path save_checkpoint(const fs::path& run_folder, const ParameterRegistry& registry, TrainingState state,
+fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTensor>& tensors, TrainingState state,
                          const SaveOptions& options) {
-  check_names(registry);
+  check_names(tensors);
   if (state.created.empty()) state.created = now_utc();
   const fs::path folder = checkpoints_folder(run_folder);
   const fs::path temporary = folder / temporary_name(state.step);
@@ -108,7 +96,7 @@ fs::path save_checkpoint(const fs::path& run_folder, const ParameterRegistry& re
   tidy_checkpoints(run_folder);
   make_folders(temporary);
   try {
-    const Manifest manifest = write_model_file(temporary, registry, state);
+    const Manifest manifest = write_model_file(temporary, tensors, state);
     write_file_atomically(temporary / kManifestFile, to_json_text(manifest));
     if (options.verify) CheckpointReader(temporary).verify();
     publish_checkpoint(run_folder, temporary, state.step);
@@ -120,6 +108,26 @@ fs::path save_checkpoint(const fs::path& run_folder, const ParameterRegistry& re
   }
   prune_checkpoints(run_folder, state.step, options.keep);
   return folder / step_name(state.step);
+}
+
+fs::path save_checkpoint(const fs::path& run_folder, const ParameterRegistry& registry, TrainingState state,
+                         const SaveOptions& options) {
+  std::vector<StoredTensor> tensors;
+  const auto add = [&](std::string dataset, const Tensor& tensor) {
+    tensors.push_back({std::move(dataset), tensor.shape(), tensor.dtype(), [tensor] { return tensor.to_host(); }});
+  };
+  for (const auto& parameter : registry.all()) {
+    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: only save_shards writes parts", parameter->name);
+    add(value_dataset(parameter->name), parameter->value);
+  }
+  for (const auto& parameter : registry.all()) {
+    for (const auto& [slot, tensor] : parameter->optimizer_state) {
+      COHORT_CHECK(tensor.shape() == parameter->global_shape, "optimizer state {} of {} has the shape {}, not {}", slot,
+                   parameter->name, tensor.shape().str(), parameter->global_shape.str());
+      add(state_dataset(slot, parameter->name), tensor);
+    }
+  }
+  return save_checkpoint(run_folder, tensors, std::move(state), options);
 }
 
 }  // namespace cohort

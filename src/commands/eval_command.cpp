@@ -36,7 +36,7 @@ int evaluate_checkpoint(const Options& options) {
   runtime.open_device(device_of(config), config.device.share);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
-  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
+  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));
   Arena activations("activations", device_of(config));
   Hooks none;
   const Evaluation evaluation =

@@ -41,7 +41,7 @@ int generate_text(const Options& options) {
   runtime.open_device(device_of(config), config.device.share);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
-  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model), {});
+  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));
   const Tokenizer& tokenizer = data.tokens->tokenizer();
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
   if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to go on from");

@@ -100,14 +100,21 @@ std::vector<KeySpec> training_keys() {
 
 std::vector<KeySpec> parallel_keys() {
   const OnlyWith bucketed{"parallel.data", {"bucketed"}};
+  const OnlyWith zero{"parallel.data", {"zero1", "zero2", "zero3"}};
   return {
-      KEY(parallel, data, Choices{{"monolith", "manual", "naive", "hooks", "bucketed"}}, "data-parallel strategy", {}),
+      KEY(parallel, data,
+          (Choices{{"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3", "NO_SHARD", "SHARD_GRAD_OP",
+                    "FULL_SHARD", "HYBRID_SHARD"}}),
+          "data-parallel strategy. FSDP's names mean bucketed, zero2, zero3, and zero3 with shard_ranks", {}),
       KEY(parallel, dp, IntegerRange{0, kMaxSize}, "data-parallel ranks; 0 = all that pp, cp and tp leave", {}),
       KEY(parallel, pp, IntegerRange{1, kMaxSize}, "pipeline stages; in this version 1", {}),
       KEY(parallel, cp, IntegerRange{1, kMaxSize}, "context-parallel ranks; in this version 1", {}),
       KEY(parallel, tp, IntegerRange{1, kMaxSize}, "tensor-parallel ranks; in this version 1", {}),
       KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",
           bucketed),
+      KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together", zero),
+      KEY(parallel, shard_ranks, IntegerRange{0, kMaxSize},
+          "zero: ranks that hold one copy of the state between them, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding", zero),
   };
 }
 

@@ -110,6 +110,31 @@ void check_model(RunConfig& config) {
   }
 }
 
+// FSDP's names for what is here under the names of ZeRO.
+void translate_fsdp_names(RunConfig& config) {
+  std::string& data = config.parallel.data;
+  if (data == "HYBRID_SHARD" && config.parallel.shard_ranks == 0) {
+    fail(ExitCode::config,
+         "{}parallel.data = \"HYBRID_SHARD\" shards within a node and replicates across nodes: set parallel.shard_ranks to the "
+         "number of ranks on a node",
+         at(config, {"parallel.data"}));
+  }
+  if (data == "NO_SHARD") data = "bucketed";
+  if (data == "SHARD_GRAD_OP") data = "zero2";
+  if (data == "FULL_SHARD" || data == "HYBRID_SHARD") data = "zero3";
+}
+
+void check_shards(const RunConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  const Count replicas = parallel.dp * parallel.cp;
+  const auto fits = [&](Count ranks) { return replicas % ranks == 0; };
+  if (parallel.shard_ranks != 0 && !fits(parallel.shard_ranks)) {
+    fail(ExitCode::config, "{}parallel.shard_ranks = {} does not divide dp {} x cp {} = {}; what fits: {}",
+         at(config, {"parallel.shard_ranks"}), parallel.shard_ranks, parallel.dp, parallel.cp, replicas,
+         nearest_fits(parallel.shard_ranks, replicas, fits));
+  }
+}
+
 void check_layout(RunConfig& config, Count world_size) {
   ParallelSection& parallel = config.parallel;
   for (const auto& [name, degree] :
@@ -130,7 +155,7 @@ void check_layout(RunConfig& config, Count world_size) {
   }
   if ((parallel.data == "monolith" || parallel.data == "manual") && world_size != 1) {
     fail(ExitCode::config,
-         "{}parallel.data = \"{}\" runs on one rank, but the job has {}; start one rank, or choose naive, hooks or bucketed",
+         "{}parallel.data = \"{}\" runs on one rank, but the job has {}; start one rank, or choose naive, hooks, bucketed or zero1 to zero3",
          at(config, {"parallel.data"}), parallel.data, world_size);
   }
   if (parallel.data == "manual" && config.train.micro_batch % 2 != 0) {
@@ -210,10 +235,12 @@ void check_device(const RunConfig& config, BuildFeatures features) {
 
 void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   COHORT_CHECK(world_size >= 1, "a job has at least one rank, not {}", world_size);
+  translate_fsdp_names(config);
   refuse_idle_keys(config);
   check_run(config);
   check_model(config);
   check_layout(config, world_size);
+  check_shards(config);
   choose_bucket(config);
   check_batch(config);
   check_schedule(config);

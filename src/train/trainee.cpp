@@ -57,6 +57,23 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   optimizer_ = std::make_unique<AdamW>(strategy_->owned(), config.optimizer);
 }
 
+std::vector<StateShard> Trainee::shards() const {
+  SegmentState m{"m", {}}, v{"v", {}};
+  for (std::size_t segment = 0; segment < optimizer_->owned().size(); ++segment) {
+    m.tensors.push_back(optimizer_->moments(segment).m);
+    v.tensors.push_back(optimizer_->moments(segment).v);
+  }
+  // Ranks that share a model between them write their shards; of replicas, the first writes.
+  Communicator* const shard_group = strategy_->shard_group();
+  const bool writes = group_.rank() < (shard_group != nullptr ? shard_group->size() : 1);
+  return shards_of(optimizer_->owned(), {m, v}, writes);
+}
+
+void Trainee::shards_changed() {
+  for (const OwnedSegment& segment : optimizer_->owned()) segment.values_changed();
+  strategy_->weights_changed();
+}
+
 StepContext Trainee::context(Count step) const {
   return {.exec = exec_,
           .dtype = model_->placement().compute,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "checkpoint/shards.hpp"
 #include "config/run_config.hpp"
 #include "mesh/mesh.hpp"
 #include "models/model.hpp"
@@ -56,8 +57,10 @@ class Trainee {
 
   Model& model() { return *model_; }
   DataParallel& strategy() { return *strategy_; }
-  /// Names of the tensors that the optimizer keeps for each parameter.
-  static std::vector<std::string> optimizer_slots() { return {"m", "v"}; }
+  /// All that this rank holds of the model and the optimizer's state.
+  std::vector<StateShard> shards() const;
+  /// To be called after the shards were loaded. // Collective over: mesh
+  void shards_changed();
   Arena& activations() { return activations_; }
   const ops::Exec& exec() const { return exec_; }
   DeviceKind device() const { return exec_.device; }

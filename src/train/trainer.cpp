@@ -70,9 +70,8 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
 Trainer::~Trainer() = default;
 
 void Trainer::resume(const TrainerOptions& options) {
-  const TrainingState saved = load_checkpoint_collectively(world_, *options.resume_from, trainee_.model().parameters(),
-                                                           describe_model(config_.model), Trainee::optimizer_slots());
-  trainee_.strategy().weights_changed();
+  const TrainingState saved = load_shards(world_, *options.resume_from, trainee_.shards(), describe_model(config_.model));
+  trainee_.shards_changed();
   trainee_.restore_loss_scale(std::strtod(saved.loss_scale.c_str(), nullptr), saved.loss_scale_good_steps);
   done_ = saved.step;
   saved_at_ = done_;
@@ -271,7 +270,7 @@ TrainingState Trainer::state() const {
 
 void Trainer::save() {
   const auto scope = timers_.scope(Phase::checkpoint);
-  const fs::path folder = save_checkpoint_collectively(world_, config_.run.directory, trainee_.model().parameters(), state(),
+  const fs::path folder = save_shards(world_, config_.run.directory, trainee_.shards(), state(),
                                                        {.keep = config_.checkpoint.keep, .verify = config_.checkpoint.verify});
   saved_at_ = done_;
   log_->info("step {} saved {}", done_, folder.string());

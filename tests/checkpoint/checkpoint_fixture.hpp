@@ -15,6 +15,7 @@
 #include "base/random.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/shards.hpp"
 
 namespace cohort::test {
 
@@ -50,6 +51,20 @@ inline void set_values(const ParameterRegistry& registry, std::uint64_t seed) {
     fill(parameter->optimizer_state.at("m"), key + 1);
     fill(parameter->optimizer_state.at("v"), key + 2);
   }
+}
+
+/// All of it, as one rank of many that each hold it whole has it; one of them writes.
+inline std::vector<StateShard> whole_shards(const ParameterRegistry& registry, bool writes) {
+  std::vector<StateShard> shards;
+  for (const auto& parameter : registry.all()) {
+    const auto add = [&](const std::string& dataset, const Tensor& tensor) {
+      shards.push_back({dataset, parameter->id, tensor.shape(), ShardMap(tensor.shape(), {}), 0,
+                        tensor.reshaped({tensor.elements()}), writes});
+    };
+    add(value_dataset(parameter->name), parameter->value);
+    for (const std::string& slot : kSlots) add(state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot));
+  }
+  return shards;
 }
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {

@@ -2,6 +2,7 @@
 #include "checkpoint/collective.hpp"
 
 #include "checkpoint_fixture.hpp"
+#include "checkpoint/shards.hpp"
 #include "comm/mpi_communicator.hpp"
 
 namespace cohort::test {
@@ -35,9 +36,63 @@ class Collective : public ::testing::Test {
     }
   }
 
+  TrainingState load_whole(const fs::path& path, const ParameterRegistry& registry, const std::string& model) {
+    allocate_optimizer_state(registry, kSlots);
+    return load_shards(*comm_, path, whole_shards(registry, false), model);
+  }
+
   std::unique_ptr<Communicator> comm_;
   fs::path run_;
 };
+
+// Elements [begin, end) of the rank's part of a tensor, which is columns or rows of `whole`, as `shard` says.
+StateShard shard_of(const std::string& dataset, int order, const Tensor& whole, const ShardSpec& shard, Count begin, Count end) {
+  const ShardMap map(whole.shape(), shard);
+  const Tensor elements = Tensor::zeros("test", {end - begin});
+  for (Count i = begin; i < end; ++i) elements.f32()[i - begin] = whole.f32()[map.global(i)];
+  return {dataset, order, whole.shape(), map, begin, elements, true};
+}
+
+// A layout as a mixture of tensor parallelism and ZeRO makes it: `dim` of a tensor is cut over the ranks unevenly, and each part is
+// cut again at an odd place.
+std::vector<StateShard> cut(const Tensor& whole, int dim, int rank, int ranks) {
+  const Count length = whole.shape()[dim];
+  const auto edge = [&](int r) { return length * r * r / (ranks * ranks); };
+  const ShardSpec shard{.split = ShardSpec::Split{dim, Axis::tp, edge(rank), edge(rank + 1)}};
+  const Count elements = shard.local(whole.shape()).elements();
+  const Count middle = elements / 3;
+  std::vector<StateShard> shards;
+  if (middle > 0) shards.push_back(shard_of("/model/tensor", 0, whole, shard, 0, middle));
+  if (middle < elements) shards.push_back(shard_of("/model/tensor", 0, whole, shard, middle, elements));
+  return shards;
+}
+
+TEST_F(Collective, AnyLayoutLoadsWhatAnyOtherSaved) {
+  const Tensor whole = Tensor::zeros("test", {13, 11});
+  fill(whole, 5);
+  const Tensor zeros = Tensor::zeros("test", whole.shape());
+  const int rank = comm_->rank(), ranks = comm_->size();
+  for (const int saved : {0, 1}) {
+    const fs::path folder = save_shards(*comm_, run_, cut(whole, saved, rank, ranks), make_state(saved + 1));
+    if (root()) {
+      const CheckpointReader reader(folder);
+      EXPECT_TRUE(same_bits(reader.read(*reader.manifest().find("/model/tensor")).tensor, whole)) << "a plain, whole tensor";
+    }
+    for (const int loaded : {0, 1}) {
+      const std::vector<StateShard> into = cut(zeros, loaded, rank, ranks);
+      EXPECT_EQ(load_shards(*comm_, folder, into, kModel).step, saved + 1);
+      const std::vector<StateShard> expected = cut(whole, loaded, rank, ranks);
+      for (std::size_t i = 0; i < into.size(); ++i) EXPECT_TRUE(same_bits(into[i].elements, expected[i].elements));
+    }
+  }
+  // Shards that leave a gap, or that overlap, are no model.
+  for (const bool twice : {false, true}) {
+    std::vector<StateShard> faulty = cut(whole, 0, rank, ranks);
+    if (rank == ranks - 1) twice ? faulty.push_back(faulty.back()) : faulty.pop_back();
+    expect_shared(ExitCode::internal, {"/model/tensor", "143"}, [&] { save_shards(*comm_, run_, faulty, make_state(9)); });
+  }
+  EXPECT_EQ(find_latest_collectively(*comm_, run_), run_ / "checkpoints" / "step_00000002");
+}
 
 TEST_F(Collective, AllRanksLoadWhatRankZeroSaved) {
   const auto model = make_model();
@@ -45,7 +100,7 @@ TEST_F(Collective, AllRanksLoadWhatRankZeroSaved) {
   TrainingState state = make_state(100);
   state.data = fmt::format("as rank {} sees it", comm_->rank());
   EXPECT_EQ(find_latest_collectively(*comm_, run_), std::nullopt);
-  const fs::path folder = save_checkpoint_collectively(*comm_, run_, *model, state, {.keep = 2, .verify = true});
+  const fs::path folder = save_shards(*comm_, run_, whole_shards(*model, root()), state, {.keep = 2, .verify = true});
   EXPECT_EQ(folder, run_ / "checkpoints" / "step_00000100");
   EXPECT_TRUE(fs::exists(folder / kManifestFile)) << "on disk when any rank returns";
   EXPECT_EQ(find_latest_collectively(*comm_, run_), folder);
@@ -54,7 +109,7 @@ TEST_F(Collective, AllRanksLoadWhatRankZeroSaved) {
   set_values(*expected, 1);
   for (const fs::path& path : {folder, run_}) {
     const auto loaded = make_model();
-    const TrainingState read = load_checkpoint_collectively(*comm_, path, *loaded, kModel, kSlots);
+    const TrainingState read = load_whole(path, *loaded, kModel);
     EXPECT_TRUE(same_bits(*loaded, *expected));
     EXPECT_EQ(read.step, 100);
     EXPECT_EQ(read.seed, state.seed);
@@ -67,12 +122,12 @@ TEST_F(Collective, AllRanksLoadWhatRankZeroSaved) {
 TEST_F(Collective, OnlyRankZeroTouchesTheFiles) {
   const auto model = make_model();
   set_values(*model, 1);
-  save_checkpoint_collectively(*comm_, run_, *model, make_state(1));
+  save_shards(*comm_, run_, whole_shards(*model, root()), make_state(1));
   // The other ranks name a place that does not exist, as on a node that does not see the file system.
   const fs::path seen = root() ? run_ : fs::path("/nowhere/at/all");
   EXPECT_EQ(find_latest_collectively(*comm_, seen), run_ / "checkpoints" / "step_00000001");
   const auto loaded = make_model();
-  load_checkpoint_collectively(*comm_, seen, *loaded, kModel, kSlots);
+  load_whole(seen, *loaded, kModel);
   EXPECT_TRUE(same_bits(*loaded, *model));
 }
 
@@ -82,12 +137,12 @@ TEST_F(Collective, FailuresOfRankZeroAreSharedByAll) {
   if (root()) write_all(run_ / "file", "a file where a folder is needed");
   comm_->barrier();
   expect_shared(ExitCode::io, {"saving the checkpoint", "file"},
-                [&] { save_checkpoint_collectively(*comm_, run_ / "file", *model, make_state(1)); });
+                [&] { save_shards(*comm_, run_ / "file", whole_shards(*model, root()), make_state(1)); });
   expect_shared(ExitCode::checkpoint, {"loading the checkpoint", "no complete checkpoint"},
-                [&] { load_checkpoint_collectively(*comm_, run_, *model, kModel, kSlots); });
-  const fs::path folder = save_checkpoint_collectively(*comm_, run_, *model, make_state(1));
+                [&] { load_whole(run_, *model, kModel); });
+  const fs::path folder = save_shards(*comm_, run_, whole_shards(*model, root()), make_state(1));
   expect_shared(ExitCode::checkpoint, {"another model", "another one"},
-                [&] { load_checkpoint_collectively(*comm_, folder, *model, "another one", kSlots); });
+                [&] { load_whole(folder, *model, "another one"); });
   comm_->barrier();
   if (root()) {
     std::string bytes = read_all(folder / kModelFile);
@@ -98,7 +153,7 @@ TEST_F(Collective, FailuresOfRankZeroAreSharedByAll) {
     write_all(folder / kModelFile, bytes);
   }
   expect_shared(ExitCode::checkpoint, {"/model/embedding/weight", "checksum"},
-                [&] { load_checkpoint_collectively(*comm_, folder, *model, kModel, kSlots); });
+                [&] { load_whole(folder, *model, kModel); });
 }
 
 }  // namespace

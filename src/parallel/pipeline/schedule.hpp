@@ -1,0 +1,94 @@
+// Pipeline schedules as data: what each rank of a pipeline does, in which order. No tensors and no communication: the engine
+// executes these lists, timeline.hpp simulates them, and anybody can print them.
+//
+// The model is cut into S V virtual stages of consecutive layers: S ranks (stages), V model chunks a rank. Chunk c of rank r is
+// virtual stage c S + r, so that with V > 1 a micro-batch passes every rank V times. A step has M micro-batches.
+//
+//   gpipe        all forwards, then all backwards. Keeps the activations of all M micro-batches.
+//                Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", section 2.3.
+//   1f1b         after a warm-up of S-1-r forwards, rank r takes forward and backward in turns, then drains. The same time as
+//                gpipe, but at most S-r micro-batches are in flight, however large M is. Narayanan et al. 2021, "Memory-Efficient
+//                Pipeline-Parallel DNN Training" (PipeDream-Flush).
+//   interleaved  1f1b over V chunks a rank: the idle time falls by V, the messages rise by V. Narayanan et al. 2021, "Efficient
+//                Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2. M is a multiple of S.
+//
+// What the engine may rely on (tests/parallel/pipeline_schedule_test.cpp):
+// - On every rank forwards come in the same order of (micro-batch, chunk), and so do backwards; within a chunk, micro-batches
+//   ascend in both. So gradients are added up in the order in which one rank without a pipeline adds them, on every rank and
+//   under every schedule.
+// - Messages of one pass from one rank to another are received in the order in which they are sent. Activations and gradients
+//   between the same two ranks can overtake each other: they need two queues, or tags.
+// - A send must not wait until its receiver is ready, or two neighbours that send to each other wait forever.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace cohort::pipeline {
+
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved };
+
+inline constexpr ScheduleKind kScheduleKinds[] = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved};
+
+/// As in run files: "gpipe", "1f1b", "interleaved".
+std::string_view name_of(ScheduleKind kind);
+/// Throws Error(config) with the names there are.
+ScheduleKind schedule_kind_from_name(std::string_view name);
+
+/// A model chunk of a rank.
+struct Place {
+  int rank;
+  int chunk;
+  bool operator==(const Place&) const = default;
+};
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int stages = 1;         // S: ranks of the pipeline
+  int chunks = 1;         // V: of a rank; 2 or more if interleaved, else 1
+  int micro_batches = 1;  // M
+
+  int virtual_stages() const { return stages * chunks; }
+  /// Position in the model, from 0. The first takes tokens, the last gives the loss; the others take activations from the place
+  /// of the virtual stage before and gradients from that of the one after.
+  int virtual_stage(Place place) const { return place.chunk * stages + place.rank; }
+  Place place_of(int virtual_stage) const { return {virtual_stage % stages, virtual_stage / stages}; }
+
+  bool operator==(const Schedule&) const = default;
+};
+
+/// Throws Error(config), naming the nearest numbers that fit: numbers below 1, chunks that the kind does not have, an interleaved
+/// schedule whose micro-batches are not a multiple of the stages. The functions below take schedules that pass.
+void check(const Schedule& schedule);
+
+enum class Pass : std::uint8_t { forward, backward };
+
+std::string_view name_of(Pass pass);
+
+/// One pass of one micro-batch through one chunk of the rank that has it in its list.
+struct Action {
+  Pass pass;
+  int micro_batch;
+  int chunk;
+  bool operator==(const Action&) const = default;
+};
+
+/// The 2 M V actions of one rank, in order. Builds no other rank's.
+std::vector<Action> actions_of(const Schedule& schedule, int rank);
+
+/// Most activations in flight on a rank: (micro-batch, chunk) whose forward is done and whose backward is not. This many sets of
+/// saved activations, each of the layers of one chunk, are what a rank must have room for. In closed form: M for gpipe,
+/// min(S - r, M) for 1f1b, min(2 (S - 1 - r) + (V - 1) S + 1, V M) for interleaved.
+Count most_in_flight(const Schedule& schedule, int rank);
+/// The same, counted in a list of actions.
+Count most_in_flight(const std::vector<Action>& actions);
+
+/// (S - 1) / (V M + S - 1): the share of the time in which a rank is idle, for all three schedules, if all virtual stages take
+/// equally long and messages take no time. (The papers divide by the time of a pipeline without idle time instead, which gives
+/// (S - 1) / (V M).)
+double bubble_formula(const Schedule& schedule);
+
+}  // namespace cohort::pipeline
