@@ -32,7 +32,8 @@ constexpr const char* kFooter =
     "  1 a bug in Cohort                6 a checkpoint is missing, damaged or of another model\n"
     "  2 the command line               7 a file cannot be read or written\n"
     "  3 the run file                   8 training failed: the loss is not finite\n"
-    "  4 the launch: MPI, Slurm         9 stopped by a signal after saving; go on with --resume";
+    "  4 the launch: MPI, Slurm         9 stopped by a signal after saving; go on with --resume\n"
+    "  10 out of device memory          11 cohort prove: a layout parted from one rank";
 
 void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);
@@ -42,6 +43,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_ckpt_command(app, action);
   cohort::add_comm_command(app, action);
   cohort::add_bench_command(app, action);
+  cohort::add_prove_command(app, action);
   cohort::add_plan_command(app, action);
   cohort::add_topo_command(app, action);
   cohort::add_info_command(app, action);

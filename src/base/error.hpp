@@ -21,7 +21,8 @@ enum class ExitCode : int {
   io = 7,           // a file that cannot be read or written
   training = 8,     // training itself failed: loss is not finite
   interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
-  memory = 10       // out of device memory
+  memory = 10,      // out of device memory
+  unequal = 11      // a layout did not train as one rank does
 };
 
 /// An error that a person can act on. `what()` says what was wrong and what to do about it.

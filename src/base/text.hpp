@@ -25,6 +25,9 @@ std::string human_seconds(double seconds);
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
+/// The parts of "a,b,c" between the separators; none of an empty text. A separator at the end ends the last part.
+std::vector<std::string> split(std::string_view text, char separator);
+
 /// A plain-text table with aligned columns; numbers (and anything after `right_from`) are right-aligned.
 class Table {
  public:

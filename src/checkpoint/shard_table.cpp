@@ -16,7 +16,8 @@ constexpr int kRoot = 0;
 std::string to_text(const std::vector<StateShard>& shards) {
   nlohmann::json list = nlohmann::json::array();
   for (const StateShard& s : shards) {
-    list.push_back({s.dataset, s.order, s.shape.vector(), s.map.run, s.map.stride, s.map.first, s.begin, s.elements.elements(), s.writes});
+    list.push_back(
+        {s.dataset, s.order, s.shape.vector(), s.map.run, s.map.stride, s.map.first, s.begin, s.elements.elements(), s.writes});
   }
   return list.dump();
 }
@@ -56,7 +57,9 @@ std::vector<std::string> gather_texts(Communicator& comm, std::string text) {
 }  // namespace
 
 bool comes_before(const StateShard& a, const StateShard& b) {
-  const auto key = [](const StateShard& s) { return std::tuple(!s.dataset.starts_with(kModelGroup), s.order, std::string_view(s.dataset), s.begin); };
+  const auto key = [](const StateShard& s) {
+    return std::tuple(!s.dataset.starts_with(kModelGroup), s.order, std::string_view(s.dataset), s.begin);
+  };
   return key(a) < key(b);
 }
 
@@ -72,8 +75,8 @@ std::vector<ShardedTensor> collect_shards(Communicator& comm, const std::vector<
     if (tensors.empty() || tensors.back().dataset != entry.shard.dataset) {
       tensors.push_back({entry.shard.dataset, entry.shard.shape, {}});
     }
-    COHORT_CHECK(tensors.back().shape == entry.shard.shape, "{} has the shape {} on rank {} and {} on another", entry.shard.dataset,
-                 entry.shard.shape.str(), entry.rank, tensors.back().shape.str());
+    COHORT_CHECK(tensors.back().shape == entry.shard.shape, "{} has the shape {} on rank {} and {} on another",
+                 entry.shard.dataset, entry.shard.shape.str(), entry.rank, tensors.back().shape.str());
     tensors.back().entries.push_back(std::move(entry));
   }
   return tensors;

@@ -28,8 +28,8 @@ bool comes_before(const StateShard& a, const StateShard& b);
 /// On rank 0 all ranks' tensors in that order; elsewhere nothing. // Collective over: comm
 std::vector<ShardedTensor> collect_shards(Communicator& comm, const std::vector<StateShard>& shards);
 
-/// Calls body(part, whole, n) for each run of n neighbours: elements part.. of [0, elements) of the shard are elements whole.. of the
-/// tensor.
+/// Calls body(part, whole, n) for each run of n neighbours: elements part.. of [0, elements) of the shard are elements whole.. of
+/// the tensor.
 template <class Body>
 void for_each_run(const StateShard& shard, Count elements, const Body& body) {
   for (Count i = 0; i < elements;) {

@@ -1,6 +1,6 @@
 // Saving and loading a model that ranks hold in parts, whatever the layout: rank 0 puts each logical tensor together, one at a
-// time, and writes it; or reads it, and gives every rank its part. So a checkpoint is the same file in every layout, and any layout
-// loads it. Rank 0 alone touches the file system and needs memory for the largest tensor.
+// time, and writes it; or reads it, and gives every rank its part. So a checkpoint is the same file in every layout, and any
+// layout loads it. Rank 0 alone touches the file system and needs memory for the largest tensor.
 #pragma once
 
 #include <filesystem>
@@ -31,17 +31,18 @@ struct SegmentState {
   std::vector<Tensor> tensors;
 };
 
-/// What a rank owns of all parameters: their values, and the states. `writes`: this rank is the one among its replicas that writes.
+/// What a rank owns of all parameters: their values, and the states. `writes`: this rank is the one among its replicas that
+/// writes.
 std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const std::vector<SegmentState>& states, bool writes);
 
-/// Writes RUN/checkpoints/step_N like save_checkpoint(); returns on all ranks when it is on disk. The shards that write must cover
-/// every tensor once. A failure of rank 0 is the same SharedError on all. // Collective over: comm
+/// Writes RUN/checkpoints/step_N like save_checkpoint(); returns on all ranks when it is on disk. The shards that write must
+/// cover every tensor once. A failure of rank 0 is the same SharedError on all. // Collective over: comm
 std::filesystem::path save_shards(Communicator& comm, const std::filesystem::path& run_folder,
                                   const std::vector<StateShard>& shards, const TrainingState& state,
                                   const SaveOptions& options = {});
 
-/// Reads the checkpoint `path` (or the newest of the run there) into all ranks' shards, those that do not write included. The file
-/// is checked as by load_checkpoint(). // Collective over: comm
+/// Reads the checkpoint `path` (or the newest of the run there) into all ranks' shards, those that do not write included. The
+/// file is checked as by load_checkpoint(). // Collective over: comm
 TrainingState load_shards(Communicator& comm, const std::filesystem::path& path, const std::vector<StateShard>& shards,
                           std::string_view model);
 

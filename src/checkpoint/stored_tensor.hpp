@@ -17,8 +17,8 @@ struct StoredTensor {
   std::function<Tensor()> read;  // for saving: all of it, in host memory; called once, in the order of the tensors
 };
 
-/// Throws Error(checkpoint), before anything is read, unless the file holds exactly the tensors of this model (those under /model)
-/// and at least this optimizer state (under /optim), of these shapes and types.
+/// Throws Error(checkpoint), before anything is read, unless the file holds exactly the tensors of this model (those under
+/// /model) and at least this optimizer state (under /optim), of these shapes and types.
 void check_stored(const CheckpointReader& reader, std::string_view model, const std::vector<StoredTensor>& tensors);
 
 }  // namespace cohort

@@ -24,11 +24,12 @@ RunConfig load_run(Communicator& world, const std::string& path, const std::vect
 }
 
 RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, std::vector<std::string> overrides) {
-  overrides.insert(overrides.begin(),
-                   {"parallel.dp=0", "train.global_batch=0", "train.accumulation=1", "parallel.data=bucketed"});
+  overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
   agree(world, "reading the checkpoint's run file", [&] {
     config = parse_run_file(run_file, "the checkpoint's run file", overrides);
+    config.parallel = {};
+    std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
     validate(config, world.size(), {.cuda = gpu::built()});
   });
   return config;

@@ -169,6 +169,8 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
 }
 
+}  // namespace
+
 void apply_override(RunConfig& config, const std::string& text) {
   const std::string where = "--set " + text;
   const std::size_t equals = text.find('=');
@@ -184,8 +186,6 @@ void apply_override(RunConfig& config, const std::string& text) {
   const toml::table document = parse_override_value(*key, trimmed(text.substr(equals + 1)), where);
   set_value(config, *key, *document.get("value"), where);
 }
-
-}  // namespace
 
 RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   return parse_run_file(read_file(path, "run file"), path.string(), overrides);

@@ -16,6 +16,9 @@ namespace cohort {
 /// Error(config) naming file and line (or the text of the override), what was found and what is allowed.
 RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
+/// One override of load_run_file().
+void apply_override(RunConfig& config, const std::string& text);
+
 /// The same from text; `source` stands for the file name in messages.
 RunConfig parse_run_file(std::string_view text, const std::string& source, const std::vector<std::string>& overrides = {});
 

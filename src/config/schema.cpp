@@ -112,9 +112,11 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, tp, IntegerRange{1, kMaxSize}, "tensor-parallel ranks; in this version 1", {}),
       KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",
           bucketed),
-      KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together", zero),
+      KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together",
+          zero),
       KEY(parallel, shard_ranks, IntegerRange{0, kMaxSize},
-          "zero: ranks that hold one copy of the state between them, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding", zero),
+          "zero: ranks that hold one copy of the state between them, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding",
+          zero),
   };
 }
 

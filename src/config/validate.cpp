@@ -155,7 +155,8 @@ void check_layout(RunConfig& config, Count world_size) {
   }
   if ((parallel.data == "monolith" || parallel.data == "manual") && world_size != 1) {
     fail(ExitCode::config,
-         "{}parallel.data = \"{}\" runs on one rank, but the job has {}; start one rank, or choose naive, hooks, bucketed or zero1 to zero3",
+         "{}parallel.data = \"{}\" runs on one rank, but the job has {}; start one rank, or choose naive, hooks, bucketed or "
+         "zero1 to zero3",
          at(config, {"parallel.data"}), parallel.data, world_size);
   }
   if (parallel.data == "manual" && config.train.micro_batch % 2 != 0) {

@@ -69,6 +69,12 @@ std::vector<StateShard> Trainee::shards() const {
   return shards_of(optimizer_->owned(), {m, v}, writes);
 }
 
+std::vector<StateShard> Trainee::gradient_shards() const {
+  std::vector<OwnedSegment> owned = optimizer_->owned();
+  for (OwnedSegment& segment : owned) segment.values = segment.gradients;
+  return shards_of(owned, {}, true);
+}
+
 void Trainee::shards_changed() {
   for (const OwnedSegment& segment : optimizer_->owned()) segment.values_changed();
   strategy_->weights_changed();

@@ -59,6 +59,8 @@ class Trainee {
   DataParallel& strategy() { return *strategy_; }
   /// All that this rank holds of the model and the optimizer's state.
   std::vector<StateShard> shards() const;
+  /// The gradients of the last step that this rank owns, under the names and in the order of the values.
+  std::vector<StateShard> gradient_shards() const;
   /// To be called after the shards were loaded. // Collective over: mesh
   void shards_changed();
   Arena& activations() { return activations_; }

@@ -271,7 +271,7 @@ TrainingState Trainer::state() const {
 void Trainer::save() {
   const auto scope = timers_.scope(Phase::checkpoint);
   const fs::path folder = save_shards(world_, config_.run.directory, trainee_.shards(), state(),
-                                                       {.keep = config_.checkpoint.keep, .verify = config_.checkpoint.verify});
+                                      {.keep = config_.checkpoint.keep, .verify = config_.checkpoint.verify});
   saved_at_ = done_;
   log_->info("step {} saved {}", done_, folder.string());
   say(fmt::format("step {}: saved {}", done_, folder.string()));

@@ -1,0 +1,131 @@
+// `cohort prove`: shows that layouts train as one rank does.
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "comm/agreement.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "commands/commands.hpp"
+#include "commands/load_run.hpp"
+#include "runtime/ending.hpp"
+#include "runtime/runtime.hpp"
+#include "train/precision.hpp"
+#include "train/proof.hpp"
+
+namespace cohort {
+namespace {
+
+struct Options {
+  std::string run_file;
+  std::vector<std::string> overrides;
+  std::vector<std::string> layouts;
+  Count steps = 10;
+  bool find = false;
+  bool json = false;
+};
+
+std::vector<Layout> layouts_of(const Options& options, const RunConfig& config, Communicator& world,
+                               std::vector<std::string>& refused) {
+  if (options.layouts.empty()) return all_layouts(config, world.size(), refused);
+  std::vector<Layout> layouts;
+  agree(world, "reading the layouts", [&] {
+    for (const std::string& words : options.layouts) layouts.push_back(layout_from_words(config, words, world.size()));
+  });
+  return layouts;
+}
+
+struct Line {
+  const Layout* layout;
+  ProofResult result;
+  bool equal;
+};
+
+void print_table(const std::vector<Line>& lines, const std::vector<std::string>& refused, const Tolerance& tolerance, bool find) {
+  Table table({"layout", "loss", "gradient norm", "gradients", "weights", "verdict"});
+  for (const Line& line : lines) {
+    const ProofResult& r = line.result;
+    const auto number = [](double x) { return x == 0.0 ? std::string("0") : fmt::format("{:.1e}", x); };
+    table.add({line.layout->name, number(r.losses), number(r.norms), number(r.gradients), number(r.weights),
+               line.equal ? "equal" : "PARTED"});
+  }
+  fmt::print("\nLargest differences from one rank:\n{}Allowed: {:.0e} ({}).\n", table.str(), tolerance.value, tolerance.reason);
+  if (!refused.empty()) fmt::print("\nRefused for this run:\n");
+  for (const std::string& reason : refused) fmt::print("  {}\n", reason);
+  if (!find) return;
+  for (const Line& line : lines) {
+    if (line.equal) continue;
+    fmt::print("\n{} parted at step {}:\n", line.layout->name, line.result.partings.front().step);
+    for (const Parting& parting : line.result.partings) fmt::print("  {:.1e}  {}\n", parting.difference, parting.what);
+  }
+}
+
+nlohmann::ordered_json to_json(const std::vector<Line>& lines, const std::vector<std::string>& refused,
+                               const Tolerance& tolerance) {
+  nlohmann::ordered_json json{{"tolerance", tolerance.value}, {"refused", refused}, {"layouts", nlohmann::ordered_json::array()}};
+  for (const Line& line : lines) {
+    const ProofResult& r = line.result;
+    nlohmann::ordered_json item{{"layout", line.layout->name}, {"ranks", line.layout->ranks}, {"loss", r.losses},
+                                {"gradient_norm", r.norms},    {"gradients", r.gradients},    {"weights", r.weights},
+                                {"equal", line.equal}};
+    if (!r.partings.empty()) item["parted_at"] = {{"step", r.partings.front().step}, {"first", r.partings.front().what}};
+    json["layouts"].push_back(std::move(item));
+  }
+  return json;
+}
+
+int run_proof(const Options& options) {
+  Runtime runtime;
+  const std::unique_ptr<Communicator> world = make_world_communicator();
+  std::vector<std::string> overrides = options.overrides;
+  overrides.push_back("parallel.data=bucketed");
+  RunConfig config = load_run(*world, options.run_file, overrides, world->size());
+  const RunData data = open_data(*world, config, DataUse::training);
+  runtime.open_device(device_of(config), config.device.share);
+  std::vector<std::string> refused;
+  const std::vector<Layout> layouts = layouts_of(options, config, *world, refused);
+  const Tolerance tolerance = proof_tolerance(config.precision);
+  const bool speaks = world->rank() == 0 && !options.json;
+  if (speaks) fmt::print("{} steps of {} samples on one rank ...\n", options.steps, config.train.global_batch);
+  const ReferenceRun reference = run_reference(config, data, *world, options.steps);
+  std::vector<Line> lines;
+  bool all_equal = true;
+  for (const Layout& layout : layouts) {
+    if (speaks) fmt::print("{} ...\n", layout.name);
+    std::fflush(stdout);
+    const ProofResult result = prove(layout, data, *world, reference, tolerance);
+    lines.push_back({&layout, result, result.worst() <= tolerance.value});
+    all_equal = all_equal && lines.back().equal;
+  }
+  if (speaks) print_table(lines, refused, tolerance, options.find);
+  if (world->rank() == 0 && options.json) fmt::print("{}\n", to_json(lines, refused, tolerance).dump(1));
+  std::fflush(stdout);
+  world->barrier();  // a launcher ends the job when the first rank exits with a code
+  return static_cast<int>(all_equal ? ExitCode::success : ExitCode::unequal);
+}
+
+}  // namespace
+
+void add_prove_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("prove", "Show that layouts train as one rank does");
+  command->footer(
+      "Trains some steps on one rank, then the same steps of the same global batches in each layout, and prints the largest\n"
+      "differences in loss, gradient norm, gradients and weights after AdamW. Exits with 11 if any is above the tolerance.\n"
+      "\n"
+      "Examples:\n"
+      "  mpirun -np 4 cohort prove inputs/demo.toml                                 every layout of four ranks\n"
+      "  mpirun -np 4 cohort prove inputs/demo.toml --layout data=zero3             one of them\n"
+      "  mpirun -np 4 cohort prove inputs/demo.toml --layout dp=2,tp=2 --layout pp=4,schedule=gpipe --steps 3\n"
+      "  mpirun -np 4 cohort prove inputs/demo.toml --find                          what parted first, if something did");
+  const auto options = std::make_shared<Options>();
+  command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
+  command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
+  command->add_option("--layout", options->layouts, "Keys of [parallel], as dp=2,tp=2,data=zero1 (may be repeated)")
+      ->allow_extra_args(false);
+  command->add_option("--steps", options->steps, "Optimizer steps")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--find", options->find, "Name the first step and the tensors that parted");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([&action, options] { action = [options] { return run_proof(*options); }; });
+}
+
+}  // namespace cohort

@@ -1,0 +1,190 @@
+#include "train/proof.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/text.hpp"
+#include "checkpoint/format.hpp"
+#include "comm/agreement.hpp"
+#include "comm/self_communicator.hpp"
+#include "train/precision.hpp"
+#include "train/step_batches.hpp"
+#include "train/trainee.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kFloor = 0.1;  // see ProofResult
+
+using EachStep = std::function<void(Count step, const Trainee& trainee, const StepResult& result)>;
+
+void run_steps(const RunConfig& config, const RunData& data, Communicator& group, Count steps, const EachStep& each) {
+  const ParallelSection& p = config.parallel;
+  const Mesh mesh(group, MeshShape(p.dp, p.pp, p.cp, p.tp), device_of(config), config.device.share);
+  Trainee trainee(config, mesh);
+  const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
+  StepBatches batches(*data.dataset, sampler, config.train, mesh.gradient().rank(), mesh.gradient().size(), trainee.device());
+  StepTimers timers;
+  for (Count step = 0; step < steps; ++step) {
+    timers.begin_step();
+    batches.load(step);
+    const Count targets = all_reduce_value(mesh.host_gradient(), batches.valid_targets(), ReduceOp::sum);
+    each(step, trainee, trainee.step({step, batches.inputs(), batches.valid_targets(), targets}, timers));
+  }
+}
+
+// The elements of a rank's shards that lie in memory of the host, by tensor.
+template <class Body>
+void for_each_shard(const std::vector<StateShard>& shards, const Body& body) {
+  for (const StateShard& shard : shards) {
+    if (!shard.dataset.starts_with(kModelGroup)) continue;
+    const Tensor host = shard.elements.to_host();
+    body(shard, host.span<float>());
+  }
+}
+
+double largest_of(const std::vector<float>& values) {
+  double largest = 0.0;
+  for (const float value : values) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  return largest;
+}
+
+double relative(double value, double wanted) {
+  if (value == wanted) return 0.0;
+  const double difference = std::abs(value - wanted) / std::abs(wanted);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
+std::string parameter_name(const std::string& dataset) {
+  std::string name = dataset.substr(kModelGroup.size());
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+// The worst difference of each tensor, over the elements that this rank holds, in the order of the model.
+std::vector<std::pair<std::string, double>> differences(const std::vector<StateShard>& shards,
+                                                        const std::map<std::string, std::vector<float>>& wanted) {
+  double floor = 0.0;
+  for (const auto& [name, values] : wanted) floor = std::max(floor, kFloor * largest_of(values));
+  std::vector<std::pair<std::string, double>> worst;
+  for_each_shard(shards, [&](const StateShard& shard, std::span<const float> elements) {
+    const std::vector<float>& whole = wanted.at(shard.dataset);
+    const double scale = std::max(floor, largest_of(whole));
+    if (worst.empty() || worst.back().first != shard.dataset) worst.emplace_back(shard.dataset, 0.0);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const auto at = static_cast<std::size_t>(shard.map.global(shard.begin + static_cast<Count>(i)));
+      const double difference = std::abs(static_cast<double>(elements[i]) - whole[at]) / scale;
+      worst.back().second =
+          std::max(worst.back().second, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+    }
+  });
+  return worst;
+}
+
+void share(Communicator& world, std::vector<double>& values) { broadcast(world, std::span<double>(values), 0); }
+
+// Rank 0's tensors of all steps, on all ranks.
+void share(Communicator& world, std::vector<std::map<std::string, std::vector<float>>>& steps) {
+  for (auto& tensors : steps) {
+    std::string names;
+    for (const auto& [name, values] : tensors) names += fmt::format("{} {}\n", name, values.size());
+    names = broadcast_text(world, names, 0);
+    for (const std::string& line : split(names, '\n')) {
+      const std::size_t space = line.rfind(' ');
+      std::vector<float>& values = tensors[line.substr(0, space)];
+      values.resize(std::stoull(line.substr(space + 1)));
+      broadcast(world, std::span<float>(values), 0);
+    }
+  }
+}
+
+}  // namespace
+
+double ProofResult::worst() const { return std::max({losses, norms, gradients, weights}); }
+
+Tolerance proof_tolerance(const PrecisionSection& precision) {
+  if (precision.policy == "fp32")
+    return {1e-5,
+            "fp32 sums of some hundred terms in another order differ by a few 1e-7 of the largest, and steps carry that on"};
+  return {1e-2, "operands rounded to " + precision.policy + " in another order of sums; one part in some hundred"};
+}
+
+ReferenceRun run_reference(const RunConfig& run, const RunData& data, Communicator& world, Count steps) {
+  const auto size = static_cast<std::size_t>(steps);
+  ReferenceRun reference{std::vector<double>(size), std::vector<double>(size), {}, {}};
+  reference.gradients.resize(size);
+  reference.weights.resize(size);
+  agree(world, "running the reference on one rank", [&] {
+    if (world.rank() != 0) return;
+    const std::unique_ptr<Communicator> self = make_self_communicator("one rank");
+    run_steps(reference_config(run), data, *self, steps, [&](Count step, const Trainee& trainee, const StepResult& result) {
+      const auto s = static_cast<std::size_t>(step);
+      reference.losses[s] = result.loss;
+      reference.norms[s] = result.gradient_norm;
+      const auto keep = [](auto& tensors) {
+        return [&](const StateShard& shard, std::span<const float> elements) {
+          tensors[shard.dataset].assign(elements.begin(), elements.end());
+        };
+      };
+      for_each_shard(trainee.gradient_shards(), keep(reference.gradients[s]));
+      for_each_shard(trainee.shards(), keep(reference.weights[s]));
+    });
+  });
+  share(world, reference.losses);
+  share(world, reference.norms);
+  share(world, reference.gradients);
+  share(world, reference.weights);
+  return reference;
+}
+
+ProofResult prove(const Layout& layout, const RunData& data, Communicator& world, const ReferenceRun& reference,
+                  const Tolerance& tolerance) {
+  const std::unique_ptr<Communicator> group = world.split(world.rank() < layout.ranks ? 0 : -1, world.rank(), "layout");
+  ProofResult result;
+  if (group) {
+    const auto part = [&](Count step, std::string what, double difference) {
+      if (difference <= tolerance.value || (!result.partings.empty() && result.partings.front().step != step + 1)) return;
+      result.partings.push_back({step + 1, std::move(what), difference});
+    };
+    const auto compare = [&](Count step, const char* kind, const std::vector<StateShard>& shards,
+                             const std::map<std::string, std::vector<float>>& wanted, double& worst) {
+      for (const auto& [dataset, difference] : differences(shards, wanted)) {
+        worst = std::max(worst, difference);
+        part(step, fmt::format("{} {}", kind, parameter_name(dataset)), difference);
+      }
+    };
+    run_steps(layout.config, data, *group, static_cast<Count>(reference.losses.size()),
+              [&](Count step, const Trainee& trainee, const StepResult& found) {
+                const auto s = static_cast<std::size_t>(step);
+                const double loss = relative(found.loss, reference.losses[s]);
+                const double norm = relative(found.gradient_norm, reference.norms[s]);
+                result.losses = std::max(result.losses, loss);
+                result.norms = std::max(result.norms, norm);
+                part(step, "loss", loss);
+                part(step, "gradient norm", norm);
+                compare(step, "gradient of", trainee.gradient_shards(), reference.gradients[s], result.gradients);
+                compare(step, "weight", trainee.shards(), reference.weights[s], result.weights);
+              });
+  }
+  for (double* number : {&result.losses, &result.norms, &result.gradients, &result.weights})
+    *number = all_reduce_value(world, *number, ReduceOp::max);
+  // The rank that parted first tells.
+  const Count none = std::numeric_limits<Count>::max();
+  const Count own = result.partings.empty() ? none : result.partings.front().step;
+  const Count first = -all_reduce_value(world, -own, ReduceOp::max);
+  if (first == none) return result;
+  const int teller = world.size() - all_reduce_value(world, own == first ? world.size() - world.rank() : 0, ReduceOp::max);
+  std::string text;
+  for (const Parting& parting : result.partings) text += fmt::format("{:.17g} {}\n", parting.difference, parting.what);
+  text = broadcast_text(world, text, teller);
+  result.partings.clear();
+  for (const std::string& line : split(text, '\n')) {
+    const std::size_t space = line.find(' ');
+    result.partings.push_back({first, line.substr(space + 1), std::stod(line.substr(0, space))});
+  }
+  return result;
+}
+
+}  // namespace cohort

@@ -1,0 +1,71 @@
+// The proof that a layout trains as one rank does: the same steps, of the same global batches, on one rank and in the layout,
+// compared number by number: losses, gradient norms, every gradient and every weight after AdamW.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "train/data_setup.hpp"
+
+namespace cohort {
+
+/// Steps of one rank, as every rank knows them.
+struct ReferenceRun {
+  std::vector<double> losses, norms;  // [steps]
+  /// [steps] all elements of each tensor, by its dataset's name.
+  std::vector<std::map<std::string, std::vector<float>>> gradients, weights;
+};
+
+/// Where one tensor first differed by more than is allowed.
+struct Parting {
+  Count step = 0;    // 1 is the first
+  std::string what;  // "loss", "gradient norm", "gradient of blocks.0.norm1.weight", "weight ..."
+  double difference = 0.0;
+};
+
+/// How far a layout is from one rank, at worst over all steps. Losses and norms: relative. Gradients and weights: relative to the
+/// largest element of the same tensor, or to a tenth of the largest of all tensors if that is more, since a gradient that is the
+/// difference of large terms is only as exact as they are.
+struct ProofResult {
+  double losses = 0.0, norms = 0.0, gradients = 0.0, weights = 0.0;
+  std::vector<Parting> partings;  // of the first step that has any, in the order of the model
+
+  double worst() const;
+};
+
+/// What a layout may differ by, and why, in words for people.
+struct Tolerance {
+  double value;
+  std::string reason;
+};
+Tolerance proof_tolerance(const PrecisionSection& precision);
+
+/// A layout to be proved: [parallel], and how the global batch is cut.
+struct Layout {
+  std::string name;  // "dp 2 x tp 2, zero1"
+  RunConfig config;  // validated for `ranks`
+  int ranks = 1;
+};
+
+/// `run`, as one rank runs it.
+RunConfig reference_config(const RunConfig& run);
+
+/// A layout from words such as "dp=2,tp=2,data=zero1": keys of [parallel]. The global batch stays; the micro-batch too, if it
+/// still divides. Throws Error(config) if the layout does not fit `ranks` ranks or the run.
+Layout layout_from_words(const RunConfig& run, const std::string& words, int ranks);
+
+/// All layouts of `ranks` ranks with every strategy that makes sense, in a fixed order; those that the run refuses go with their
+/// reasons into `refused`.
+std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std::string>& refused);
+
+/// Runs the reference on rank 0 and tells all of it. // Collective over: world
+ReferenceRun run_reference(const RunConfig& run, const RunData& data, Communicator& world, Count steps);
+
+/// Runs the layout on the first layout.ranks ranks; the same result on all. // Collective over: world
+ProofResult prove(const Layout& layout, const RunData& data, Communicator& world, const ReferenceRun& reference,
+                  const Tolerance& tolerance);
+
+}  // namespace cohort

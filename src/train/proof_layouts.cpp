@@ -1,0 +1,91 @@
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+#include "gpu/device.hpp"
+#include "mesh/mesh_shape.hpp"
+#include "train/proof.hpp"
+
+namespace cohort {
+namespace {
+
+// The run without its layout, whose keys would be refused beside another one's.
+RunConfig without_layout(const RunConfig& run) {
+  RunConfig config = run;
+  config.parallel = {};
+  std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
+  return config;
+}
+
+// Cuts the global batch for so many data-parallel ranks: by the run's micro-batch if it divides, else in one piece.
+void cut_batch(RunConfig& config, Count dp) {
+  TrainSection& train = config.train;
+  if (train.global_batch % (train.micro_batch * dp) != 0 && train.global_batch % dp == 0)
+    train.micro_batch = train.global_batch / dp;
+  train.accumulation = 0;
+}
+
+std::string name_of_layout(const RunConfig& config) {
+  const ParallelSection& p = config.parallel;
+  std::vector<std::string> parts;
+  for (const auto& [name, degree] : {std::pair{"dp", p.dp}, {"pp", p.pp}, {"cp", p.cp}, {"tp", p.tp}}) {
+    if (degree > 1) parts.push_back(fmt::format("{} {}", name, degree));
+  }
+  std::string name = parts.empty() ? "one rank" : join(parts, " x ");
+  name += ", " + p.data;
+  if (p.shard_ranks > 0) name += fmt::format(" in {}", p.shard_ranks);
+  return name;
+}
+
+}  // namespace
+
+RunConfig reference_config(const RunConfig& run) {
+  RunConfig config = without_layout(run);
+  config.parallel.data = "monolith";
+  cut_batch(config, 1);
+  validate(config, 1, {.cuda = gpu::built()});
+  return config;
+}
+
+Layout layout_from_words(const RunConfig& run, const std::string& words, int ranks) {
+  Layout layout{.name = {}, .config = without_layout(run), .ranks = ranks};
+  for (const std::string& word : split(words, ',')) apply_override(layout.config, "parallel." + word);
+  ParallelSection& parallel = layout.config.parallel;
+  const Count model = parallel.pp * parallel.cp * parallel.tp;
+  if (parallel.dp > 0) layout.ranks = static_cast<int>(std::min<Count>(parallel.dp * model, ranks + 1));
+  cut_batch(layout.config, parallel.dp > 0 ? parallel.dp : std::max<Count>(1, ranks / model));
+  if (layout.ranks > ranks) {
+    fail(ExitCode::config, "layout '{}' needs {} ranks, but the job has {}", words, parallel.dp * model, ranks);
+  }
+  validate(layout.config, layout.ranks, {.cuda = gpu::built()});
+  layout.name = name_of_layout(layout.config);
+  return layout;
+}
+
+std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std::string>& refused) {
+  std::vector<MeshShape> meshes = nearest_meshes(MeshShape(ranks, 1, 1, 1), ranks, static_cast<std::size_t>(ranks) * 64);
+  std::vector<Layout> layouts;
+  const auto add = [&](const std::string& words) {
+    try {
+      layouts.push_back(layout_from_words(run, words, ranks));
+    } catch (const Error& error) {
+      refused.push_back(fmt::format("{}: {}", words, error.what()));
+    }
+  };
+  for (const MeshShape& mesh : meshes) {
+    const std::string degrees = fmt::format("dp={},pp={},cp={},tp={}", mesh.size(Axis::dp), mesh.size(Axis::pp),
+                                            mesh.size(Axis::cp), mesh.size(Axis::tp));
+    const int replicas = mesh.size({Axis::dp, Axis::cp});
+    for (const char* data : {"naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}) {
+      if (replicas == 1 && std::string(data) != "bucketed") continue;  // nothing to reduce: all are one
+      add(degrees + ",data=" + data);
+    }
+    for (int shards = 2; shards < replicas; ++shards) {
+      if (replicas % shards == 0) add(fmt::format("{},data=zero3,shard_ranks={}", degrees, shards));
+    }
+  }
+  return layouts;
+}
+
+}  // namespace cohort
