@@ -39,8 +39,8 @@ int evaluate_checkpoint(const Options& options) {
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));
   Arena activations("activations", device_of(config));
   Hooks none;
-  const Evaluation evaluation =
-      evaluate(exec_of(config), *model, none, activations, *data.dataset, *world, config.train.micro_batch, options.batches);
+  const EvaluationContext setup{exec_of(config), none, activations, {world->rank(), world->size()}};
+  const Evaluation evaluation = evaluate(setup, *model, *data.dataset, *world, config.train.micro_batch, options.batches);
   if (world->rank() != 0) return 0;
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"step", state.step},

@@ -124,6 +124,26 @@ void translate_fsdp_names(RunConfig& config) {
   if (data == "FULL_SHARD" || data == "HYBRID_SHARD") data = "zero3";
 }
 
+void check_sequence(const RunConfig& config) {
+  const Count cp = config.parallel.cp;
+  if (cp == 1) return;
+  const std::string where = at(config, {"parallel.cp"});
+  if (config.model.kind == "mlp")
+    fail(ExitCode::config, "{}parallel.cp = {}: the mlp has no sequence to divide; set it to 1", where, cp);
+  if (config.device.kind == "cuda") {
+    fail(ExitCode::config,
+         "{}parallel.cp = {}: ring attention runs on CPUs in this version; set it to 1 or device.kind = \"cpu\"", where, cp);
+  }
+  if (config.model.context % (2 * cp) != 0) {
+    fail(ExitCode::config,
+         "{}model.context = {} is not a multiple of 2 x parallel.cp = {}: each rank takes an early and a late chunk of the "
+         "sequence; "
+         "contexts that fit: {}; cp that fits: {}",
+         where, config.model.context, 2 * cp, nearest_multiples(config.model.context, 2 * cp),
+         nearest_fits(cp, config.model.context / 2, [&](Count ranks) { return config.model.context % (2 * ranks) == 0; }));
+  }
+}
+
 void check_shards(const RunConfig& config) {
   const ParallelSection& parallel = config.parallel;
   const Count replicas = parallel.dp * parallel.cp;
@@ -137,11 +157,10 @@ void check_shards(const RunConfig& config) {
 
 void check_layout(RunConfig& config, Count world_size) {
   ParallelSection& parallel = config.parallel;
-  for (const auto& [name, degree] :
-       {std::pair{"parallel.pp", parallel.pp}, {"parallel.cp", parallel.cp}, {"parallel.tp", parallel.tp}}) {
+  for (const auto& [name, degree] : {std::pair{"parallel.pp", parallel.pp}, {"parallel.tp", parallel.tp}}) {
     if (degree != 1) {
-      fail(ExitCode::config, "{}{} = {} is not in this version, which has data parallelism only; set it to 1", at(config, {name}),
-           name, degree);
+      fail(ExitCode::config, "{}{} = {} is not in this version, which has data and context parallelism; set it to 1",
+           at(config, {name}), name, degree);
     }
   }
   const Count others = parallel.pp * parallel.cp * parallel.tp;
@@ -241,6 +260,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_run(config);
   check_model(config);
   check_layout(config, world_size);
+  check_sequence(config);
   check_shards(config);
   choose_bucket(config);
   check_batch(config);

@@ -43,17 +43,22 @@ Decoder::Decoder(std::string kind, const DecoderSpec& spec, const Placement& pla
   units_.back().parameters.push_back(head_);
 }
 
-Tensor Decoder::positions(const ModelInput& input, Tensor Parameter::*tensor) const {
+Count Decoder::tokens_of(const ModelInput& input) const {
   const Count tokens = static_cast<Count>(input.inputs.size()) / input.samples;
   COHORT_CHECK(tokens <= spec_.tokens, "samples of {} tokens for a context of {}", tokens, spec_.tokens);
-  return positions_ ? (positions_->*tensor).slice(0, tokens) : Tensor{};
+  return tokens;
 }
 
 Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved) {
   const Shape rows{static_cast<Count>(input.inputs.size()), spec_.width};
   hooks.pre_forward(units_.front());
   Tensor x = context.take(rows);
-  ops::embedding_forward(context.exec, x, input.inputs, embedding_->compute, positions(input, &Parameter::compute));
+  const Count tokens = tokens_of(input);
+  {
+    const Arena::Scope scratch(*context.activations);
+    const Tensor positions = positions_ ? position_rows(context, positions_->compute, tokens) : Tensor{};
+    ops::embedding_forward(context.exec, x, input.inputs, embedding_->compute, positions);
+  }
   ops::dropout(context.exec, x, context.dropout_key(spec_.dropout, 0));
   if (context.inspect) context.inspect(units_.front().name, x);
   hooks.post_forward(units_.front());
@@ -137,9 +142,20 @@ void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks&
   }
 
   ops::dropout(context.exec, dx, context.dropout_key(spec_.dropout, 0));
-  ops::embedding_backward(context.exec, embedding_->gradient, positions(input, &Parameter::gradient), input.inputs, dx);
+  embedding_backward(context, input, dx);
   for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
   hooks.end_pass();
+}
+
+void Decoder::embedding_backward(const StepContext& context, const ModelInput& input, const Tensor& dx) {
+  const Count tokens = tokens_of(input);
+  const bool scatter = positions_ != nullptr && context.sequence != nullptr;  // the rows here are not neighbours in the table
+  Tensor dpositions;
+  if (positions_ != nullptr)
+    dpositions = scatter ? context.take_fp32({tokens, spec_.width}) : positions_->gradient.slice(0, tokens);
+  if (scatter) dpositions.zero();
+  ops::embedding_backward(context.exec, embedding_->gradient, dpositions, input.inputs, dx);
+  if (scatter) add_position_rows(context, positions_->gradient, dpositions);
 }
 
 void Decoder::loss(const StepContext& context, const ModelInput& input, Hooks& hooks) {
@@ -150,6 +166,7 @@ void Decoder::loss(const StepContext& context, const ModelInput& input, Hooks& h
 }
 
 void Decoder::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) {
+  COHORT_CHECK(context.sequence == nullptr, "the last token's logits need whole samples");
   const Arena::Scope scratch(*context.activations);
   const Tensor normed = run(context, input, hooks, nullptr);
   const Count tokens = normed.shape().rows() / input.samples;

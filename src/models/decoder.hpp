@@ -47,8 +47,10 @@ class Decoder : public Model {
   // gradient and the head's.
   void head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
                  const Tensor& dnormed);
-  // Of the position table, or of its gradient, the rows that samples of this length use; undefined without learned positions.
-  Tensor positions(const ModelInput& input, Tensor Parameter::*tensor) const;
+  // Of each sample, the tokens that are here.
+  Count tokens_of(const ModelInput& input) const;
+  // Accumulates the gradients of the token embedding and the position table.
+  void embedding_backward(const StepContext& context, const ModelInput& input, const Tensor& dx);
 
   // The head's weight, or its gradient, with the zero rows that follow it where the vocabulary is padded: [logit_columns(), C].
   Tensor head_rows(Tensor Parameter::*tensor) const;

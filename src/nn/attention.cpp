@@ -29,7 +29,7 @@ Attention::RopeTables Attention::rope_tables(const StepContext& context, Count t
     ops::rope_tables(host.cosines, host.sines, spec_.rope_theta);
     tables_ = {host.cosines.to(context.exec.device, "rope.cosines"), host.sines.to(context.exec.device, "rope.sines")};
   }
-  return {tables_.cosines.slice(0, tokens), tables_.sines.slice(0, tokens)};
+  return {position_rows(context, tables_.cosines, tokens), position_rows(context, tables_.sines, tokens)};
 }
 
 Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
@@ -43,13 +43,16 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
   saved.lse = context.take_fp32({batch, s.heads, s.tokens});
   qkv_.forward(context, saved.qkv, x);
   if (spec_.rotary) {
+    const Arena::Scope scratch(*context.activations);
     const RopeTables tables = rope_tables(context, s.tokens);
     ops::rope_forward(context.exec, s, saved.qkv, tables.cosines, tables.sines);
   }
-  {
+  const ops::DropoutKey dropout_key = context.dropout_key(spec_.dropout, layer_);
+  if (context.sequence != nullptr) {
+    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key);
+  } else {
     const Arena::Scope scratch(*context.activations);
-    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
-                           context.dropout_key(spec_.dropout, layer_));
+    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key);
   }
   output_.forward(context, y, saved.heads, residual);
   return saved;
@@ -63,8 +66,13 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const Tensor dqkv = context.take(saved.qkv.shape());
   output_.backward_weight(context, dy, saved.heads);
   output_.backward_input(context, dheads, dy);
-  ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
-                          context.dropout_key(spec_.dropout, layer_));
+  const ops::DropoutKey dropout_key = context.dropout_key(spec_.dropout, layer_);
+  if (context.sequence != nullptr) {
+    context.sequence->attention_backward(context, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, dropout_key);
+  } else {
+    ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
+                            dropout_key);
+  }
   if (spec_.rotary) {
     const RopeTables tables = rope_tables(context, s.tokens);
     ops::rope_backward(context.exec, s, dqkv, tables.cosines, tables.sines);

@@ -35,7 +35,7 @@ class Attention {
   };
 
   /// y [B*T, C] = output projection of the attention over x [B*T, C], plus `residual` [B*T, C] if defined. B samples of equal
-  /// length.
+  /// length; where context.sequence divides them, T counts the tokens that are here, and attention sees the others through it.
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
   /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the output projection's
   /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with output().
@@ -49,7 +49,7 @@ class Attention {
   std::uint32_t layer_;
   Linear qkv_;
   Linear output_;
-  // The tables of rope for samples of `tokens`, [tokens, HS/2] each.
+  // The tables of rope for the positions of the `tokens` tokens of a sample that are here, [tokens, HS/2] each.
   struct RopeTables {
     Tensor cosines, sines;
   };

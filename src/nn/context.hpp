@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "nn/divided_sequence.hpp"
 #include "ops/exec.hpp"
 #include "ops/pointwise.hpp"
 #include "tensor/arena.hpp"
@@ -21,6 +22,8 @@ struct StepContext {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;             // optimizer step, keys the dropout masks
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks; set by the model
+  // Where only a part of each sample's tokens is here; null: all of them are.
+  const DividedSequence* sequence = nullptr;
 
   // If set, the model calls it with each unit's name and output in forward: the search for the first layer that is not finite.
   std::function<void(const std::string&, const Tensor&)> inspect = {};
@@ -36,7 +39,7 @@ struct StepContext {
   }
   /// The dropout mask of place `layer` in the model.
   ops::DropoutKey dropout_key(double probability, std::uint32_t layer) const {
-    return {training ? probability : 0.0, seed, step, layer, slots};
+    return {training ? probability : 0.0, seed, step, layer, slots, sequence ? sequence->rows() : ops::TokenRows{}};
   }
 };
 

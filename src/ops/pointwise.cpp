@@ -36,16 +36,35 @@ void add_residual_kernel(const Exec& exec, Count rows, Count n, T* out, const T*
       });
 }
 
+// Where the elements of a sample that are here lie in the whole sample: element i at i + first_shift, or from `second_run` on at
+// i + second_shift.
+struct SampleElements {
+  Count elements;  // of the whole sample
+  Count second_run;
+  Count first_shift;
+  Count second_shift;
+};
+
+SampleElements whole_sample(Count elements_here, const TokenRows& rows) {
+  if (rows.whole()) return {elements_here, elements_here, 0, 0};
+  COHORT_CHECK(elements_here % rows.count() == 0, "dropout: {} elements in {} rows of a sample", elements_here, rows.count());
+  const Count n = elements_here / rows.count();
+  const auto [first, second] = rows.runs;
+  return {rows.tokens * n, second.row * n, (first.position - first.row) * n, (second.position - second.row) * n};
+}
+
 template <class T>
 void dropout_kernel(const Exec& exec, Count samples, Count sample_elements, T* x, const DropoutKey& key) {
   const CounterRandom random(key.seed, RandomPurpose::dropout, key.step, key.layer);
   const double probability = key.probability;
   const auto keep_scale = static_cast<float>(1.0 / (1.0 - probability));
   const Count* slots = key.slots.data();
+  const SampleElements whole = whole_sample(sample_elements, key.rows);
   for_elements(
       exec, "cohort::dropout", samples, sample_elements, KOKKOS_LAMBDA(Count b, Count i) {
         T& element = x[b * sample_elements + i];
-        const auto index = static_cast<std::uint64_t>(slots[b] * sample_elements + i);
+        const Count shift = i < whole.second_run ? whole.first_shift : whole.second_shift;
+        const auto index = static_cast<std::uint64_t>(slots[b] * whole.elements + i + shift);
         element = from_float<T>(random.uniform(index) >= probability ? to_float(element) * keep_scale : 0.0f);
       });
 }

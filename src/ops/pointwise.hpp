@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ops/exec.hpp"
+#include "ops/token_rows.hpp"
 #include "tensor/tensor.hpp"
 
 namespace cohort::ops {
@@ -22,17 +23,19 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y);
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias);
 
 /// Names one dropout mask. The mask of an element is a pure function of (seed, step, layer, global index of the element), where
-/// the global index is (slot * elements of a sample + index in the sample): the same for every layout and number of ranks.
+/// the global index is (slot * elements of a sample + index in the sample): the same for every layout and number of ranks. Where
+/// the rows are a part of each sample, both are those of the whole sample.
 struct DropoutKey {
   double probability = 0.0;  // 0 = no dropout
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t layer = 0;            // tells apart the places in the model
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch of the step; where the op runs
+  TokenRows rows = {};                // which tokens of each sample the rows are
 };
 
-/// x [B * rows of a sample, N] is scaled by 1 / (1 - p) where kept and zeroed where dropped, in place. Backward is the same call
-/// on the gradient. Does nothing for probability 0.
+/// x [B * rows of a sample, N], one row a token where key.rows says which, is scaled by 1 / (1 - p) where kept and zeroed where
+/// dropped, in place. Backward is the same call on the gradient. Does nothing for probability 0.
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key);
 
 }  // namespace cohort::ops

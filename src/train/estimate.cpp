@@ -1,7 +1,12 @@
 #include "train/estimate.hpp"
 
+#include <algorithm>
+#include <map>
+
 #include "base/text.hpp"
 #include "gpu/device.hpp"
+#include "parallel/data/data_parallel.hpp"
+#include "parallel/zero/shard_group.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
@@ -9,9 +14,40 @@ namespace {
 
 Count tokens_per_sample(const RunConfig& config) { return config.model.kind == "mlp" ? 1 : config.model.context; }
 
-}  // namespace
+// Weights, gradients and optimizer state under ZeRO: what is whole, what is a shard, and the buffers that come and go.
+MemoryEstimate sharded_state(const RunConfig& config) {
+  const Placement placement = placement_of(config);
+  const std::unique_ptr<Model> model = declare_model(config.model, placement);
+  const Count all = config.parallel.dp * config.parallel.cp;
+  const Count ranks = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
+  const bool narrow = placement.compute != DType::f32;
+  const std::string& stage = config.parallel.data;
+  MemoryEstimate memory;
+  std::map<Count, Count> of_size;  // groups, by their elements: buffers are handed on between those of one size
+  for (const ShardGroup& group : make_shard_groups(*model, config.parallel.wrap, 0, static_cast<int>(ranks))) {
+    const Bytes whole_compute = group.elements * size_of(placement.compute), shard = group.block * size_of(DType::f32);
+    if (stage == "zero3") {
+      memory.parameters += shard + (narrow ? group.block * size_of(placement.compute) : 0);
+    } else {
+      memory.parameters += whole_compute + (narrow ? shard : 0);
+    }
+    memory.gradients += stage == "zero1" ? group.elements * size_of(DType::f32) : shard;
+    memory.optimizer += 2 * shard;
+    ++of_size[group.elements];
+  }
+  // At once: gradients of the unit at work, of the one before, and of two on their way; weights of a unit and of the next.
+  constexpr Count kGradients = 4, kRounded = 2, kGathered = 2;
+  const bool rounds = reduction_of(config) != DType::f32 && all > 1;
+  for (const auto& [elements, groups] : of_size) {
+    const Count in_flight = stage == "zero1" ? groups : std::min(groups, kRounded);
+    if (stage != "zero1") memory.buffers += std::min(groups, kGradients) * elements * size_of(DType::f32);
+    if (rounds) memory.buffers += in_flight * elements * size_of(reduction_of(config));
+    if (stage == "zero3") memory.buffers += std::min(groups, kGathered) * elements * size_of(placement.compute);
+  }
+  return memory;
+}
 
-MemoryEstimate estimate_memory(const RunConfig& config) {
+MemoryEstimate whole_state(const RunConfig& config) {
   const Placement placement = placement_of(config);
   const Count elements = count_parameters(config.model);
   const Bytes each = elements * size_of(DType::f32);
@@ -19,14 +55,22 @@ MemoryEstimate estimate_memory(const RunConfig& config) {
   MemoryEstimate memory;
   memory.parameters = each + copy;
   memory.gradients = each;
-  if (reduction_of(config) != DType::f32 && config.parallel.dp > 1) memory.gradients += copy;
+  if (reduction_of(config) != DType::f32 && config.parallel.dp * config.parallel.cp > 1) memory.gradients += copy;
   memory.optimizer = 2 * each;
-  const bool manual = config.parallel.data == "manual";
-  if (manual) memory.replica = 2 * each + copy;
-  const Count samples = manual ? config.train.micro_batch / 2 : config.train.micro_batch;
+  if (config.parallel.data == "manual") memory.replica = 2 * each + copy;
+  return memory;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const RunConfig& config) {
+  MemoryEstimate memory = is_sharded(config.parallel.data) ? sharded_state(config) : whole_state(config);
+  const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
   // Tensors begin at aligned addresses: a little is lost between them.
   constexpr Bytes kBetweenTensors = kMiB;
-  memory.activations = count_activation_bytes(config.model, samples, placement) + kBetweenTensors;
+  ModelSection part = config.model;  // of the sequence, where it is divided
+  part.context /= config.parallel.cp;
+  memory.activations = count_activation_bytes(part, samples, placement_of(config)) + kBetweenTensors;
   return memory;
 }
 
@@ -34,6 +78,7 @@ std::string describe_memory(const MemoryEstimate& memory) {
   std::string text = fmt::format("{} a rank: parameters {}, gradients {}, optimizer {}, activations {}",
                                  human_bytes(memory.total()), human_bytes(memory.parameters), human_bytes(memory.gradients),
                                  human_bytes(memory.optimizer), human_bytes(memory.activations));
+  if (memory.buffers > 0) text += fmt::format(", buffers {}", human_bytes(memory.buffers));
   if (memory.replica > 0) text += fmt::format(", second replica {}", human_bytes(memory.replica));
   return text;
 }

@@ -14,8 +14,9 @@ struct MemoryEstimate {
   Bytes gradients = 0;
   Bytes optimizer = 0;
   Bytes activations = 0;
+  Bytes buffers = 0;  // ZeRO: whole gradients and weights of the groups at work
   Bytes replica = 0;  // the second replica of parallel.data = "manual"
-  Bytes total() const { return parameters + gradients + optimizer + activations + replica; }
+  Bytes total() const { return parameters + gradients + optimizer + activations + buffers + replica; }
 };
 
 /// `config` is validated and its vocabulary known; builds nothing.

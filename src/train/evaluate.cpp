@@ -6,21 +6,26 @@
 
 namespace cohort {
 
-Evaluation evaluate(const ops::Exec& exec, Model& model, Hooks& hooks, Arena& activations, const Dataset& dataset,
-                    Communicator& group, Count micro_batch, Count limit) {
-  const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, group.size(), limit};
+Evaluation evaluate(const EvaluationContext& setup, Model& model, const Dataset& dataset, Communicator& group, Count micro_batch,
+                    Count limit) {
+  const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, setup.share.ranks, limit};
   const Placement& placement = model.placement();
   const StepScalars scalars(placement.device);
-  const StepContext context{.exec = exec, .dtype = placement.compute, .activations = &activations, .loss_sum = scalars.loss()};
+  const StepContext context{.exec = setup.exec,
+                            .dtype = placement.compute,
+                            .activations = &setup.activations,
+                            .loss_sum = scalars.loss(),
+                            .sequence = setup.sequence};
   InputBuffer buffer(placement.device, dataset.classes());
   Batch batch;
   Count targets = 0;
   for (Count call = 0; call < plan.calls(); ++call) {
-    dataset.fill(Split::validation, plan.ids(call, group.rank()), batch);
+    dataset.fill(Split::validation, plan.ids(call, setup.share.rank), batch);
+    setup.share.cut(batch);
     if (batch.samples > 0) {
-      model.loss(context, buffer.put(as_input(batch, {})), hooks);
+      model.loss(context, buffer.put(as_input(batch, {})), setup.hooks);
     } else {
-      model.idle_loss(hooks);
+      model.idle_loss(setup.hooks);
     }
     targets += batch.valid_targets();
   }

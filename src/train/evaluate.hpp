@@ -5,6 +5,7 @@
 #include "data/batch.hpp"
 #include "models/model.hpp"
 #include "tensor/arena.hpp"
+#include "train/step_batches.hpp"
 
 namespace cohort {
 
@@ -14,10 +15,18 @@ struct Evaluation {
   Count samples = 0;
 };
 
+/// What evaluate() needs of a run beside its model and data.
+struct EvaluationContext {
+  ops::Exec exec;
+  Hooks& hooks;  // of the strategy that keeps the parameters
+  Arena& activations;
+  BatchShare share;                           // of each global micro-batch
+  const DividedSequence* sequence = nullptr;  // if samples are cut
+};
+
 /// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` micro-batches over all ranks, 0 = the whole
-/// split. `hooks` are those
-/// of the strategy that keeps the parameters. Activations go into `activations`. // Collective over: group
-Evaluation evaluate(const ops::Exec& exec, Model& model, Hooks& hooks, Arena& activations, const Dataset& dataset,
-                    Communicator& group, Count micro_batch, Count limit);
+/// split. `group` are the ranks with different shares. // Collective over: group
+Evaluation evaluate(const EvaluationContext& setup, Model& model, const Dataset& dataset, Communicator& group, Count micro_batch,
+                    Count limit);
 
 }  // namespace cohort

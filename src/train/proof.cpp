@@ -25,7 +25,8 @@ void run_steps(const RunConfig& config, const RunData& data, Communicator& group
   const Mesh mesh(group, MeshShape(p.dp, p.pp, p.cp, p.tp), device_of(config), config.device.share);
   Trainee trainee(config, mesh);
   const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
-  StepBatches batches(*data.dataset, sampler, config.train, mesh.gradient().rank(), mesh.gradient().size(), trainee.device());
+  StepBatches batches(*data.dataset, sampler, config.train,
+                      BatchShare::of(mesh, trainee.ring() ? &trainee.ring()->split() : nullptr), trainee.device());
   StepTimers timers;
   for (Count step = 0; step < steps; ++step) {
     timers.begin_step();

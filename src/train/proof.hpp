@@ -57,8 +57,8 @@ RunConfig reference_config(const RunConfig& run);
 /// still divides. Throws Error(config) if the layout does not fit `ranks` ranks or the run.
 Layout layout_from_words(const RunConfig& run, const std::string& words, int ranks);
 
-/// All layouts of `ranks` ranks with every strategy that makes sense, in a fixed order; those that the run refuses go with their
-/// reasons into `refused`.
+/// All layouts of `ranks` ranks with every strategy that makes sense, in a fixed order; the reasons for which the run refuses
+/// others go into `refused`.
 std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std::string>& refused);
 
 /// Runs the reference on rank 0 and tells all of it. // Collective over: world

@@ -70,7 +70,8 @@ std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std
     try {
       layouts.push_back(layout_from_words(run, words, ranks));
     } catch (const Error& error) {
-      refused.push_back(fmt::format("{}: {}", words, error.what()));
+      const std::string reason = error.what();
+      if (std::find(refused.begin(), refused.end(), reason) == refused.end()) refused.push_back(reason);
     }
   };
   for (const MeshShape& mesh : meshes) {

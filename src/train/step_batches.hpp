@@ -6,13 +6,27 @@
 #include "config/run_config.hpp"
 #include "data/batch.hpp"
 #include "data/sampler.hpp"
+#include "mesh/mesh.hpp"
+#include "parallel/context/sequence_split.hpp"
 #include "train/input_buffer.hpp"
 
 namespace cohort {
 
+/// Which part of each global batch a rank works on: some of the samples (dp), and of these some of the tokens (cp).
+struct BatchShare {
+  int rank = 0, ranks = 1;                  // among those with other samples
+  const SequenceSplit* sequence = nullptr;  // null: samples are whole
+  int part = 0;                             // of the sequence
+
+  /// Of this rank. `sequence` is that of its ring attention, or null.
+  static BatchShare of(const Mesh& mesh, const SequenceSplit* sequence);
+  /// Leaves of whole samples the tokens of this rank.
+  void cut(Batch& batch) const;
+};
+
 class StepBatches {
  public:
-  StepBatches(const Dataset& dataset, const Sampler& sampler, const TrainSection& train, int dp_rank, int dp_size,
+  StepBatches(const Dataset& dataset, const Sampler& sampler, const TrainSection& train, const BatchShare& share,
               DeviceKind device);
 
   /// Reads the samples of step `step` (0 is the first) that belong to this rank. On a GPU this may be called while
@@ -30,8 +44,7 @@ class StepBatches {
   const Dataset& dataset_;
   const Sampler& sampler_;
   Count micro_batch_;
-  int dp_rank_;
-  int dp_size_;
+  BatchShare share_;
   std::vector<Batch> batches_;             // [accumulation]
   std::vector<std::vector<Count>> slots_;  // [accumulation][micro_batch]
   std::vector<InputBuffer> buffers_;       // [accumulation]

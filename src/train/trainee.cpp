@@ -51,6 +51,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   } else {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
   }
+  if (mesh.size(Axis::cp) > 1) ring_ = std::make_unique<RingAttention>(mesh.axis(Axis::cp), config.model.context);
   model_ = is_sharded(config.parallel.data) ? declare_model(config.model, placement_of(config))
                                             : make_model(config.model, config.run.seed, placement_of(config));
   strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
@@ -87,7 +88,8 @@ StepContext Trainee::context(Count step) const {
           .loss_sum = scalars_.own_loss(),
           .training = true,
           .seed = config_.run.seed,
-          .step = static_cast<std::uint32_t>(step)};
+          .step = static_cast<std::uint32_t>(step),
+          .sequence = ring_.get()};
 }
 
 void Trainee::start_step(const StepInput& input, StepTimers& timers) {

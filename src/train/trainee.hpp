@@ -13,6 +13,7 @@
 #include "optim/adamw.hpp"
 #include "optim/loss_scale.hpp"
 #include "optim/step_scalars.hpp"
+#include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 
 namespace cohort {
@@ -57,6 +58,8 @@ class Trainee {
 
   Model& model() { return *model_; }
   DataParallel& strategy() { return *strategy_; }
+  /// Attention over the ranks that hold parts of the same samples; null if samples are whole.
+  const RingAttention* ring() const { return ring_.get(); }
   /// All that this rank holds of the model and the optimizer's state.
   std::vector<StateShard> shards() const;
   /// The gradients of the last step that this rank owns, under the names and in the order of the values.
@@ -81,6 +84,7 @@ class Trainee {
   mutable Arena activations_;
   StepScalars scalars_;
   LossScale loss_scale_;
+  std::unique_ptr<RingAttention> ring_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<AdamW> optimizer_;
   std::unique_ptr<DataParallel> strategy_;

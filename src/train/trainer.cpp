@@ -50,7 +50,8 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
       git_revision_(options.git_revision),
       trainee_(config, mesh_),
       sampler_(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
-      batches_(*data.dataset, sampler_, config.train, mesh_.gradient().rank(), mesh_.gradient().size(), trainee_.device()) {
+      share_(BatchShare::of(mesh_, trainee_.ring() ? &trainee_.ring()->split() : nullptr)),
+      batches_(*data.dataset, sampler_, config.train, share_, trainee_.device()) {
   if (options.resume_from) resume(options);
   agree(world_, "opening the logs", [&] {
     log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level),
@@ -150,7 +151,9 @@ std::optional<Count> Trainer::load_step(Count step) {
     batches_.load(step);
   }
   const auto scope = timers_.scope(Phase::communication);
-  std::array<std::int64_t, 2> counts{batches_.valid_targets(), stop_requested() ? 1 : 0};
+  // Ranks of one tensor-parallel group or pipeline have the same samples: the first of them counts.
+  const bool counts_targets = mesh_.index(Axis::tp) == 0 && mesh_.index(Axis::pp) == 0;
+  std::array<std::int64_t, 2> counts{counts_targets ? batches_.valid_targets() : 0, stop_requested() ? 1 : 0};
   all_reduce(world_, std::span<std::int64_t>(counts), ReduceOp::sum);
   if (counts[1] > 0) return std::nullopt;
   return counts[0];
@@ -220,8 +223,9 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   const Count every = config_.train.validate_every;
   if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
   const auto scope = timers_.scope(Phase::validation);
-  last_evaluation_ = evaluate(trainee_.exec(), trainee_.model(), trainee_.strategy(), trainee_.activations(), *data_.dataset,
-                              mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
+  last_evaluation_ =
+      evaluate({trainee_.exec(), trainee_.strategy(), trainee_.activations(), share_, trainee_.ring()}, trainee_.model(),
+               *data_.dataset, mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
   log_->info("step {} validation loss {:.6f} over {} targets", done_, last_evaluation_->loss, last_evaluation_->targets);
   return last_evaluation_;
 }

@@ -64,6 +64,7 @@ class Trainer {
   std::string cohort_version_, git_revision_;
   Trainee trainee_;
   Sampler sampler_;
+  BatchShare share_;
   StepBatches batches_;
   StepTimers timers_;
   std::vector<Count> samples_;  // of the step that was started last

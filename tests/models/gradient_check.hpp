@@ -49,13 +49,13 @@ struct Rounding {
   double loss(Count targets) const { return logit / std::sqrt(static_cast<double>(targets)); }
 };
 
-/// Whether two flat gradients of a model are the same but for the order of summing.
+/// Whether two flat gradients of a model are the same but for the order of summing. `of_unit`: see gradient_scale_of.
 inline ::testing::AssertionResult same_to_rounding(const Model& model, const Tensor& actual, const Tensor& expected,
-                                                   double tolerance = kReordered) {
+                                                   double tolerance = kReordered, double of_unit = 0.01) {
   const Weights a = by_name(model.parameters(), actual);
   const Weights b = by_name(model.parameters(), expected);
   for (const auto& [name, values] : b) {
-    const auto result = ops::close(a.at(name), values, Array{tolerance * gradient_scale_of(model, b, name)});
+    const auto result = ops::close(a.at(name), values, Array{tolerance * gradient_scale_of(model, b, name, of_unit)});
     if (!result) return ::testing::AssertionFailure() << name << ": " << result.message();
   }
   return ::testing::AssertionSuccess();

@@ -133,6 +133,19 @@ TEST(Dropout, DoesNothingAtProbabilityZero) {
   EXPECT_TRUE(same_bits(run_dropout(x, {6, 5}, {0.0, 1, 2, 3, kSlots}), tensor_of(x, {6, 5})));
 }
 
+TEST(Dropout, MaskOfAPartOfTheTokensIsThatPartOfTheWhole) {
+  // Samples of 8 tokens, of which tokens 2 and 3, and then 6 alone, are here.
+  const std::vector<Count> slots{4, 9};
+  const TokenRows rows{8, {TokenRun{0, 2, 2}, TokenRun{2, 6, 1}}};
+  const Tensor whole = run_dropout(Array(2 * 8 * 3, 1.0), {16, 3}, {0.5, 1, 2, 3, slots});
+  const Tensor part = run_dropout(Array(2 * 3 * 3, 1.0), {6, 3}, {0.5, 1, 2, 3, slots, rows});
+  for (Count b = 0; b < 2; ++b) {
+    EXPECT_TRUE(same_bits(part.slice(3 * b, 3 * b + 2), whole.slice(8 * b + 2, 8 * b + 4)));
+    EXPECT_TRUE(same_bits(part.slice(3 * b + 2, 3 * b + 3), whole.slice(8 * b + 6, 8 * b + 7)));
+  }
+  EXPECT_FALSE(same_bits(run_dropout(Array(2 * 3 * 3, 1.0), {6, 3}, {0.5, 1, 2, 3, slots}), part));
+}
+
 TEST(Dropout, MaskBelongsToTheSampleNotToItsPlace) {
   // Two ranks with one sample each see the masks that one rank with both sees.
   const std::vector<Count> both{4, 9}, first{4}, second{9};

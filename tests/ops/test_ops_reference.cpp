@@ -6,6 +6,7 @@
 #include "ops/reference/activation.hpp"
 #include "ops/reference/adamw.hpp"
 #include "ops/reference/attention.hpp"
+#include "ops/reference/attention_block.hpp"
 #include "ops/reference/cross_entropy.hpp"
 #include "ops/reference/embedding.hpp"
 #include "ops/reference/matmul.hpp"
@@ -158,6 +159,33 @@ TEST(Reference, Attention) {
                               [&](Input v) { return dot(dout, attention_forward(v, s, factors).out); }))
           << kv_heads << " key heads, dropout " << drops;
     }
+  }
+}
+
+TEST(Reference, BlocksOfKeysMakeUpTheWhole) {
+  constexpr Count kTokens = 7, kSize = 4;
+  const Array q = random_values(kTokens * kSize, 1), k = random_values(kTokens * kSize, 2), v = random_values(kTokens * kSize, 3);
+  const Array dout = random_values(kTokens * kSize, 4);
+  const HeadForward head = head_forward(q, k, v, kTokens, kSize);
+  const HeadBackward expected = head_backward(dout, q, k, v, kTokens, kSize);
+  BlockForward merged{Array(kTokens * kSize, 0.0), Array(kTokens, -std::numeric_limits<double>::infinity())};
+  const BlockForward whole{head.out, head.lse};
+  BlockBackward gradient{Array(kTokens * kSize, 0.0), {}, {}};
+  for (const Count first : {3, 0, 2}) {  // keys 3 to 6, 0 and 1, 2
+    const Block block{kTokens, first == 3 ? Count{4} : first == 0 ? Count{2} : Count{1}, 0, first, kSize};
+    const auto part = [&](Input rows) { return rows.subspan(first * kSize, block.keys * kSize); };
+    merged = merge(merged, block_forward(q, part(k), part(v), block));
+    const BlockBackward one = block_backward(dout, whole, q, part(k), part(v), block);
+    gradient.dq = sum(gradient.dq, one.dq);
+    for (std::size_t i = 0; i < one.dk.size(); ++i) {
+      EXPECT_NEAR(one.dk[i], expected.dk[first * kSize + i], 1e-12);
+      EXPECT_NEAR(one.dv[i], expected.dv[first * kSize + i], 1e-12);
+    }
+  }
+  for (std::size_t i = 0; i < merged.out.size(); ++i) {
+    EXPECT_NEAR(merged.out[i], head.out[i], 1e-12);
+    EXPECT_NEAR(merged.lse[i / kSize], head.lse[i / kSize], 1e-12);
+    EXPECT_NEAR(gradient.dq[i], expected.dq[i], 1e-12);
   }
 }
 

@@ -36,7 +36,7 @@ std::vector<Count> samples_in(const std::string& line) {
 TEST_F(Layouts, EveryStrategyHasTheMetricsOfOneRank) {
   train_alone("alone");
   const Remains alone = remains("alone");
-  for (const char* strategy : {"naive", "hooks", "bucketed"}) {
+  for (const char* strategy : {"naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}) {
     SCOPED_TRACE(strategy);
     ASSERT_EQ(train(config({fmt::format("run.name={}", strategy), fmt::format("parallel.data={}", strategy)})),
               ExitCode::success);
@@ -83,8 +83,9 @@ TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
     for (const Count limit : {0, 1, 2, 3, 100}) {
       SCOPED_TRACE(fmt::format("micro-batch {}, limit {}", micro_batch, limit));
       Hooks none;
-      const Evaluation alone = evaluate(exec, *model, none, activations, *data.dataset, *self, micro_batch, limit);
-      const Evaluation together = evaluate(exec, *model, none, activations, *data.dataset, *world_, micro_batch, limit);
+      const Evaluation alone = evaluate({exec, none, activations, {}}, *model, *data.dataset, *self, micro_batch, limit);
+      const Evaluation together = evaluate({exec, none, activations, {world_->rank(), world_->size()}}, *model, *data.dataset,
+                                           *world_, micro_batch, limit);
       const Count samples = limit == 0 ? 4 : std::min<Count>(4, limit * micro_batch);
       EXPECT_EQ(alone.samples, samples);
       EXPECT_EQ(together.samples, samples);

@@ -33,6 +33,26 @@ TEST_F(Resume, FiveStepsAndFiveMoreAreTenBitForBit) {
   EXPECT_EQ(ten.tensors.count("/optim/v/embedding/weight"), 1u);
 }
 
+// In shards, too; and a checkpoint of one layout is one of every layout: the same tensors, from which any other goes on.
+TEST_F(Resume, ShardsGoOnBitForBitAndInAnyOtherLayout) {
+  const std::vector<std::string> strategies{"zero1", "zero2", "zero3", "bucketed"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string data = "parallel.data=" + strategies[i];
+    const std::string name = strategies[i];
+    SCOPED_TRACE(name);
+    ASSERT_EQ(train(config({"run.name=" + name, data})), ExitCode::success);
+    ASSERT_EQ(train(config({"run.name=" + name + "-twice", data, "train.steps=5"})), ExitCode::success);
+    ASSERT_EQ(train(config({"run.name=" + name + "-twice", data}), ExistingRun::resume), ExitCode::success);
+    EXPECT_EQ(remains(name + "-twice").tensors, remains(name).tensors);
+    ASSERT_EQ(train(config({"run.name=" + name + "-other", data, "train.steps=5"})), ExitCode::success);
+    ASSERT_EQ(train(config({"run.name=" + name + "-other", "parallel.data=" + strategies[i + 1]}), ExistingRun::resume),
+              ExitCode::success);
+    const std::vector<double> losses = remains(name + "-other").series("loss"), wanted = remains(name).series("loss");
+    ASSERT_EQ(losses.size(), wanted.size());
+    for (std::size_t step = 0; step < wanted.size(); ++step) EXPECT_NEAR(losses[step], wanted[step], 1e-4 * wanted[step]) << step;
+  }
+}
+
 // The other kind of model and of data through the same loop.
 TEST_F(Resume, TheMlpGoesOnBitForBitToo) {
   ASSERT_EQ(train(mlp_config({"run.name=ten"})), ExitCode::success);

@@ -19,7 +19,7 @@ class StepBatchesTest : public ::testing::Test {
     train.micro_batch = kGlobalBatch / (ranks * accumulation);
     train.global_batch = kGlobalBatch;
     train.accumulation = accumulation;
-    return StepBatches(dataset_, sampler_, train, rank, ranks, DeviceKind::cpu);
+    return StepBatches(dataset_, sampler_, train, BatchShare{rank, ranks}, DeviceKind::cpu);
   }
 
   TwoMoonsDataset dataset_{1, 4, kSamples};

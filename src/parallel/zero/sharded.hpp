@@ -49,6 +49,8 @@ class Sharded : public DataParallel {
   std::vector<OwnedSegment> owned() override;
   Communicator* shard_group() override { return shards_; }
   void grad_ready(Parameter& parameter) override;
+  /// Of the tensors that come and go.
+  Bytes buffer_bytes() const { return pool_.bytes(); }
 
  protected:
   /// fp32 values of every group's own block, with their initial values, beside the `compute` of the group or of the own block.

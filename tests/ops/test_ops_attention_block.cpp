@@ -1,0 +1,247 @@
+// Attention in blocks: one block against its reference, all blocks together against whole attention.
+#include "ops/attention_block_problem.hpp"
+#include "ops/finite_difference.hpp"
+#include "ops/reference/attention_block.hpp"
+
+namespace cohort::ops {
+namespace {
+
+// What merging adds to the errors of whole attention: each merge rounds lse, by kEps |lse|, and with it the weights, and does
+// some four operations on out. That is less than the error of the weights of one block, so each further block adds at most one
+// more.
+double blocks_factor(const CutProblem& p) { return 1.0 + static_cast<double>(p.runs.size()); }
+
+Array scaled(Array values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
+}
+
+::testing::AssertionResult is_whole_attention(const CutProblem& p, const Tensor& out) {
+  return close(p.to_tokens(values_of(out), p.queries_width()), p.whole.forward.out,
+               scaled(p.whole.out_tolerance(), blocks_factor(p)));
+}
+
+void check(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0, double sharpness = 1.0) {
+  SCOPED_TRACE(
+      fmt::format("{} in runs of {}, dropout {}, sharpness {}", describe(shape), fmt::join(lengths, ", "), dropout, sharpness));
+  const CutProblem p(shape, lengths, dropout, sharpness);
+  const BlockResult forward = merged_forward(p, p.qkv);
+  EXPECT_TRUE(is_whole_attention(p, forward.out));
+  EXPECT_TRUE(
+      close(p.to_tokens(values_of(forward.lse), 1), p.whole.forward.lse, Array{p.whole.lse_tolerance() * blocks_factor(p)}));
+  const BlockGradients backward = added_backward(p);
+  const Array expected = p.whole.expected_gradient(), tolerance = scaled(p.whole.gradient_tolerance(), blocks_factor(p));
+  EXPECT_TRUE(close(p.to_tokens(values_of(backward.dq), p.queries_width()), p.columns(expected, 0, p.queries_width()),
+                    p.columns(tolerance, 0, p.queries_width())));
+  EXPECT_TRUE(close(p.to_tokens(values_of(backward.dkv), p.kv_width()), p.columns(expected, p.queries_width(), p.kv_width()),
+                    p.columns(tolerance, p.queries_width(), p.kv_width())));
+}
+
+TEST(AttentionBlock, BlocksMakeUpWholeAttention) {
+  check({2, 12, 4, 2, 16}, {3, 3, 3, 3});
+  check({1, 33, 4, 1, 16}, {33});
+  check({2, 33, 4, 4, 16}, {1, 20, 5, 7});
+  check({1, 200, 2, 1, 32}, {70, 130});  // several tiles of queries
+  check({1, 129, 6, 2, 8}, {64, 1, 64});
+  check({3, 17, 3, 3, 4}, {9, 8});
+}
+
+TEST(AttentionBlock, AnyHeadSize) {
+  for (const Count head_size : {2, 4, 32, 64, 80, 128}) check({1, 21, 2, 1, head_size}, {6, 10, 5});
+}
+
+TEST(AttentionBlock, DropsWhatTheUndividedSequenceDrops) {
+  check({2, 33, 4, 2, 16}, {8, 8, 8, 9}, 0.2);
+  check({3, 100, 2, 2, 16}, {70, 30}, 0.5);
+}
+
+TEST(AttentionBlock, SharpWeights) {
+  for (const double sharpness : {8.0, 32.0}) check({1, 33, 2, 1, 16}, {11, 11, 11}, 0.0, sharpness);
+}
+
+// One head of one sample, so that the reference's arrays are the op's tensors; kv has the key head first, then the value head.
+struct OneHead {
+  explicit OneHead(const reference::Block& block_, Count tokens) : block(block_) {
+    op.sequence = {1, tokens, 1, 1, block.head_size};
+    op.queries = {0, block.first_query, block.queries};
+    op.keys = {0, block.first_key, block.keys};
+    for (Count j = 0; j < block.keys; ++j) {
+      for (const Array* half : {&k, &v})
+        kv.insert(kv.end(), half->begin() + j * block.head_size, half->begin() + (j + 1) * block.head_size);
+    }
+  }
+  Tensor query_tensor(Input values) const { return tensor_of(values, {1, block.queries, block.head_size}); }
+  Tensor lse_tensor(Input values) const { return tensor_of(values, {1, 1, block.queries}); }
+  Tensor kv_tensor() const { return tensor_of(kv, {1, block.keys, 2 * block.head_size}); }
+
+  reference::Block block;
+  AttentionBlock op;
+  Array q = random_values(block.queries * block.head_size, 1), k = random_values(block.keys * block.head_size, 2),
+        v = random_values(block.keys * block.head_size, 3), kv;
+};
+
+// All keys visible, the causal triangle, some queries that see nothing, keys that begin between queries, none.
+const reference::Block kBlocks[]{{70, 9, 40, 0, 8}, {9, 9, 30, 30, 8}, {9, 5, 30, 33, 8}, {80, 80, 0, 10, 8},
+                                 {70, 9, 0, 66, 8}, {5, 9, 30, 26, 8}, {9, 9, 0, 50, 8},  {1, 1, 7, 7, 8}};
+
+TEST(AttentionBlock, OneBlockIsThatOfTheReference) {
+  for (const reference::Block& block : kBlocks) {
+    SCOPED_TRACE(fmt::format("queries {} at {}, keys {} at {}", block.queries, block.first_query, block.keys, block.first_key));
+    const OneHead p(block, 200);
+    const reference::BlockForward expected = reference::block_forward(p.q, p.k, p.v, block);
+    const BlockResult result{filled({1, block.queries, 8}, kGarbage), filled({1, 1, block.queries}, kGarbage)};
+    attention_block_forward(test_exec(), p.op, result.out, result.lse, p.query_tensor(p.q), p.kv_tensor(), scratch_of(p.op));
+    // Weighted averages of at most 80 values of about 4 at most, from scores of about as much: 100 roundings of 4.
+    EXPECT_TRUE(close(result.out, expected.out, 400 * kEps));
+    for (Count i = 0; i < block.queries; ++i) {
+      if (std::isinf(expected.lse[i]))
+        EXPECT_EQ(values_of(result.lse)[i], expected.lse[i]);
+      else
+        EXPECT_NEAR(values_of(result.lse)[i], expected.lse[i], 100 * kEps);
+    }
+  }
+}
+
+TEST(AttentionBlock, BackwardAddsWhatTheBlockContributes) {
+  for (const reference::Block& block : kBlocks) {
+    SCOPED_TRACE(fmt::format("queries {} at {}, keys {} at {}", block.queries, block.first_query, block.keys, block.first_key));
+    const OneHead p(block, 200);
+    // A result over more keys than these: twice the denominator.
+    reference::BlockForward whole = reference::block_forward(p.q, p.k, p.v, block);
+    for (double& lse : whole.lse) lse = std::isinf(lse) ? 1.0 : static_cast<double>(static_cast<float>(lse + std::log(2.0)));
+    whole.out = random_values(block.queries * 8, 4);
+    const Array dout = random_values(block.queries * 8, 5), before_q = random_values(block.queries * 8, 6),
+                before_kv = random_values(block.keys * 16, 7);
+    const Tensor dq = p.query_tensor(before_q), dkv = tensor_of(before_kv, {1, block.keys, 16});
+    attention_block_backward(test_exec(), p.op, dq, dkv, p.query_tensor(dout), p.query_tensor(whole.out), p.lse_tensor(whole.lse),
+                             p.query_tensor(p.q), p.kv_tensor(), scratch_of(p.op));
+    const reference::BlockBackward expected = reference::block_backward(dout, whole, p.q, p.k, p.v, block);
+    Array expected_kv;
+    for (Count j = 0; j < block.keys; ++j) {
+      for (const Array* half : {&expected.dk, &expected.dv})
+        expected_kv.insert(expected_kv.end(), half->begin() + j * 8, half->begin() + (j + 1) * 8);
+    }
+    // Sums of at most 80 products of three numbers, the largest about 30, each off by some ten roundings with random signs.
+    constexpr double kTolerance = 2000 * kEps;
+    EXPECT_TRUE(close(dq, sum(before_q, expected.dq), kTolerance));
+    EXPECT_TRUE(close(dkv, sum(before_kv, expected_kv), kTolerance));
+  }
+}
+
+TEST(AttentionBlock, OtherRowsStayAsTheyAre) {
+  const CutProblem p({2, 20, 2, 1, 8}, {7, 5, 8});
+  const BlockResult result{filled(p.out_shape(), 7.0f), filled(p.lse_shape(), 7.0f)};
+  const AttentionBlock block = p.block(1, 0);
+  attention_block_forward(test_exec(), block, result.out, result.lse, p.q(p.qkv), p.kv(p.qkv), scratch_of(block));
+  const Array lse = values_of(result.lse);
+  for (Count i = 0; i < static_cast<Count>(lse.size()); ++i) {
+    const bool own = i % 20 >= block.queries.row && i % 20 < block.queries.row + block.queries.count;
+    EXPECT_EQ(lse[i] == 7.0, !own) << i;
+  }
+  const BlockResult part = garbage_result(p);
+  attention_block_forward(test_exec(), block, part.out, part.lse, p.q(p.qkv), p.kv(p.qkv), scratch_of(block));
+  attention_merge(test_exec(), block, result.out, result.lse, part.out, part.lse);
+  for (const double value : values_of(result.out)) EXPECT_TRUE(std::isfinite(value));  // the part's other rows are NaN
+}
+
+TEST(AttentionBlock, VisiblePairs) {
+  const TokenRun first{0, 0, 4}, third{4, 8, 4};
+  EXPECT_EQ(visible_pairs(first, first), 4 * 5 / 2);
+  EXPECT_EQ(visible_pairs(third, first), 16);
+  EXPECT_EQ(visible_pairs(first, third), 0);
+  EXPECT_EQ(visible_pairs({0, 10, 4}, third), 3 + 4 + 4 + 4);
+}
+
+TEST(AttentionBlock, SameBitsEachTime) {
+  const CutProblem p({2, 100, 4, 2, 16}, {30, 70}, 0.2);
+  EXPECT_TRUE(repeats([&] {
+    const BlockResult forward = merged_forward(p, p.qkv);
+    const BlockGradients backward = added_backward(p);
+    return std::vector<Tensor>{forward.out, forward.lse, backward.dq, backward.dkv};
+  }));
+}
+
+TEST(AttentionBlock, GradientIsTheSlopeOfTheOp) {
+  for (const double dropout : {0.0, 0.2}) {
+    const CutProblem p({1, 33, 4, 2, 16}, {10, 12, 11}, dropout);
+    const auto loss = [&](Input qkv) { return dot(p.dout, values_of(merged_forward(p, qkv).out)); };
+    const BlockGradients backward = added_backward(p);
+    const Array dq = values_of(backward.dq), dkv = values_of(backward.dkv);
+    Array gradient;
+    for (Count r = 0; r < 33; ++r) {
+      gradient.insert(gradient.end(), dq.begin() + r * p.queries_width(), dq.begin() + (r + 1) * p.queries_width());
+      gradient.insert(gradient.end(), dkv.begin() + r * p.kv_width(), dkv.begin() + (r + 1) * p.kv_width());
+    }
+    EXPECT_TRUE(moves_along(gradient, p.qkv, loss));
+    EXPECT_FALSE(moves_along(scaled(gradient, 1.1), p.qkv, loss));
+  }
+}
+
+// 16-bit inputs are widened exactly, and results are fp32: nothing is rounded to 16 bits.
+TEST(AttentionBlock, NarrowInputsGiveTheBitsOfTheirFp32Copies) {
+  const CutProblem p({2, 20, 4, 2, 16}, {12, 8}, 0.2);
+  for (const DType type : {DType::bf16, DType::f16}) {
+    const Shape packed{2, 20, p.shape().packed_width()}, columns{2, 20, p.kv_width()};
+    const auto narrow = [&](Input values, const Shape& shape) { return tensor_of_type(type, values, shape); };
+    const Tensor q = narrow(p.qkv, packed), kv = narrow(p.columns(p.qkv, p.queries_width(), p.kv_width()), columns);
+    const Tensor dout = narrow(p.dout, p.out_shape()), out = narrow(p.final_out, p.out_shape());
+    const Tensor lse = tensor_of(p.final_lse, p.lse_shape());
+    const auto run = [&](const auto& as) {
+      const BlockResult forward{filled(p.out_shape(), 0.0f), filled(p.lse_shape(), 0.0f)};
+      const BlockGradients backward{filled(p.out_shape(), 1.0f), filled(columns, 1.0f)};
+      const AttentionBlock block = p.block(1, 0);
+      attention_block_forward(test_exec(), block, forward.out, forward.lse, as(q), as(kv), scratch_of(block), p.whole.key);
+      attention_block_backward(test_exec(), block, backward.dq, backward.dkv, as(dout), as(out), lse, as(q), as(kv),
+                               scratch_of(block), p.whole.key);
+      return std::vector<Tensor>{forward.out, forward.lse, backward.dq, backward.dkv};
+    };
+    const std::vector<Tensor> of_narrow = run([](const Tensor& x) { return x; });
+    const std::vector<Tensor> of_fp32 = run([](const Tensor& x) { return to_host_fp32(x); });
+    for (std::size_t i = 0; i < of_fp32.size(); ++i) EXPECT_TRUE(same_bits(of_narrow[i], of_fp32[i])) << name_of(type) << i;
+  }
+}
+
+// The comparison that accepts the op must reject people's usual mistakes.
+TEST(AttentionBlock, TheComparisonRejectsWrongBlocks) {
+  const CutProblem p({2, 32, 4, 2, 16}, {8, 8, 8, 8}, 0.2);
+  const Tensor q = p.q(p.qkv), kv = p.kv(p.qkv);
+  // Whole attention from blocks that `change` has altered, merged by `merge`.
+  const auto with = [&](const auto& change, const auto& merge) {
+    const BlockResult total{filled(p.out_shape(), 0.0f), filled(p.lse_shape(), -std::numeric_limits<float>::infinity())};
+    const BlockResult part = garbage_result(p);
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (std::size_t j = 0; j < 4; ++j) {
+        const AttentionBlock block = change(p.block(i, j));
+        attention_block_forward(test_exec(), block, part.out, part.lse, q, kv, scratch_of(block), p.whole.key);
+        merge(block, total, part);
+      }
+    }
+    return total.out;
+  };
+  const auto honest = [](AttentionBlock block) { return block; };
+  const auto merge = [](const AttentionBlock& block, const BlockResult& total, const BlockResult& part) {
+    attention_merge(test_exec(), block, total.out, total.lse, part.out, part.lse);
+  };
+  EXPECT_TRUE(is_whole_attention(p, with(honest, merge)));
+  const auto without_rescaling = [&](const AttentionBlock& block, const BlockResult& total, const BlockResult& part) {
+    for (Count row = 0; row < 2 * 32; ++row) {
+      const bool own = row % 32 >= block.queries.row && row % 32 < block.queries.row + block.queries.count;
+      for (Count i = row * 64; own && i < (row + 1) * 64; ++i) total.out.f32()[i] += part.out.f32()[i];
+    }
+  };
+  EXPECT_FALSE(is_whole_attention(p, with(honest, without_rescaling)));
+  const auto off_by_a_chunk = [](AttentionBlock block) {
+    block.keys.position = std::min<Count>(block.keys.position + 8, 24);
+    return block;
+  };
+  EXPECT_FALSE(is_whole_attention(p, with(off_by_a_chunk, merge)));
+  const auto local_positions = [](AttentionBlock block) {
+    block.queries.position = block.queries.row;
+    block.keys.position = block.keys.row;
+    return block;
+  };
+  EXPECT_FALSE(is_whole_attention(p, with(local_positions, merge)));
+}
+
+}  // namespace
+}  // namespace cohort::ops
