@@ -272,7 +272,7 @@ void add_step(CLI::App& bench, Action& action) {
       ->capture_default_str();
   command->add_option("--accumulation", c.train.accumulation, "Micro-batches of a step")->check(CLI::PositiveNumber);
   command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
-      ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed"}))
+      ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))
       ->capture_default_str();
   command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")
       ->check(CLI::PositiveNumber)

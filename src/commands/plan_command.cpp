@@ -1,13 +1,17 @@
-// `cohort plan`: what a run will do, worked out without running it. So far: the schedule of its pipeline.
+// `cohort plan`: what a run will do, worked out without running it: the schedule of its pipeline; and what a DeepSpeed
+// configuration says in Cohort's words.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/plan_schedule.hpp"
+#include "config/deepspeed.hpp"
+#include "runtime/ending.hpp"
 
 namespace cohort {
 namespace {
@@ -31,7 +35,8 @@ constexpr const char* kFooter =
     "                                                                    a picture; and when messages take --transfer-ms 0.5?\n"
     "  cohort plan --schedule 1f1b --stages 4 --micro-batches 8 --stage-costs 1,1,1,2\n"
     "                                                                    one slow stage (a loss over a large vocabulary): who "
-    "waits?";
+    "waits?\n"
+    "  cohort plan --deepspeed ds_config.json > run.toml                 a DeepSpeed configuration as a run file";
 
 void require(const CLI::App& command, const std::vector<std::string>& names) {
   std::vector<std::string> missing;
@@ -42,6 +47,12 @@ void require(const CLI::App& command, const std::vector<std::string>& names) {
     fail(ExitCode::usage, "{} missing: `cohort plan --schedule 1f1b --stages 4 --micro-batches 8` draws a pipeline; see --help",
          join(missing, " and "));
   }
+}
+
+int show_deepspeed(const std::string& path) {
+  const DeepSpeedImport import = import_deepspeed(read_file(path, "DeepSpeed configuration"), path);
+  if (is_speaking_rank()) fmt::print("{}", to_run_file(import));
+  return 0;
 }
 
 }  // namespace
@@ -67,8 +78,11 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_option("--svg", options->svg, "Draw the timeline into this file as well");
   command->add_option("--width", options->width, "Columns of the text")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON: figures and the times of all actions");
-  command->callback([&action, command, options] {
-    action = [command, options] {
+  const auto deepspeed = std::make_shared<std::string>();
+  command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file");
+  command->callback([&action, command, options, deepspeed] {
+    action = [command, options, deepspeed] {
+      if (!deepspeed->empty()) return show_deepspeed(*deepspeed);
       require(*command, {"--schedule", "--stages", "--micro-batches"});
       return plan_schedule(*options);
     };

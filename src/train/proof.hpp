@@ -17,6 +17,12 @@ struct ReferenceRun {
   std::vector<double> losses, norms;  // [steps]
   /// [steps] all elements of each tensor, by its dataset's name.
   std::vector<std::map<std::string, std::vector<float>>> gradients, weights;
+
+  /// Elements whose gradient, at some step up to this, was not zero but within rounding of it (the bias of keys, for one, which
+  /// softmax cancels). AdamW makes a whole step of its sign, which is chance: their weights say nothing.
+  std::vector<std::map<std::string, std::vector<bool>>> by_chance;  // [steps]
+  /// Of all elements, those by chance at the last step.
+  Count elements = 0, elements_by_chance = 0;
 };
 
 /// Where one tensor first differed by more than is allowed.
@@ -28,7 +34,7 @@ struct Parting {
 
 /// How far a layout is from one rank, at worst over all steps. Losses and norms: relative. Gradients and weights: relative to the
 /// largest element of the same tensor, or to a tenth of the largest of all tensors if that is more, since a gradient that is the
-/// difference of large terms is only as exact as they are.
+/// difference of large terms is only as exact as they are. Weights by chance are left out.
 struct ProofResult {
   double losses = 0.0, norms = 0.0, gradients = 0.0, weights = 0.0;
   std::vector<Parting> partings;  // of the first step that has any, in the order of the model
