@@ -95,7 +95,7 @@ TEST(RunFile, ValuesOutOfRangeShowTheRange) {
 TEST(RunFile, UnknownChoicesListTheChoices) {
   EXPECT_ERROR(parse(with_line("model", "kind = \"gtp2\"")), ExitCode::config, "run.toml:3:", "one of gpt2, llama, mlp",
                "did you mean \"gpt2\"?");
-  EXPECT_ERROR(parse(with_line("parallel", "data = \"zero3\"")), ExitCode::config, "monolith, manual, naive, hooks, bucketed");
+  EXPECT_ERROR(parse(with_line("parallel", "data = \"zero9\"")), ExitCode::config, "monolith, manual, naive, hooks, bucketed");
 }
 
 TEST(RunFile, SyntaxErrorsHaveLineAndColumn) {

@@ -91,13 +91,29 @@ TEST(Validate, ModelAndDataGoTogether) {
   EXPECT_EQ(mlp().model.ffn_width, 0);
 }
 
+TEST(Validate, ShardsAndTheNamesOfFsdp) {
+  EXPECT_EQ(gpt2({"parallel.data=NO_SHARD"}, 4).parallel.data, "bucketed");
+  EXPECT_EQ(gpt2({"parallel.data=SHARD_GRAD_OP"}, 4).parallel.data, "zero2");
+  EXPECT_EQ(gpt2({"parallel.data=FULL_SHARD"}, 4).parallel.data, "zero3");
+  EXPECT_EQ(gpt2({"parallel.data=HYBRID_SHARD", "parallel.shard_ranks=2"}, 4).parallel.data, "zero3");
+  EXPECT_ERROR(gpt2({"parallel.data=HYBRID_SHARD"}, 4), ExitCode::config, "HYBRID_SHARD", "parallel.shard_ranks");
+  EXPECT_ERROR(gpt2({"parallel.data=zero3", "parallel.shard_ranks=3"}, 4), ExitCode::config, "parallel.shard_ranks = 3",
+               "2 or 4");
+  EXPECT_ERROR(gpt2({"parallel.data=bucketed", "parallel.wrap=model"}, 4), ExitCode::config, "parallel.wrap has no effect");
+  EXPECT_ERROR(gpt2({"parallel.data=zero1", "parallel.bucket_mib=2"}, 4), ExitCode::config, "parallel.bucket_mib has no effect");
+}
+
 TEST(Validate, TheLayoutMatchesTheWorld) {
   EXPECT_EQ(gpt2({"parallel.dp=3"}, 3).parallel.dp, 3);
   EXPECT_ERROR(gpt2({"parallel.dp=3"}, 4), ExitCode::config, "--set parallel.dp=3: ", "needs 3 ranks", "the job has 4",
                "parallel.dp = 4");
-  for (const char* axis : {"pp", "cp", "tp"}) {
+  for (const char* axis : {"pp", "tp"}) {
     EXPECT_ERROR(gpt2({fmt::format("parallel.{}=2", axis)}, 4), ExitCode::config, axis, "= 2 is not in this version");
   }
+  EXPECT_EQ(gpt2({"parallel.cp=2"}, 4).parallel.dp, 2);
+  EXPECT_ERROR(gpt2({"parallel.cp=4", "model.context=20"}, 4), ExitCode::config, "--set parallel.cp=4: ", "model.context = 20",
+               "16 or 24", "cp that fits: 2 or 5");
+  EXPECT_ERROR(mlp({"parallel.cp=2"}, 4), ExitCode::config, "parallel.cp = 2", "no sequence");
   EXPECT_ERROR(gpt2({"parallel.data=monolith"}, 2), ExitCode::config, "\"monolith\" runs on one rank, but the job has 2");
   EXPECT_ERROR(gpt2({"parallel.data=manual"}, 2), ExitCode::config, "\"manual\" runs on one rank");
   EXPECT_ERROR(gpt2({"parallel.data=manual", "train.micro_batch=3"}), ExitCode::config, "train.micro_batch = 3 is odd");

@@ -6,6 +6,7 @@
 #include "comm/self_communicator.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
+#include "parallel/zero/sharded.hpp"
 #include "train/data_setup.hpp"
 #include "train/step_batches.hpp"
 #include "train/trainee.hpp"
@@ -30,13 +31,8 @@ class Estimates : public ::testing::TestWithParam<std::pair<const char*, std::ve
   RunConfig config() const { return make_config(kind(), GetParam().second); }
 };
 
-// The arena's peak is what activations really take. The estimate allows a MiB for what is lost between tensors, so that an arena
-// of its size is enough; beyond that, 10 % is what a person who plans memory can live with.
-TEST_P(Estimates, AreWhatAStepTakes) {
-  const RunConfig run = config();
-  const auto self = make_self_communicator("world");
-  const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
-  Trainee trainee(run, mesh);
+// One step of one micro-batch of made-up data.
+void run_one_step(Trainee& trainee, const RunConfig& run) {
   const auto samples = static_cast<std::size_t>(run.train.micro_batch);
   const std::size_t length = run.model.kind == "mlp" ? 1 : static_cast<std::size_t>(run.model.context);
   const std::vector<std::int32_t> inputs(samples * length, 1), targets(samples * length, 1);
@@ -46,6 +42,16 @@ TEST_P(Estimates, AreWhatAStepTakes) {
   StepTimers timers;
   const auto valid_targets = static_cast<Count>(targets.size());
   trainee.step({0, std::span(&input, 1), valid_targets, valid_targets}, timers);
+}
+
+// The arena's peak is what activations really take. The estimate allows a MiB for what is lost between tensors, so that an arena
+// of its size is enough; beyond that, 10 % is what a person who plans memory can live with.
+TEST_P(Estimates, AreWhatAStepTakes) {
+  const RunConfig run = config();
+  const auto self = make_self_communicator("world");
+  const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
+  Trainee trainee(run, mesh);
+  run_one_step(trainee, run);
 
   const MemoryEstimate memory = estimate_memory(run);
   const Count elements = trainee.model().parameters().elements();
@@ -74,6 +80,42 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256"}},
                       std::pair{"mlp", std::vector<std::string>{"train.micro_batch=256", "precision.policy=bf16"}}),
     [](const auto& test) { return fmt::format("{}_{}", test.param.first, test.index); });
+
+// Under ZeRO, too: what is whole, what is a shard, and the buffers that come and go.
+TEST(ShardEstimates, AreWhatAStepHolds) {
+  for (const char* stage : {"zero1", "zero2", "zero3"}) {
+    for (const char* policy : {"fp32", "bf16"}) {
+      for (const char* wrap : {"model", "block", "layer"}) {
+        SCOPED_TRACE(fmt::format("{}, {}, {}", stage, policy, wrap));
+        const RunConfig run =
+            make_config("gpt2", {fmt::format("parallel.data={}", stage), fmt::format("precision.policy={}", policy),
+                                 fmt::format("parallel.wrap={}", wrap), "model.layers=6"});
+        const auto self = make_self_communicator("world");
+        const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
+        Trainee trainee(run, mesh);
+        run_one_step(trainee, run);
+        MemoryEstimate held;
+        for (const OwnedSegment& segment : trainee.strategy().owned()) {
+          held.parameters +=
+              segment.values.bytes() + (segment.compute.raw() != segment.values.raw() ? segment.compute.bytes() : 0);
+          held.gradients += segment.gradients.bytes();
+          held.optimizer += 2 * segment.values.bytes();
+        }
+        held.buffers = dynamic_cast<Sharded&>(trainee.strategy()).buffer_bytes();
+        const MemoryEstimate memory = estimate_memory(run);
+        EXPECT_EQ(memory.parameters, held.parameters);
+        EXPECT_EQ(memory.gradients, held.gradients);
+        EXPECT_EQ(memory.optimizer, held.optimizer);
+        EXPECT_EQ(memory.buffers, held.buffers);
+      }
+    }
+  }
+  const auto of = [](const char* stage, Count ranks) {
+    return estimate_memory(make_config("gpt2", {fmt::format("parallel.data={}", stage)}, ranks));
+  };
+  EXPECT_NEAR(static_cast<double>(of("zero3", 8).parameters), static_cast<double>(of("zero3", 1).parameters) / 8.0, 8192.0);
+  EXPECT_LT(of("zero2", 8).gradients, of("zero1", 8).gradients / 4);
+}
 
 // Sums over ranks in 16 bits need room for the rounded gradients; sums in fp32, or none, do not.
 TEST(ReductionEstimate, CountsTheRoundedGradients) {

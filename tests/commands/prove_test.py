@@ -1,0 +1,67 @@
+"""`cohort prove`: a chosen dozen of layouts on 8 ranks, what it prints, what it refuses; and a run in shards through the front door."""
+
+import json
+import sys
+import tempfile
+
+from launched import Launched
+from training import Training
+
+job = Launched(sys.argv[1:])
+folder = tempfile.TemporaryDirectory(prefix="cohort_prove_")
+training = Training(job, folder.name)
+BATCH = ["--set", "train.micro_batch=2", "--set", "train.global_batch=16"]
+
+
+def prove(*more):
+    return ["prove", training.run_file, *BATCH, *more]
+
+
+def layouts(*words):
+    return [part for word in words for part in ("--layout", word)]
+
+
+# Every kind of layout, alone and together, with dropout, a tied head, and accumulation where the batch leaves any.
+DOZEN = ["data=bucketed", "data=zero1", "data=zero2", "data=zero3", "data=zero3,wrap=layer", "data=zero3,wrap=model",
+         "data=zero3,shard_ranks=2", "dp=4,data=hooks", "cp=2,data=naive", "cp=4,data=zero2", "dp=1,cp=8", "dp=2,cp=2,data=zero3"]
+code, stdout, stderr, _ = job.run(prove("--steps", "3", "--json", *layouts(*DOZEN)), 8)
+job.check("a dozen layouts of 8 ranks", code == 0 and not stderr, stdout + stderr)
+proof = json.loads(stdout)
+job.check("all of them are there", len(proof["layouts"]) == len(DOZEN) and [l["ranks"] for l in proof["layouts"]].count(4) == 2, stdout)
+for layout in proof["layouts"]:
+    worst = max(layout[key] for key in ("loss", "gradient_norm", "gradients", "weights"))
+    job.check(f"{layout['layout']} is one rank's training ({worst:.1e})", layout["equal"] and worst <= proof["tolerance"] == 1e-5, stdout)
+
+# For people: a table, and rank 0 alone speaks.
+code, stdout, stderr, _ = job.run(prove("--steps", "2", "--find"), 2)
+job.check("the table of all layouts", code == 0 and stdout.count("Largest differences") == 1 and "dp 2, zero3" in stdout, stdout + stderr)
+job.check("no layout parted", "PARTED" not in stdout and "parted at" not in stdout, stdout)
+
+job.expect("bf16", job.run(prove("--steps", "2", "--set", "precision.policy=bf16", *layouts("data=zero3", "cp=2")), 2), 0, lines=0)
+
+# Refused before work starts.
+job.expect("more ranks than there are", job.run(prove(*layouts("dp=3")), 2), 3, ["needs 3 ranks"], lines=1)
+job.expect("a key that is none", job.run(prove(*layouts("zero=3")), 2), 3, ["parallel.zero"], lines=1)
+job.expect("a sequence that does not divide", job.run(prove("--set", "model.context=30", *layouts("cp=2")), 2), 3,
+           ["context = 30", "28 or 32"], lines=1)
+
+# A run in shards, and its checkpoint in other layouts.
+keys = {"train__steps": 6, "train__validate_every": 3, "checkpoint__every": 3}
+job.expect("train in shards", job.run(training.words("shards", parallel__data="FULL_SHARD", **keys), 4), 0, lines=0)
+job.expect("train whole", job.run(training.words("whole", **keys)), 0, lines=0)
+losses = [[line["loss"] for line in training.metrics(name)] for name in ("shards", "whole")]
+job.check("the same losses", len(losses[0]) == 6 and all(abs(a - b) < 1e-4 * b for a, b in zip(*losses, strict=True)), losses)
+job.expect("evaluate it on one rank", job.run(["eval", training.path("shards")]), 0, lines=0)
+job.expect("generate from it", job.run(["generate", training.path("shards"), "--prompt", "the ", "--tokens", "5"]), 0, lines=0)
+keys["train__steps"] = 9
+job.expect("go on in another layout", job.run(
+    training.words("shards", "--resume", schedule__decay_steps=6, parallel__data="zero1", parallel__cp=2, **keys), 2), 0, lines=0)
+job.check("nine steps", [line["step"] for line in training.metrics("shards")] == list(range(1, 10)), training.metrics("shards"))
+
+# DeepSpeed's words.
+config = training.write("ds.json", json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}))
+code, stdout, stderr, _ = job.run(["plan", "--deepspeed", config])
+job.check("a DeepSpeed configuration", code == 0 and 'data = "zero2"' in stdout and "global_batch = 8" in stdout and "# Not understood" in stdout
+          and "offload_optimizer" in stdout, stdout + stderr)
+job.expect("one that is none", job.run(["plan", "--deepspeed", training.write("bad.json", "{")]), 3, ["not valid JSON"], lines=1)
+job.finish()
