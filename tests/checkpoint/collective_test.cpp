@@ -1,8 +1,8 @@
 // Saving and loading on several ranks: rank 0 writes and reads, all end up equal, and all fail alike.
 #include "checkpoint/collective.hpp"
 
-#include "checkpoint_fixture.hpp"
 #include "checkpoint/shards.hpp"
+#include "checkpoint_fixture.hpp"
 #include "comm/mpi_communicator.hpp"
 
 namespace cohort::test {
@@ -53,8 +53,8 @@ StateShard shard_of(const std::string& dataset, int order, const Tensor& whole, 
   return {dataset, order, whole.shape(), map, begin, elements, true};
 }
 
-// A layout as a mixture of tensor parallelism and ZeRO makes it: `dim` of a tensor is cut over the ranks unevenly, and each part is
-// cut again at an odd place.
+// A layout as a mixture of tensor parallelism and ZeRO makes it: `dim` of a tensor is cut over the ranks unevenly, and each part
+// is cut again at an odd place.
 std::vector<StateShard> cut(const Tensor& whole, int dim, int rank, int ranks) {
   const Count length = whole.shape()[dim];
   const auto edge = [&](int r) { return length * r * r / (ranks * ranks); };
@@ -141,8 +141,7 @@ TEST_F(Collective, FailuresOfRankZeroAreSharedByAll) {
   expect_shared(ExitCode::checkpoint, {"loading the checkpoint", "no complete checkpoint"},
                 [&] { load_whole(run_, *model, kModel); });
   const fs::path folder = save_shards(*comm_, run_, whole_shards(*model, root()), make_state(1));
-  expect_shared(ExitCode::checkpoint, {"another model", "another one"},
-                [&] { load_whole(folder, *model, "another one"); });
+  expect_shared(ExitCode::checkpoint, {"another model", "another one"}, [&] { load_whole(folder, *model, "another one"); });
   comm_->barrier();
   if (root()) {
     std::string bytes = read_all(folder / kModelFile);
@@ -152,8 +151,7 @@ TEST_F(Collective, FailuresOfRankZeroAreSharedByAll) {
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     write_all(folder / kModelFile, bytes);
   }
-  expect_shared(ExitCode::checkpoint, {"/model/embedding/weight", "checksum"},
-                [&] { load_whole(folder, *model, kModel); });
+  expect_shared(ExitCode::checkpoint, {"/model/embedding/weight", "checksum"}, [&] { load_whole(folder, *model, kModel); });
 }
 
 }  // namespace
