@@ -145,7 +145,9 @@ Tolerance proof_tolerance(const PrecisionSection& precision) {
 
 ReferenceRun run_reference(const RunConfig& run, const RunData& data, Communicator& world, Count steps) {
   const auto size = static_cast<std::size_t>(steps);
-  ReferenceRun reference{.losses = std::vector<double>(size), .norms = std::vector<double>(size)};
+  ReferenceRun reference;
+  reference.losses.resize(size);
+  reference.norms.resize(size);
   reference.gradients.resize(size);
   reference.weights.resize(size);
   agree(world, "running the reference on one rank", [&] {
