@@ -12,6 +12,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "comm/communicator.hpp"
+#include "tensor/parameter.hpp"
 
 namespace cohort {
 

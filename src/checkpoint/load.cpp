@@ -75,36 +75,6 @@ void check_stored(const CheckpointReader& reader, std::string_view model, const 
   }
 }
 
-void allocate_optimizer_state(const ParameterRegistry& registry, const std::vector<std::string>& slots) {
-  for (const auto& parameter : registry.all()) {
-    for (const std::string& slot : slots) {
-      Tensor& tensor = parameter->optimizer_state[slot];
-      if (!tensor.defined())
-        tensor = Tensor::zeros(fmt::format("optimizer.{}.{}", slot, parameter->name), parameter->global_shape);
-    }
-  }
-}
-
-TrainingState load_checkpoint(const std::filesystem::path& folder, const ParameterRegistry& registry, std::string_view model,
-                              const std::vector<std::string>& slots) {
-  const CheckpointReader reader(folder);
-  allocate_optimizer_state(registry, slots);
-  std::vector<StoredTensor> stored;
-  std::vector<Tensor> targets;
-  const auto add = [&](std::string dataset, const Tensor& tensor) {
-    stored.push_back({std::move(dataset), tensor.shape(), tensor.dtype(), {}});
-    targets.push_back(tensor);
-  };
-  for (const auto& parameter : registry.all()) {
-    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: only load_shards reads parts", parameter->name);
-    add(value_dataset(parameter->name), parameter->value);
-    for (const std::string& slot : slots) add(state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot));
-  }
-  check_stored(reader, model, stored);
-  for (std::size_t i = 0; i < targets.size(); ++i) reader.read(*reader.manifest().find(stored[i].dataset), targets[i]);
-  return reader.state();
-}
-
 TrainingState read_training_state(const std::filesystem::path& folder) { return CheckpointReader(folder).state(); }
 
 }  // namespace cohort

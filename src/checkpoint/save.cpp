@@ -110,24 +110,4 @@ fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTen
   return folder / step_name(state.step);
 }
 
-fs::path save_checkpoint(const fs::path& run_folder, const ParameterRegistry& registry, TrainingState state,
-                         const SaveOptions& options) {
-  std::vector<StoredTensor> tensors;
-  const auto add = [&](std::string dataset, const Tensor& tensor) {
-    tensors.push_back({std::move(dataset), tensor.shape(), tensor.dtype(), [tensor] { return tensor.to_host(); }});
-  };
-  for (const auto& parameter : registry.all()) {
-    COHORT_CHECK(parameter->shard.whole(), "{} is split over ranks: only save_shards writes parts", parameter->name);
-    add(value_dataset(parameter->name), parameter->value);
-  }
-  for (const auto& parameter : registry.all()) {
-    for (const auto& [slot, tensor] : parameter->optimizer_state) {
-      COHORT_CHECK(tensor.shape() == parameter->global_shape, "optimizer state {} of {} has the shape {}, not {}", slot,
-                   parameter->name, tensor.shape().str(), parameter->global_shape.str());
-      add(state_dataset(slot, parameter->name), tensor);
-    }
-  }
-  return save_checkpoint(run_folder, tensors, std::move(state), options);
-}
-
 }  // namespace cohort

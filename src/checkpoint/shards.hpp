@@ -41,8 +41,10 @@ std::filesystem::path save_shards(Communicator& comm, const std::filesystem::pat
                                   const std::vector<StateShard>& shards, const TrainingState& state,
                                   const SaveOptions& options = {});
 
-/// Reads the checkpoint `path` (or the newest of the run there) into all ranks' shards, those that do not write included. The
-/// file is checked as by load_checkpoint(). // Collective over: comm
+/// Reads the checkpoint `path` (or the newest of the run there) into all ranks' shards, those that do not write included. `model`
+/// describes the model in the words that were saved as TrainingState::model. Errors (checkpoint) name file and dataset. Format,
+/// version, model, names, shapes and types are compared before anything is overwritten; checksums as tensors are read, so after a
+/// checksum error the shards are partly overwritten and of no use. // Collective over: comm
 TrainingState load_shards(Communicator& comm, const std::filesystem::path& path, const std::vector<StateShard>& shards,
                           std::string_view model);
 

@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/shards.hpp"
+#include "comm/self_communicator.hpp"
 
 namespace cohort::test {
 
@@ -42,6 +43,16 @@ inline std::unique_ptr<ParameterRegistry> make_model(Count scale = 1) {
   return registry;
 }
 
+/// Allocates the optimizer state that is not there yet.
+inline void allocate_optimizer_state(const ParameterRegistry& registry, const std::vector<std::string>& slots) {
+  for (const auto& parameter : registry.all()) {
+    for (const std::string& slot : slots) {
+      Tensor& tensor = parameter->optimizer_state[slot];
+      if (!tensor.defined()) tensor = Tensor::zeros("optimizer." + slot, parameter->global_shape);
+    }
+  }
+}
+
 /// Values and optimizer state that follow from `seed`.
 inline void set_values(const ParameterRegistry& registry, std::uint64_t seed) {
   allocate_optimizer_state(registry, kSlots);
@@ -53,8 +64,10 @@ inline void set_values(const ParameterRegistry& registry, std::uint64_t seed) {
   }
 }
 
-/// All of it, as one rank of many that each hold it whole has it; one of them writes.
-inline std::vector<StateShard> whole_shards(const ParameterRegistry& registry, bool writes) {
+/// Everything in the registry, as one rank of many that each hold it whole has it; one of them writes. Of the optimizer state
+/// only `slots`.
+inline std::vector<StateShard> whole_shards(const ParameterRegistry& registry, bool writes,
+                                            const std::vector<std::string>& slots = kSlots) {
   std::vector<StateShard> shards;
   for (const auto& parameter : registry.all()) {
     const auto add = [&](const std::string& dataset, const Tensor& tensor) {
@@ -62,9 +75,31 @@ inline std::vector<StateShard> whole_shards(const ParameterRegistry& registry, b
                         tensor.reshaped({tensor.elements()}), writes});
     };
     add(value_dataset(parameter->name), parameter->value);
-    for (const std::string& slot : kSlots) add(state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot));
+    for (const std::string& slot : slots) add(state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot));
   }
   return shards;
+}
+
+/// Saves all values and all optimizer state that there is, of whatever type.
+inline fs::path save_checkpoint(const fs::path& run, const ParameterRegistry& registry, const TrainingState& state,
+                                const SaveOptions& options = {}) {
+  std::vector<StoredTensor> tensors;
+  const auto add = [&](std::string dataset, const Tensor& tensor) {
+    tensors.push_back({std::move(dataset), tensor.shape(), tensor.dtype(), [tensor] { return tensor; }});
+  };
+  for (const auto& parameter : registry.all()) add(value_dataset(parameter->name), parameter->value);
+  for (const auto& parameter : registry.all()) {
+    for (const auto& [slot, tensor] : parameter->optimizer_state) add(state_dataset(slot, parameter->name), tensor);
+  }
+  return cohort::save_checkpoint(run, tensors, state, options);
+}
+
+/// Loads as the one rank of a run does: values, and the optimizer state of `slots`.
+inline TrainingState load_checkpoint(const fs::path& folder, const ParameterRegistry& registry, const std::string& model,
+                                     const std::vector<std::string>& slots) {
+  allocate_optimizer_state(registry, slots);
+  const auto self = make_self_communicator("self");
+  return load_shards(*self, folder, whole_shards(registry, true, slots), model);
 }
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {

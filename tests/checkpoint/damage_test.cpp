@@ -62,7 +62,8 @@ TEST_F(Damage, FolderWithoutManifestDoesNotCount) {
   expect_mentions(error_of(ExitCode::checkpoint, [&] { resolve_checkpoint(half); }), {"no complete checkpoint", "step_00000100"});
   const auto loaded = make_model();
   expect_mentions(error_of(ExitCode::checkpoint, [&] { load_checkpoint(half, *loaded, kModel, kSlots); }),
-                  {"manifest.json", "not there"});
+                  {"no complete checkpoint", "step_00000100"});
+  expect_mentions(error_of(ExitCode::checkpoint, [&] { CheckpointReader reader(half); }), {"manifest.json", "not there"});
 }
 
 TEST_F(Damage, MissingModelFile) {

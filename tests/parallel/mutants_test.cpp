@@ -4,6 +4,9 @@
 
 #include "ops/adamw.hpp"
 #include "parallel/trajectory.hpp"
+#include "parallel/zero/zero1.hpp"
+#include "parallel/zero/zero2.hpp"
+#include "parallel/zero/zero3.hpp"
 
 namespace cohort::test {
 namespace {
@@ -24,7 +27,9 @@ class FaultyCommunicator : public Communicator {
   Request do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) override {
     return inner_.all_gather_async(send, recv, block_elements, dtype);
   }
-  Request do_reduce_scatter(const void*, void*, Count, DType, ReduceOp) override { return unused(); }
+  Request do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) override {
+    return inner_.reduce_scatter_async(send, recv, block_elements, dtype, op);
+  }
   Request do_broadcast(void*, Count, DType, int) override { return unused(); }
   Request do_send(const void*, Count, DType, int, int) override { return unused(); }
   Request do_recv(void*, Count, DType, int, int) override { return unused(); }
@@ -94,6 +99,90 @@ Request average(Communicator& inner, void* data, Count elements) {
   return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::avg);
 }
 
+// Faults in the life of shards.
+
+// The optimizer's new weights stay with their owners.
+struct StaleWeights : Zero1 {
+  using Zero1::Zero1;
+  void weights_changed() override {}
+};
+
+// Each rank's block holds its own gradients.
+struct UnreducedShards : Zero1 {
+  using Zero1::Zero1;
+
+ protected:
+  void group_ready(ShardGroup&) override {}
+};
+
+// The sum of a micro-batch takes the place of those before.
+struct LastMicroBatchOnly : Zero2 {
+  using Zero2::Zero2;
+
+ protected:
+  void reduced(ShardGroup& group) override {
+    group.own.gradients.zero();
+    Zero2::reduced(group);
+  }
+};
+
+// Weights that were gathered once are taken for the present ones.
+struct WeightsNeverGivenUp : Zero3 {
+  using Zero3::Zero3;
+  void post_forward(const Unit&) override {}
+  void pre_backward(const Unit&) override {}
+  void end_pass() override { ShardedGradients::end_pass(); }
+};
+
+// Averages what should be summed on its way to the shards.
+class AveragingScatter : public FaultyCommunicator {
+ public:
+  explicit AveragingScatter(Communicator& inner)
+      : FaultyCommunicator(inner, [](Communicator& to, void* data,
+                                     Count elements) { return to.all_reduce_async(data, elements, DType::f32, ReduceOp::sum); }),
+        sum_(inner) {}
+
+ protected:
+  Request do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp) override {
+    return sum_.reduce_scatter_async(send, recv, block_elements, dtype, ReduceOp::avg);
+  }
+
+ private:
+  Communicator& sum_;
+};
+
+// Leaves the sum of squares, which is fp64, as it is on each rank, or counts it twice.
+class FaultyNorm : public FaultyCommunicator {
+ public:
+  FaultyNorm(Communicator& inner, int times)
+      : FaultyCommunicator(inner, [](Communicator& to, void* data,
+                                     Count elements) { return to.all_reduce_async(data, elements, DType::f32, ReduceOp::sum); }),
+        to_(inner),
+        times_(times) {}
+
+ protected:
+  Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp op) override {
+    if (dtype != DType::f64) return FaultyCommunicator::do_all_reduce(data, elements, dtype, op);
+    for (int i = 0; i < times_; ++i) to_.all_reduce(data, elements, dtype, op);
+    return {};
+  }
+
+ private:
+  Communicator& to_;
+  int times_;
+};
+
+template <int kTimes>
+struct NormSummedTimes : Zero1 {
+  NormSummedTimes(Model& model, Communicator& group, const ShardOptions& options)
+      : Zero1(model, group, options), faulty_(*Zero1::shard_group(), kTimes) {}
+  Communicator* shard_group() override { return &faulty_; }
+  FaultyNorm faulty_;
+};
+
+const Problem kGpt2{"gpt2", Ignored::uneven, 12};
+const Problem kGpt2Twice{"gpt2", Ignored::uneven, 24};  // for two micro-batches
+
 class Mutants : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -108,6 +197,14 @@ class Mutants : public ::testing::Test {
     const MakeStrategy make = [](Model& model, Communicator& group) { return std::make_unique<Strategy>(model, group); };
     return distance_of(make, ranks_.tensors(), problem, options);
   }
+  // The same of a strategy that keeps the parameters itself, for two micro-batches.
+  template <class Strategy>
+  Distance distance_of_shards(Communicator& group) {
+    const MakeStrategy make = [](Model& model, Communicator& to) {
+      return std::make_unique<Strategy>(model, to, ShardOptions{.seed = kSeed});
+    };
+    return distance_of(make, group, kGpt2Twice, {.accumulation = 2, .sharded = true});
+  }
   // Every strategy that communicates, over a faulty communicator.
   void expect_rejected(const FaultyCommunicator::Change& change, const Problem& problem) {
     for (const char* name : {"naive", "hooks", "bucketed"}) {
@@ -120,9 +217,6 @@ class Mutants : public ::testing::Test {
 
   Ranks ranks_;
 };
-
-const Problem kGpt2{"gpt2", Ignored::uneven, 12};
-const Problem kGpt2Twice{"gpt2", Ignored::uneven, 24};  // for two micro-batches
 
 TEST_F(Mutants, AnHonestWrapperIsAccepted) {
   FaultyCommunicator honest(ranks_.tensors(), [](Communicator& inner, void* data, Count elements) {
@@ -179,6 +273,22 @@ TEST_F(Mutants, OneBucketReducedTwiceIsRejected) {
         return inner.all_reduce_async(data, elements, DType::f32, ReduceOp::sum);
       },
       kGpt2);
+}
+
+TEST_F(Mutants, FaultyShardsAreRejected) {
+  Communicator& group = ranks_.tensors();
+  for (const Distance& honest : {distance_of_shards<Zero1>(group), distance_of_shards<Zero2>(group),
+                                 distance_of_shards<Zero3>(group), distance_of_shards<NormSummedTimes<1>>(group)})
+    EXPECT_TRUE(honest.accepted()) << honest.str();
+  EXPECT_FALSE(distance_of_shards<StaleWeights>(group).accepted());
+  EXPECT_FALSE(distance_of_shards<UnreducedShards>(group).accepted());
+  EXPECT_FALSE(distance_of_shards<LastMicroBatchOnly>(group).accepted());
+  EXPECT_FALSE(distance_of_shards<WeightsNeverGivenUp>(group).accepted());
+  EXPECT_FALSE(distance_of_shards<NormSummedTimes<0>>(group).accepted()) << "each rank clips by the norm of its shard";
+  EXPECT_FALSE(distance_of_shards<NormSummedTimes<2>>(group).accepted()) << "the norm is counted twice";
+  AveragingScatter averaging(group);
+  EXPECT_FALSE(distance_of_shards<Zero1>(averaging).accepted());
+  EXPECT_FALSE(distance_of_shards<Zero3>(averaging).accepted());
 }
 
 TEST_F(Mutants, AveragedWeightsHideUnderSgdAndAreRejectedUnderAdamW) {

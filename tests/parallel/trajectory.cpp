@@ -17,7 +17,6 @@
 namespace cohort::test {
 namespace {
 
-constexpr std::uint64_t kSeed = 42;
 constexpr double kRate = 1e-2;
 // Below the gradient norms of these problems, so that clipping acts.
 constexpr double kClipNorm = 0.5;

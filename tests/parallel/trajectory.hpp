@@ -66,6 +66,7 @@ struct TrainOptions {
 };
 
 inline constexpr Count kSteps = 6;
+inline constexpr std::uint64_t kSeed = 42;  // of initial values and dropout
 
 /// kSteps optimizer steps on the device under test; all ranks of `group`, which is for tensors, share the global batches.
 /// // Collective over: group
