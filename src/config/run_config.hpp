@@ -95,9 +95,12 @@ struct ParallelSection {
   Count pp = 1;
   Count cp = 1;
   Count tp = 1;
-  double bucket_mib = 0.0;     // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs
-  std::string wrap = "block";  // zero: parameters that are gathered together: model | block | layer
-  Count shard_ranks = 0;       // zero: ranks among which one copy of the state is divided; 0 = all of dp and cp
+  bool sequence = false;          // tp: norms, dropout and the residual stream are divided too, by rows
+  std::string schedule = "1f1b";  // pp: gpipe | 1f1b | interleaved
+  Count chunks = 1;               // pp, interleaved: parts of the model on each rank
+  double bucket_mib = 0.0;        // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs
+  std::string wrap = "block";     // zero: parameters that are gathered together: model | block | layer
+  Count shard_ranks = 0;          // zero: ranks among which one copy of the state is divided; 0 = all of dp and cp
 
   bool operator==(const ParallelSection&) const = default;
 };

@@ -2,45 +2,96 @@
 
 #include <algorithm>
 
-#include "ops/cross_entropy.hpp"
-#include "ops/embedding.hpp"
 #include "ops/linear.hpp"
 #include "tensor/convert.hpp"
 
 namespace cohort {
-namespace {
-
-// Logits that exist at once. On a CPU 16 MiB of fp32: they should stay near the caches. On a GPU 2 GiB of bf16: a product must be
-// large to fill the device.
-constexpr Count kLogitElementsOfCpu = Count{4} << 20;
-constexpr Count kLogitElementsOfGpu = Count{1} << 30;
-// On a GPU the head works on a vocabulary rounded up to this: products of odd sizes were seen to take up to seven times as long.
-constexpr Count kLogitAlignment = 128;
-
-Count rounded_up(Count n, Count unit) { return (n + unit - 1) / unit * unit; }
-
-}  // namespace
-
-Decoder::Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement)
-    : Model(std::move(kind), placement), spec_(spec) {
-  const InitSpec init{InitSpec::Kind::normal, spec.init_std};
-  const Count padding = (logit_columns() - spec.vocabulary) * spec.width;
-  embedding_ = &registry_.declare("embedding.weight", {spec.vocabulary, spec.width}, init, spec.tied_head ? padding : 0);
-  units_.push_back({"embedding", {embedding_}, /*backward_reads=*/false});
-  if (spec.learned_positions) {
-    positions_ = &registry_.declare("positions.weight", {spec.tokens, spec.width}, init);
-    units_.back().parameters.push_back(positions_);
+Decoder::Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement, TensorParallel& parallel,
+                 std::span<const ChunkSpec> chunks)
+    : Model(std::move(kind), placement),
+      spec_(spec),
+      parallel_(parallel),
+      vocabulary_(spec.vocabulary, parallel),
+      chunks_(chunks.begin(), chunks.end()) {
+  if (chunks_.empty()) chunks_ = {{0, spec.layers, true, true}};
+  if (chunks_.front().embeds) {
+    declare_embedding();
+  } else {
+    registry_.skip(spec.learned_positions ? 2 : 1);
   }
-  blocks_.reserve(static_cast<std::size_t>(spec.layers));
-  for (Count layer = 0; layer < spec.layers; ++layer) {
+  Count layers = 0;  // so far
+  for (const ChunkSpec& chunk : chunks_) layers += chunk.layers();
+  blocks_.reserve(static_cast<std::size_t>(layers));
+  ParameterRegistry one;
+  const Block any(one, "block", spec.block, 0, parallel);
+  Count next = 0;
+  for (const ChunkSpec& chunk : chunks_) {
+    COHORT_CHECK(next <= chunk.first_layer && chunk.first_layer < chunk.end_layer && chunk.end_layer <= spec.layers &&
+                     (!chunk.embeds || chunk.first_layer == 0) && (!chunk.has_head || chunk.end_layer == spec.layers),
+                 "a chunk of layers {} to {} behind layer {} of {}", chunk.first_layer, chunk.end_layer, next, spec.layers);
+    registry_.skip(static_cast<std::size_t>(chunk.first_layer - next) * one.all().size());
+    declare_blocks(chunk.first_layer, chunk.end_layer);
+    next = chunk.end_layer;
+  }
+  if (chunks_.back().has_head) declare_head();
+  for (const Unit& unit : units_) partial_gradients_.emplace_back(parallel, unit.parameters);
+}
+
+void Decoder::declare_embedding() {
+  const InitSpec init{InitSpec::Kind::normal, spec_.init_std};
+  // A tied weight has the head's padding on both of its stages, so that both divide it alike among shards.
+  embedding_ = &registry_.declare("embedding.weight", {spec_.vocabulary, spec_.width}, init, spec_.tied_head ? head_padding() : 0,
+                                  vocabulary_.shard());
+  embedding_->copied = spec_.tied_head && !chunks_.back().has_head;
+  units_.push_back({"embedding", {embedding_}, /*backward_reads=*/false});
+  if (!spec_.learned_positions) return;
+  positions_ = &registry_.declare("positions.weight", {spec_.tokens, spec_.width}, init, 0, parallel_.replicated());
+  units_.back().parameters.push_back(positions_);
+}
+
+void Decoder::declare_blocks(Count first, Count end) {
+  for (Count layer = first; layer < end; ++layer) {
     const std::string name = fmt::format("blocks.{}", layer);
-    blocks_.emplace_back(registry_, name, spec.block, static_cast<int>(layer));
+    blocks_.emplace_back(registry_, name, spec_.block, static_cast<int>(layer), parallel_);
     units_.push_back({name, blocks_.back().parameters()});
   }
-  norm_.emplace(registry_, "norm", spec.block.norm, spec.width, spec.block.norm_epsilon);
-  head_ = spec.tied_head ? embedding_ : &registry_.declare("head.weight", {spec.vocabulary, spec.width}, init, padding);
+}
+
+void Decoder::declare_head() {
+  norm_.emplace(registry_, "norm", spec_.block.norm, spec_.width, spec_.block.norm_epsilon, parallel_);
   units_.push_back({"head", norm_->parameters()});
+  const InitSpec init{InitSpec::Kind::normal, spec_.init_std};
+  const Shape table{spec_.vocabulary, spec_.width};
+  if (!spec_.tied_head) {
+    head_ = &registry_.declare("head.weight", table, init, head_padding(), vocabulary_.shard());
+  } else if (embedding_ != nullptr) {
+    head_ = embedding_;
+  } else {
+    ShardSpec copy = vocabulary_.shard();
+    copy.counts = false;
+    head_ = &registry_.declare("embedding.weight", table, init, head_padding(), copy);
+    head_->id = 0;  // the embedding's
+    head_->copied = true;
+  }
   units_.back().parameters.push_back(head_);
+}
+
+std::size_t Decoder::only_chunk() const {
+  COHORT_CHECK(chunks_.size() == 1 && chunks_[0].embeds && chunks_[0].has_head,
+               "a {} of which this rank holds {} chunks was run as a whole", kind_, chunks_.size());
+  return 0;
+}
+
+std::size_t Decoder::first_block(std::size_t chunk) const {
+  Count before = 0;
+  for (std::size_t c = 0; c < chunk; ++c) before += chunks_[c].layers();
+  return static_cast<std::size_t>(before);
+}
+
+std::size_t Decoder::first_unit(std::size_t chunk) const { return first_block(chunk) + (embedding_ != nullptr ? 1 : 0); }
+
+Shape Decoder::stream_shape(const ModelInput& input) const {
+  return {parallel_.own_rows(static_cast<Count>(input.inputs.size())), spec_.width};
 }
 
 Count Decoder::tokens_of(const ModelInput& input) const {
@@ -49,38 +100,49 @@ Count Decoder::tokens_of(const ModelInput& input) const {
   return tokens;
 }
 
-Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved) {
-  const Shape rows{static_cast<Count>(input.inputs.size()), spec_.width};
+Tensor Decoder::embed(const StepContext& context, const ModelInput& input, Hooks& hooks) {
   hooks.pre_forward(units_.front());
-  Tensor x = context.take(rows);
+  const Tensor x = context.take(stream_shape(input));
   const Count tokens = tokens_of(input);
   {
     const Arena::Scope scratch(*context.activations);
     const Tensor positions = positions_ ? position_rows(context, positions_->compute, tokens) : Tensor{};
-    ops::embedding_forward(context.exec, x, input.inputs, embedding_->compute, positions);
+    vocabulary_.embed(context, x, input.inputs, embedding_->compute, positions);
   }
-  ops::dropout(context.exec, x, context.dropout_key(spec_.dropout, 0));
+  ops::dropout(context.exec, x, parallel_.rows_of(context.dropout_key(spec_.dropout, 0), x));
   if (context.inspect) context.inspect(units_.front().name, x);
   hooks.post_forward(units_.front());
+  return x;
+}
 
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    hooks.pre_forward(units_[layer + 1]);
-    const Tensor out = context.take(rows);
+Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelInput& input, Tensor x, Hooks& hooks,
+                    Saved* saved) {
+  parallel_.begin_pass(static_cast<Count>(input.inputs.size()), saved != nullptr);
+  const StepContext kept = saved != nullptr ? context.with_activations(*saved->memory) : context;
+  if (chunks_[chunk].embeds) x = embed(kept, input, hooks);
+
+  const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
+  for (std::size_t i = 0; i < layers; ++i) {
+    const Block& block = blocks_[first_block(chunk) + i];
+    const Unit& unit = units_[first_unit(chunk) + i];
+    hooks.pre_forward(unit);
+    const Tensor out = kept.take(stream_shape(input));
     if (saved != nullptr) {
-      saved->blocks.push_back(blocks_[layer].forward(context, out, x, input.samples));
-      x = out;
+      // With checkpointing all that a block takes is scratch.
+      saved->blocks.push_back(block.forward(spec_.block.checkpointing ? context : kept, out, x, input.samples));
     } else {
       const Arena::Scope forgotten(*context.activations);
-      blocks_[layer].forward(context, out, x, input.samples);
-      x = out;
+      block.forward(context, out, x, input.samples);
     }
-    if (context.inspect) context.inspect(units_[layer + 1].name, x);
-    hooks.post_forward(units_[layer + 1]);
+    x = out;
+    if (context.inspect) context.inspect(unit.name, x);
+    hooks.post_forward(unit);
   }
+  if (!chunks_[chunk].has_head) return x;
 
   hooks.pre_forward(units_.back());
-  const Tensor normed = context.take(rows);
-  const Norm::Saved norm = norm_->forward(context, normed, x);
+  const Tensor normed = kept.take(stream_shape(input));
+  const Norm::Saved norm = norm_->forward(kept, normed, x);
   if (context.inspect) context.inspect(units_.back().name, normed);
   if (saved != nullptr) {
     saved->last = x;
@@ -89,11 +151,13 @@ Tensor Decoder::run(const StepContext& context, const ModelInput& input, Hooks& 
   return normed;
 }
 
-void Decoder::head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets,
-                        float gradient_scale, const Tensor& dnormed) {
+void Decoder::head_loss(const StepContext& context, const Tensor& own_normed, std::span<const std::int32_t> targets,
+                        float gradient_scale, const Tensor& own_dnormed) {
+  const Arena::Scope scratch(*context.activations);
+  const Tensor normed = parallel_.gather_rows(context, own_normed);
+  const Tensor dnormed = own_dnormed.defined() ? parallel_.terms(context, own_dnormed) : Tensor{};
   const Count rows = normed.shape().rows();
   const Count chunk = logit_rows(rows);
-  const Arena::Scope scratch(*context.activations);
   const Tensor memory = context.take({chunk, logit_columns()});
   for (Count begin = 0; begin < rows; begin += chunk) {
     const Count end = std::min(rows, begin + chunk);
@@ -101,50 +165,35 @@ void Decoder::head_loss(const StepContext& context, const Tensor& normed, std::s
     const auto chunk_targets = targets.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     const Tensor x = normed.slice(begin, end);
     ops::linear_forward(context.exec, logits, x, head_rows(&Parameter::compute));
-    if (!dnormed.defined()) {
-      ops::cross_entropy_forward(context.exec, context.loss_sum, logits, spec_.vocabulary, chunk_targets);
-      continue;
-    }
-    ops::cross_entropy_forward_backward(context.exec, context.loss_sum, logits, spec_.vocabulary, chunk_targets, gradient_scale);
+    vocabulary_.loss(context, logits, chunk_targets, dnormed.defined() ? &gradient_scale : nullptr);
+    if (!dnormed.defined()) continue;
     ops::linear_backward_input(context.exec, dnormed.slice(begin, end), logits, head_rows(&Parameter::compute));
     ops::linear_backward_weight(context.exec, head_rows(&Parameter::gradient), {}, logits, x);
   }
+  if (dnormed.defined()) parallel_.sum_rows(own_dnormed, dnormed);
 }
 
-void Decoder::forward(const StepContext& given, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+Tensor Decoder::forward_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& x,
+                              float gradient_scale, Hooks& hooks, Saved& saved) {
   const StepContext context = given.with_slots(input.slots);
-  saved_ = {};
-  const Tensor normed = run(context, input, hooks, &saved_);
+  const Tensor out = run(chunk, context, input, x, hooks, &saved);
+  if (!chunks_[chunk].has_head) return out;
   hooks.pre_gradient(units_.back());
-  saved_.dnormed = context.take(normed.shape());
-  head_loss(context, normed, input.targets, gradient_scale, saved_.dnormed);
+  saved.dnormed = saved.memory->take(out.shape(), out.dtype());
+  head_loss(context, out, input.targets, gradient_scale, saved.dnormed);
   hooks.post_forward(units_.back());
+  return {};
 }
 
-void Decoder::backward(const StepContext& given, const ModelInput& input, Hooks& hooks) {
-  const StepContext context = given.with_slots(input.slots);
-  const Arena::Scope scratch(*context.activations);
-  const Tensor dx = context.take(saved_.last.shape());
+void Decoder::backward_head(const StepContext& context, const Tensor& dx, Hooks& hooks, const Saved& saved) {
   dx.zero();
   hooks.pre_backward(units_.back());
   hooks.pre_gradient(units_[units_.size() - 2]);  // the norm adds the last block's bias gradient
-  norm_->backward(context, dx, saved_.dnormed, saved_.last, saved_.norm, blocks_.back().last_bias_gradient(context));
+  norm_->backward(context, dx, saved.dnormed, saved.last, saved.norm, blocks_.back().last_bias_gradient(context));
+  partial_gradients_.back().sum(context);
   for (Parameter* parameter : units_.back().parameters) {
     if (parameter != embedding_) hooks.grad_ready(*parameter);  // a tied head is ready after its last use, the embedding
   }
-
-  for (std::size_t layer = blocks_.size(); layer-- > 0;) {
-    hooks.pre_backward(units_[layer + 1]);
-    hooks.pre_gradient(units_[layer]);  // of the block before, as above
-    blocks_[layer].backward(context, dx, saved_.blocks[layer],
-                            layer > 0 ? blocks_[layer - 1].last_bias_gradient(context) : Tensor{});
-    for (Parameter* parameter : units_[layer + 1].parameters) hooks.grad_ready(*parameter);
-  }
-
-  ops::dropout(context.exec, dx, context.dropout_key(spec_.dropout, 0));
-  embedding_backward(context, input, dx);
-  for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
-  hooks.end_pass();
 }
 
 void Decoder::embedding_backward(const StepContext& context, const ModelInput& input, const Tensor& dx) {
@@ -154,70 +203,104 @@ void Decoder::embedding_backward(const StepContext& context, const ModelInput& i
   if (positions_ != nullptr)
     dpositions = scatter ? context.take_fp32({tokens, spec_.width}) : positions_->gradient.slice(0, tokens);
   if (scatter) dpositions.zero();
-  ops::embedding_backward(context.exec, embedding_->gradient, dpositions, input.inputs, dx);
+  vocabulary_.embed_backward(context, embedding_->gradient, dpositions, input.inputs, dx);
   if (scatter) add_position_rows(context, positions_->gradient, dpositions);
+}
+
+void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& dx, Hooks& hooks,
+                             const Saved& saved) {
+  const StepContext context = given.with_slots(input.slots);
+  const Arena::Scope scratch(*context.activations);
+  const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
+  const Block* const blocks = &blocks_[first_block(chunk)];
+  const std::size_t first = first_unit(chunk);
+  // A block's last bias gets its gradient before the block's own backward, so all begin here.
+  for (std::size_t unit = chunks_[chunk].embeds ? 0 : first; unit < first + layers + chunks_[chunk].has_head; ++unit)
+    partial_gradients_[unit].begin();
+  if (chunks_[chunk].has_head) {
+    backward_head(context, dx, hooks, saved);
+  } else {
+    hooks.pre_gradient(units_[first + layers - 1]);
+    blocks[layers - 1].backward_last_bias(context, dx);
+  }
+  for (std::size_t i = layers; i-- > 0;) {
+    hooks.pre_backward(units_[first + i]);
+    if (i > 0 || chunks_[chunk].embeds) hooks.pre_gradient(units_[first + i - 1]);  // of the block before, as above
+    blocks[i].backward(context, dx, saved.blocks[i], i > 0 ? blocks[i - 1].last_bias_gradient(context) : Tensor{});
+    partial_gradients_[first + i].sum(context);
+    for (Parameter* parameter : units_[first + i].parameters) hooks.grad_ready(*parameter);
+  }
+  if (chunks_[chunk].embeds) {
+    ops::dropout(context.exec, dx, parallel_.rows_of(context.dropout_key(spec_.dropout, 0), dx));
+    embedding_backward(context, input, dx);
+    for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
+  }
+  hooks.end_pass();
+}
+
+void Decoder::forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) {
+  saved_ = {.memory = context.activations};
+  forward_chunk(only_chunk(), context, input, {}, gradient_scale, hooks, saved_);
+}
+
+void Decoder::backward(const StepContext& context, const ModelInput& input, Hooks& hooks) {
+  const Arena::Scope scratch(*context.activations);
+  backward_chunk(only_chunk(), context, input, context.take(saved_.last.shape()), hooks, saved_);
+}
+
+Tensor Decoder::loss_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& x, Hooks& hooks) {
+  const StepContext context = given.with_slots(input.slots);
+  const Tensor out = run(chunk, context, input, x, hooks, nullptr);
+  if (chunks_[chunk].has_head) {
+    head_loss(context, out, input.targets, 0.0f, {});
+    hooks.post_forward(units_.back());
+  }
+  hooks.end_pass();
+  return chunks_[chunk].has_head ? Tensor{} : out;
 }
 
 void Decoder::loss(const StepContext& context, const ModelInput& input, Hooks& hooks) {
   const Arena::Scope scratch(*context.activations);
-  head_loss(context, run(context, input, hooks, nullptr), input.targets, 0.0f, {});
-  hooks.post_forward(units_.back());
+  loss_chunk(only_chunk(), context, input, {}, hooks);
+}
+
+Tensor Decoder::last_logits_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x,
+                                  const Tensor& logits, Hooks& hooks) {
+  const Tensor out = run(chunk, context, input, x, hooks, nullptr);
+  if (chunks_[chunk].has_head) {
+    head_logits(context, out, input.samples, logits);
+    hooks.post_forward(units_.back());
+  }
   hooks.end_pass();
+  return chunks_[chunk].has_head ? Tensor{} : out;
 }
 
 void Decoder::last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) {
-  COHORT_CHECK(context.sequence == nullptr, "the last token's logits need whole samples");
   const Arena::Scope scratch(*context.activations);
-  const Tensor normed = run(context, input, hooks, nullptr);
-  const Count tokens = normed.shape().rows() / input.samples;
+  last_logits_chunk(only_chunk(), context, input, {}, logits, hooks);
+}
+
+void Decoder::head_logits(const StepContext& context, const Tensor& own_normed, Count samples, const Tensor& logits) {
+  COHORT_CHECK(context.sequence == nullptr, "the last token's logits need whole samples");
+  const Tensor normed = parallel_.gather_rows(context, own_normed);
+  const Count tokens = normed.shape().rows() / samples;
   const Tensor row = context.take({1, logit_columns()});
-  for (Count b = 0; b < input.samples; ++b) {
+  const Tensor parts = context.take({parallel_.parts(), logit_columns()});
+  for (Count b = 0; b < samples; ++b) {
     ops::linear_forward(context.exec, row, normed.slice((b + 1) * tokens - 1, (b + 1) * tokens), head_rows(&Parameter::compute));
-    const Tensor computed = to_host_fp32(row);
-    std::copy(computed.f32(), computed.f32() + spec_.vocabulary, logits.f32() + b * spec_.vocabulary);
+    parallel_.gather(parts, row);
+    const Tensor computed = to_host_fp32(parts);
+    for (Count first = 0; first < spec_.vocabulary; first += vocabulary_.most_entries()) {
+      const float* from = computed.f32() + first / vocabulary_.most_entries() * logit_columns();
+      std::copy_n(from, std::min(vocabulary_.most_entries(), spec_.vocabulary - first),
+                  logits.f32() + b * spec_.vocabulary + first);
+    }
   }
-  hooks.post_forward(units_.back());
-  hooks.end_pass();
-}
-
-double Decoder::flops_per_token(Count tokens) const {
-  const Count position_elements = positions_ ? positions_->global_shape.elements() : 0;
-  return 6.0 * static_cast<double>(registry_.elements() - position_elements) +
-         12.0 * static_cast<double>(spec_.layers) * static_cast<double>(spec_.width) * static_cast<double>(tokens);
-}
-
-Bytes Decoder::activation_bytes(Count samples) const {
-  const DType dtype = placement_.compute;
-  const Count rows = samples * spec_.tokens;
-  const Bytes stream = rows * spec_.width * size_of(dtype);
-  const Bytes statistics = 2 * rows * size_of(DType::f32);
-  const Block& block = blocks_.front();
-  const Bytes inside = block.inside_bytes(samples, spec_.tokens, dtype);
-  // Held from forward to backward: embedding, each block's output, final norm's output, gradient and statistics.
-  const Bytes held = (spec_.layers + 3) * stream + statistics + (spec_.block.checkpointing ? 0 : spec_.layers * inside);
-  // On top of it, first the head's logits, then the gradient of the stream and what the backward pass of one block needs.
-  const Bytes logits = logit_rows(rows) * logit_columns() * size_of(dtype);
-  const Bytes again = spec_.block.checkpointing ? inside + stream : 0;
-  return held + std::max(logits, stream + again + block.backward_bytes(samples, spec_.tokens, dtype));
 }
 
 Tensor Decoder::head_rows(Tensor Parameter::*tensor) const {
   const Tensor& rows = head_->*tensor;
   return Tensor::wrap(rows.raw(), {logit_columns(), spec_.width}, rows.dtype(), rows.device());
-}
-
-Count Decoder::logit_columns() const {
-  const Count alignment = placement_.device == DeviceKind::cuda ? kLogitAlignment : 1;
-  return rounded_up(spec_.vocabulary, alignment);
-}
-
-Count Decoder::logit_rows(Count rows) const {
-  const Count elements = placement_.device == DeviceKind::cuda ? kLogitElementsOfGpu : kLogitElementsOfCpu;
-  const Count most = std::clamp<Count>(elements / logit_columns(), 1, rows);
-  // Chunks of nearly equal size, so that the last is no small product.
-  const Count chunks = (rows + most - 1) / most;
-  const Count even = (rows + chunks - 1) / chunks;
-  return placement_.device == DeviceKind::cuda ? std::min(rows, rounded_up(even, kLogitAlignment)) : even;
 }
 
 }  // namespace cohort

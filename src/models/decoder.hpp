@@ -1,4 +1,10 @@
 // The decoder that gpt2 and llama are instances of: embedding, blocks, final norm, output head with the loss.
+//
+// An object holds the whole model, or chunks of consecutive layers (pipeline parallelism; parallel/pipeline says who holds
+// which). Its parameters have the names and ids that they have in the whole model. The functions of Model run the whole model;
+// those that end in _chunk, of which they consist, run one chunk of a micro-batch each, and the caller carries the stream from
+// one chunk to the next and its gradient back. Several micro-batches may be under way: what forward keeps for backward is the
+// caller's.
 #pragma once
 
 #include <optional>
@@ -6,6 +12,7 @@
 #include "models/model.hpp"
 #include "nn/block.hpp"
 #include "nn/norm.hpp"
+#include "nn/vocabulary.hpp"
 
 namespace cohort {
 
@@ -21,32 +28,88 @@ struct DecoderSpec {
   BlockSpec block;
 };
 
+/// Consecutive layers, with what stands before the first of the model and behind the last.
+struct ChunkSpec {
+  Count first_layer = 0;
+  Count end_layer = 0;    // one beyond the last
+  bool embeds = false;    // has the embeddings: starts from tokens
+  bool has_head = false;  // has the final norm and the head: ends with the loss
+
+  Count layers() const { return end_layer - first_layer; }
+  bool operator==(const ChunkSpec&) const = default;
+};
+
 class Decoder : public Model {
  public:
-  /// Declares the parameters; make_model then allocates them.
-  Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement);
+  /// Declares the parameters, of this part; make_model then allocates them. `chunks` ascend; none: one chunk that is the whole
+  /// model. A chunk with a tied head but no embedding among them has a copy of the embedding (Parameter::copied), which does not
+  /// count: the gradients of both must be summed before the optimizer.
+  Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement, TensorParallel& parallel,
+          std::span<const ChunkSpec> chunks = {});
 
   void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
   Count classes() const override { return spec_.vocabulary; }
+  /// Of the whole model.
   double flops_per_token(Count tokens) const override;
+  /// Of all chunks, for one micro-batch: held_bytes() of each and scratch_bytes().
   Bytes activation_bytes(Count samples) const override;
 
- private:
-  // Embeds and runs the blocks and the final norm. With `saved`, keeps what backward needs.
+  const std::vector<ChunkSpec>& chunks() const { return chunks_; }
+  /// Of the stream between chunks: the own rows (nn/tensor_parallel.hpp) of the micro-batch, and the width.
+  Shape stream_shape(const ModelInput& input) const;
+
+  /// What the forward pass of a micro-batch through a chunk keeps for its backward pass.
   struct Saved {
-    std::vector<Block::Saved> blocks;
-    Tensor last;  // [R, C] output of the last block
-    Norm::Saved norm;
-    Tensor dnormed;  // [R, C] gradient of the final norm's output, computed together with the loss
+    Arena* memory = nullptr;  // where it lies; set by the caller. context.activations is for scratch alone, and may be the same
+    std::vector<Block::Saved> blocks = {};
+    Tensor last = {};  // [own rows, C] output of the last block
+    Norm::Saved norm = {};
+    Tensor dnormed = {};  // [own rows, C] gradient of the final norm's output, computed together with the loss
   };
-  Tensor run(const StepContext& context, const ModelInput& input, Hooks& hooks, Saved* saved);
-  // Adds the loss over all rows, in chunks so that the logits of the whole batch never exist at once. With dnormed, also its
+  /// Model::forward of a chunk. `x` [own rows, C] is what the chunk before gave (undefined if this one embeds), and must stay as
+  /// it is until backward. Returns the stream behind the chunk, which lies in saved.memory; undefined if it has the head.
+  // Collective over: tp
+  Tensor forward_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x,
+                       float gradient_scale, Hooks& hooks, Saved& saved);
+  /// Model::backward of a chunk. `dx` [own rows, C] holds the gradient of what forward_chunk returned (anything if that was
+  /// nothing) and, at the end, that of its x (anything if there was none). // Collective over: tp
+  void backward_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& dx, Hooks& hooks,
+                      const Saved& saved);
+  /// Model::loss and Model::last_logits of a chunk. Only the one with the head adds to the loss and writes logits; the others
+  /// return the stream behind them, in memory of context.activations. // Collective over: tp
+  Tensor loss_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x, Hooks& hooks);
+  Tensor last_logits_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x,
+                           const Tensor& logits, Hooks& hooks);
+
+  /// Bytes that forward_chunk keeps of a micro-batch of `samples` full samples.
+  Bytes held_bytes(std::size_t chunk, Count samples) const;
+  /// Bytes of scratch memory that a pass through any of the chunks needs on top.
+  Bytes scratch_bytes(Count samples) const;
+
+ private:
+  void declare_embedding();
+  void declare_blocks(Count first, Count end);
+  void declare_head();
+  Count head_padding() const { return (logit_columns() - vocabulary_.own_entries()) * spec_.width; }
+  // The chunk of an object that holds the whole model.
+  std::size_t only_chunk() const;
+  // Places in units_ and in blocks_ of the first block of a chunk.
+  std::size_t first_unit(std::size_t chunk) const;
+  std::size_t first_block(std::size_t chunk) const;
+
+  // Runs the chunk up to the final norm, on the own rows. With `saved`, keeps what backward needs.
+  Tensor run(std::size_t chunk, const StepContext& context, const ModelInput& input, Tensor x, Hooks& hooks, Saved* saved);
+  Tensor embed(const StepContext& context, const ModelInput& input, Hooks& hooks);
+  void backward_head(const StepContext& context, const Tensor& dx, Hooks& hooks, const Saved& saved);
+  // Adds the loss over all rows, in chunks so that the logits of the whole batch never exist at once. With own_dnormed, also its
   // gradient and the head's.
-  void head_loss(const StepContext& context, const Tensor& normed, std::span<const std::int32_t> targets, float gradient_scale,
-                 const Tensor& dnormed);
+  void head_loss(const StepContext& context, const Tensor& own_normed, std::span<const std::int32_t> targets,
+                 float gradient_scale, const Tensor& own_dnormed);
+  // What last_logits() gives.
+  void head_logits(const StepContext& context, const Tensor& own_normed, Count samples, const Tensor& logits);
   // Of each sample, the tokens that are here.
   Count tokens_of(const ModelInput& input) const;
   // Accumulates the gradients of the token embedding and the position table.
@@ -54,17 +117,25 @@ class Decoder : public Model {
 
   // The head's weight, or its gradient, with the zero rows that follow it where the vocabulary is padded: [logit_columns(), C].
   Tensor head_rows(Tensor Parameter::*tensor) const;
-  // Rows of one chunk of logits, and elements of one row: the vocabulary, on a GPU padded.
+  // Rows of one chunk of logits, and elements of one row: the vocabulary or the largest part of it, on a GPU padded.
   Count logit_rows(Count rows) const;
   Count logit_columns() const;
 
   DecoderSpec spec_;
-  Parameter* embedding_;            // [V, C]
+  TensorParallel& parallel_;
+  Vocabulary vocabulary_;
+  std::vector<ChunkSpec> chunks_;
+  Parameter* embedding_ = nullptr;  // [V, C]; null, as what follows, if no chunk holds it
   Parameter* positions_ = nullptr;  // [T, C]
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_;       // of all chunks
   std::optional<Norm> norm_;
-  Parameter* head_;  // [V, C]; the embedding if tied
-  Saved saved_;
+  Parameter* head_ = nullptr;                        // [V, C]; the embedding if tied and here
+  std::vector<PartialGradients> partial_gradients_;  // of each unit
+  Saved saved_;                                      // between Model's forward and backward
 };
+
+/// The gpt2 or llama of a validated run file, or chunks of it, declared as by declare_model. Throws Error(config) for an mlp.
+std::unique_ptr<Decoder> declare_decoder(const ModelSection& config, const Placement& placement, TensorParallel& parallel,
+                                         std::span<const ChunkSpec> chunks);
 
 }  // namespace cohort

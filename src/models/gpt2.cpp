@@ -4,7 +4,8 @@
 
 namespace cohort {
 
-std::unique_ptr<Model> make_gpt2(const ModelSection& config, const Placement& placement) {
+std::unique_ptr<Decoder> make_gpt2(const ModelSection& config, const Placement& placement, TensorParallel& parallel,
+                                   std::span<const ChunkSpec> chunks) {
   // Each block adds two branches to the residual stream; their last layers start smaller so that its variance does not grow with
   // depth (GPT-2 paper, section 2.3).
   const double output_std = config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers));
@@ -33,7 +34,7 @@ std::unique_ptr<Model> make_gpt2(const ModelSection& config, const Placement& pl
                           .output_std = output_std,
                           .device = placement.device};
   spec.block.feed_forward = {FeedForwardKind::gelu, config.width, config.ffn_width, config.init_std, output_std};
-  return std::make_unique<Decoder>("gpt2", spec, placement);
+  return std::make_unique<Decoder>("gpt2", spec, placement, parallel, chunks);
 }
 
 }  // namespace cohort

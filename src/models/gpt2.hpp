@@ -7,6 +7,7 @@
 
 namespace cohort {
 
-std::unique_ptr<Model> make_gpt2(const ModelSection& config, const Placement& placement);
+std::unique_ptr<Decoder> make_gpt2(const ModelSection& config, const Placement& placement, TensorParallel& parallel,
+                                   std::span<const ChunkSpec> chunks);
 
 }  // namespace cohort

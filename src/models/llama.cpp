@@ -4,7 +4,8 @@
 
 namespace cohort {
 
-std::unique_ptr<Model> make_llama(const ModelSection& config, const Placement& placement) {
+std::unique_ptr<Decoder> make_llama(const ModelSection& config, const Placement& placement, TensorParallel& parallel,
+                                    std::span<const ChunkSpec> chunks) {
   const double output_std = config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers));  // as in gpt2.cpp
   DecoderSpec spec;
   spec.layers = config.layers;
@@ -29,7 +30,7 @@ std::unique_ptr<Model> make_llama(const ModelSection& config, const Placement& p
                           .output_std = output_std,
                           .device = placement.device};
   spec.block.feed_forward = {FeedForwardKind::swiglu, config.width, config.ffn_width, config.init_std, output_std};
-  return std::make_unique<Decoder>("llama", spec, placement);
+  return std::make_unique<Decoder>("llama", spec, placement, parallel, chunks);
 }
 
 }  // namespace cohort

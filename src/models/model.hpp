@@ -9,6 +9,7 @@
 #include "config/run_config.hpp"
 #include "nn/context.hpp"
 #include "nn/hooks.hpp"
+#include "nn/tensor_parallel.hpp"
 #include "tensor/parameter.hpp"
 
 namespace cohort {
@@ -71,16 +72,20 @@ class Model {
   std::vector<Unit> units_;
 };
 
-/// The model of a validated run file, its parameters declared but without memory: for who allocates them otherwise than
-/// ParameterRegistry::allocate.
-std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement = {});
+/// The model of a validated run file, or the part of it that `parallel` names, which must outlive the model; its parameters are
+/// declared but without memory: for who allocates them otherwise than ParameterRegistry::allocate. Running a part is collective
+/// over tp: all parts run the same inputs, and all get the same loss and logits.
+std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement = {},
+                                     TensorParallel& parallel = TensorParallel::none());
 
-/// Builds the model of a validated run file with its initial values. `seed` keys the values.
-std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement = {});
+/// The same with its initial values. `seed` keys the values.
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement = {},
+                                  TensorParallel& parallel = TensorParallel::none());
 
-/// Number of parameters that make_model would allocate, without allocating them.
+/// Number of parameters of the whole model, without allocating them.
 Count count_parameters(const ModelSection& config);
 /// Model::activation_bytes, without building the model.
-Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement = {});
+Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement = {},
+                             TensorParallel& parallel = TensorParallel::none());
 
 }  // namespace cohort

@@ -1,13 +1,27 @@
 #include "nn/attention.hpp"
 
+#include <algorithm>
+
 namespace cohort {
 namespace {
 
-std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& spec) {
+// The key/value heads that the query heads of this part read.
+ShardSpec kv_shard(const AttentionSpec& spec, const TensorParallel& parallel) {
   const Count head_size = spec.width / spec.heads;
-  return {{name + ".query", spec.width, spec.init_std},
-          {name + ".key", spec.kv_heads * head_size, spec.init_std},
-          {name + ".value", spec.kv_heads * head_size, spec.init_std}};
+  if (spec.kv_heads >= parallel.parts()) return parallel.split(0, spec.kv_heads * head_size);
+  COHORT_CHECK(parallel.parts() % spec.kv_heads == 0, "{} key/value heads for {} parts", spec.kv_heads, parallel.parts());
+  const Count holders = parallel.parts() / spec.kv_heads;
+  const Count head = parallel.part() / holders;
+  return {.split = ShardSpec::Split{0, Axis::tp, head * head_size, (head + 1) * head_size},
+          .counts = parallel.part() % holders == 0};
+}
+
+std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& spec, const TensorParallel& parallel) {
+  const Count kv_width = spec.kv_heads * (spec.width / spec.heads);
+  const bool shared = spec.kv_heads < parallel.parts();
+  return {{name + ".query", spec.width, spec.init_std, parallel.split(0, spec.width)},
+          {name + ".key", kv_width, spec.init_std, kv_shard(spec, parallel), shared},
+          {name + ".value", kv_width, spec.init_std, kv_shard(spec, parallel), shared}};
 }
 
 Tensor take_scratch(const StepContext& context, const ops::AttentionShape& shape) {
@@ -16,11 +30,23 @@ Tensor take_scratch(const StepContext& context, const ops::AttentionShape& shape
 
 }  // namespace
 
-Attention::Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer)
+Attention::Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer,
+                     TensorParallel& parallel)
     : spec_(spec),
+      parallel_(&parallel),
+      heads_(parallel.share(spec.heads)),
+      kv_heads_(std::max<Count>(1, spec.kv_heads / parallel.parts())),
       layer_(layer),
-      qkv_(registry, qkv_specs(name, spec), spec.width, spec.bias),
-      output_(registry, {{name + ".output", spec.width, spec.output_std}}, spec.width, spec.bias) {}
+      qkv_(registry, qkv_specs(name, spec, parallel), spec.width, spec.bias, parallel),
+      output_(registry, {{name + ".output", spec.width, spec.output_std, parallel.split(1, spec.width)}}, spec.width, spec.bias,
+              parallel) {}
+
+ops::DropoutKey Attention::dropout_key(const StepContext& context) const {
+  ops::DropoutKey key = context.dropout_key(spec_.dropout, layer_);
+  key.first_head = parallel_->part() * heads_;
+  key.all_heads = spec_.heads;
+  return key;
+}
 
 Attention::RopeTables Attention::rope_tables(const StepContext& context, Count tokens) const {
   if (!tables_.cosines.defined()) {
@@ -35,24 +61,26 @@ Attention::RopeTables Attention::rope_tables(const StepContext& context, Count t
 Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
                                     const Tensor& residual) const {
   Saved saved;
-  const Count rows = x.shape().rows();
-  saved.shape = {batch, rows / batch, spec_.heads, spec_.kv_heads, spec_.width / spec_.heads};
+  const Count rows = parallel_->all_rows(x.shape().rows());
+  saved.shape = shape(batch, rows / batch);
   const ops::AttentionShape& s = saved.shape;
   saved.qkv = context.take({rows, s.packed_width()});
-  saved.heads = context.take({rows, spec_.width});
+  saved.heads = context.take({rows, s.width()});
   saved.lse = context.take_fp32({batch, s.heads, s.tokens});
-  qkv_.forward(context, saved.qkv, x);
+  {
+    const Arena::Scope scratch(*context.activations);
+    qkv_.forward(context, saved.qkv, parallel_->gather_rows(context, x));
+  }
   if (spec_.rotary) {
     const Arena::Scope scratch(*context.activations);
     const RopeTables tables = rope_tables(context, s.tokens);
     ops::rope_forward(context.exec, s, saved.qkv, tables.cosines, tables.sines);
   }
-  const ops::DropoutKey dropout_key = context.dropout_key(spec_.dropout, layer_);
   if (context.sequence != nullptr) {
-    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key);
+    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key(context));
   } else {
     const Arena::Scope scratch(*context.activations);
-    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key);
+    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key(context));
   }
   output_.forward(context, y, saved.heads, residual);
   return saved;
@@ -64,21 +92,24 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const ops::AttentionShape& s = saved.shape;
   const Tensor dheads = context.take(saved.heads.shape());
   const Tensor dqkv = context.take(saved.qkv.shape());
-  output_.backward_weight(context, dy, saved.heads);
-  output_.backward_input(context, dheads, dy);
-  const ops::DropoutKey dropout_key = context.dropout_key(spec_.dropout, layer_);
+  const Tensor dy_rows = parallel_->gather_rows(context, dy);
+  const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
+  output_.backward_weight(context, dy_rows, saved.heads);
+  output_.backward_input(context, dheads, dy_rows);
   if (context.sequence != nullptr) {
-    context.sequence->attention_backward(context, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, dropout_key);
+    context.sequence->attention_backward(context, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, dropout_key(context));
   } else {
     ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
-                            dropout_key);
+                            dropout_key(context));
   }
   if (spec_.rotary) {
     const RopeTables tables = rope_tables(context, s.tokens);
     ops::rope_backward(context.exec, s, dqkv, tables.cosines, tables.sines);
   }
-  qkv_.backward_parameters(context, dqkv, x);
-  qkv_.backward_input(context, dx, dqkv);
+  parallel_->finish();  // x_rows is there
+  qkv_.start_backward_input(context, dx, dqkv);
+  qkv_.backward_parameters(context, dqkv, x_rows);
+  parallel_->finish();
 }
 
 std::vector<Parameter*> Attention::parameters() const {

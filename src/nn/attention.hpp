@@ -25,8 +25,10 @@ struct AttentionSpec {
 
 class Attention {
  public:
-  /// Declares name.query, name.key, name.value and name.output. `layer` keys the dropout masks.
-  Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer);
+  /// Declares name.query, name.key, name.value and name.output. `layer` keys the dropout masks. Each part has as many query heads
+  /// and the key/value heads that they read: if there are fewer of these than parts, several parts hold the same one.
+  Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer,
+            TensorParallel& parallel = TensorParallel::none());
 
   /// What backward needs: the packed projections (biased and rotated), the heads' outputs and the softmax denominators.
   struct Saved {
@@ -36,16 +38,27 @@ class Attention {
 
   /// y [B*T, C] = output projection of the attention over x [B*T, C], plus `residual` [B*T, C] if defined. B samples of equal
   /// length; where context.sequence divides them, T counts the tokens that are here, and attention sees the others through it.
+  /// x, y, dx and dy hold the own rows, what is saved all rows of this part's heads. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
   /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the output projection's
   /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with output().
+  // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
+
+  /// Sizes of this part.
+  ops::AttentionShape shape(Count batch, Count tokens) const {
+    return {batch, tokens, heads_, kv_heads_, spec_.width / spec_.heads};
+  }
 
   const Linear& output() const { return output_; }
   std::vector<Parameter*> parameters() const;
 
  private:
+  ops::DropoutKey dropout_key(const StepContext& context) const;
+
   AttentionSpec spec_;
+  TensorParallel* parallel_;
+  Count heads_, kv_heads_;  // of this part
   std::uint32_t layer_;
   Linear qkv_;
   Linear output_;

@@ -11,13 +11,14 @@ std::uint32_t first_place(int index) { return 1 + kPlacesOfABlock * static_cast<
 
 }  // namespace
 
-Block::Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index)
+Block::Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index, TensorParallel& parallel)
     : spec_(spec),
+      parallel_(&parallel),
       first_place_(first_place(index)),
-      norm1_(registry, name + ".norm1", spec.norm, spec.attention.width, spec.norm_epsilon),
-      attention_(registry, name + ".attention", spec.attention, first_place_),
-      norm2_(registry, name + ".norm2", spec.norm, spec.attention.width, spec.norm_epsilon),
-      feed_forward_(registry, name + ".feed_forward", spec.feed_forward) {}
+      norm1_(registry, name + ".norm1", spec.norm, spec.attention.width, spec.norm_epsilon, parallel),
+      attention_(registry, name + ".attention", spec.attention, first_place_, parallel),
+      norm2_(registry, name + ".norm2", spec.norm, spec.attention.width, spec.norm_epsilon, parallel),
+      feed_forward_(registry, name + ".feed_forward", spec.feed_forward, parallel) {}
 
 Block::Saved Block::forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const {
   Saved saved{x, batch, std::nullopt};
@@ -49,7 +50,7 @@ Block::Saved::Inside Block::run(const StepContext& context, const Tensor& out, c
 template <class Branch>
 void Block::add_branch(const StepContext& context, const Tensor& out, const Tensor& x, std::uint32_t place,
                        const Branch& branch) const {
-  const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
+  const ops::DropoutKey key = dropout_key(context, x, place);
   if (key.probability == 0.0) return branch(out, x);
   branch(out, {});
   ops::dropout(context.exec, out, key);
@@ -57,7 +58,7 @@ void Block::add_branch(const StepContext& context, const Tensor& out, const Tens
 }
 
 Tensor Block::branch_gradient(const StepContext& context, const Tensor& dout, std::uint32_t place) const {
-  const ops::DropoutKey key = context.dropout_key(spec_.dropout, place);
+  const ops::DropoutKey key = dropout_key(context, dout, place);
   if (key.probability == 0.0) return dout;
   const Tensor dbranch = context.take(dout.shape());  // dout itself goes on along the residual stream
   dbranch.copy_from(dout);
@@ -69,6 +70,10 @@ bool Block::drops(const StepContext& context) const { return context.dropout_key
 
 Tensor Block::last_bias_gradient(const StepContext& context) const {
   return drops(context) ? Tensor{} : feed_forward_.down().bias_gradient();
+}
+
+void Block::backward_last_bias(const StepContext& context, const Tensor& dout) const {
+  if (last_bias_gradient(context).defined()) feed_forward_.down().backward_bias(context, dout);
 }
 
 void Block::backward(const StepContext& context, const Tensor& dx, const Saved& saved, const Tensor& dx_column_sums) const {
@@ -87,23 +92,27 @@ void Block::backward(const StepContext& context, const Tensor& dx, const Saved& 
 
 Bytes Block::inside_bytes(Count samples, Count tokens, DType dtype) const {
   const Count rows = samples * tokens;
-  const AttentionSpec& a = spec_.attention;
-  const Count up = spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 2 : 1);
-  const Count packed = a.width + 2 * a.kv_heads * (a.width / a.heads);
-  const Count statistics = a.heads + 4;
-  return rows * ((4 * a.width + packed + up + spec_.feed_forward.ffn_width) * size_of(dtype) + statistics * size_of(DType::f32));
+  const Count own = parallel_->own_rows(rows);
+  const ops::AttentionShape shape = attention_.shape(samples, tokens);
+  const Count ffn = parallel_->share(spec_.feed_forward.ffn_width);
+  const Count up = ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 2 : 1);
+  const Count elements = own * 3 * spec_.attention.width + rows * (shape.width() + shape.packed_width() + up + ffn);
+  const Count statistics = own * 4 + rows * shape.heads;
+  return elements * size_of(dtype) + statistics * size_of(DType::f32);
 }
 
 Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype) const {
   const Count rows = samples * tokens;
-  const AttentionSpec& a = spec_.attention;
-  const ops::AttentionShape shape{samples, tokens, a.heads, a.kv_heads, a.width / a.heads};
-  const Bytes of_attention =
-      rows * (a.width + shape.packed_width()) * size_of(dtype) + ops::attention_scratch_bytes(a.device, shape, dtype);
-  const Count of_feed_forward =
-      rows * spec_.feed_forward.ffn_width * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1) * size_of(dtype);
+  const Count width = spec_.attention.width;
+  const ops::AttentionShape shape = attention_.shape(samples, tokens);
+  const Bytes of_attention = rows * (shape.width() + shape.packed_width()) * size_of(dtype) +
+                             ops::attention_scratch_bytes(spec_.attention.device, shape, dtype);
+  const Count ffn = parallel_->share(spec_.feed_forward.ffn_width);
+  const Bytes of_feed_forward = rows * ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1) * size_of(dtype);
   const Count branches = spec_.dropout > 0.0 ? 2 : 0;  // copies of the stream's gradient that dropout needs
-  return rows * (1 + branches) * a.width * size_of(dtype) + std::max(of_attention, of_feed_forward);
+  const Bytes own = parallel_->own_rows(rows) * (1 + branches) * width * size_of(dtype);
+  const Bytes gathered = parallel_->sequence() ? 3 * rows * width * size_of(dtype) : 0;  // dy, x and the terms of dx
+  return own + gathered + std::max(of_attention, of_feed_forward);
 }
 
 std::vector<Parameter*> Block::parameters() const {

@@ -24,7 +24,8 @@ struct BlockSpec {
 class Block {
  public:
   /// `index` counts blocks from 0 and keys the dropout masks.
-  Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index);
+  Block(ParameterRegistry& registry, const std::string& name, const BlockSpec& spec, int index,
+        TensorParallel& parallel = TensorParallel::none());
 
   struct Saved {
     Tensor input;  // [B*T, C]
@@ -38,15 +39,19 @@ class Block {
     std::optional<Inside> inside;  // empty if checkpointing
   };
 
-  /// out [B*T, C] from x [B*T, C]; x must stay as it is until backward.
+  /// out [B*T, C] from x [B*T, C], which hold the own rows (nn/tensor_parallel.hpp), as all here does; x must stay as it is until
+  /// backward. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
   /// dx [B*T, C] holds the gradient of out and, at the end, that of x. The parameters' gradients are accumulated, but for the
   /// last bias: its gradient is the column sums of the gradient of out, which whoever made that gradient gets at little cost. So
   /// does this block for the one before: if defined, dx_column_sums [C] (fp32) += column sums of the gradient of x.
+  // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Saved& saved, const Tensor& dx_column_sums = {}) const;
   /// Where the column sums of the gradient of out are to be added; undefined if there is no bias, or if dropout follows it, so
   /// that backward computes the gradient itself.
   Tensor last_bias_gradient(const StepContext& context) const;
+  /// Adds them there, before backward, if nobody has got them at little cost: the gradient dout of out came from another rank.
+  void backward_last_bias(const StepContext& context, const Tensor& dout) const;
 
   std::vector<Parameter*> parameters() const;
 
@@ -61,12 +66,17 @@ class Block {
   template <class Branch>
   void add_branch(const StepContext& context, const Tensor& out, const Tensor& x, std::uint32_t place,
                   const Branch& branch) const;
+  // The mask of the own rows x.
+  ops::DropoutKey dropout_key(const StepContext& context, const Tensor& x, std::uint32_t place) const {
+    return parallel_->rows_of(context.dropout_key(spec_.dropout, place), x);
+  }
   // Whether dropout acts at the ends of the branches.
   bool drops(const StepContext& context) const;
   // The gradient of a branch's result, from that of the sum.
   Tensor branch_gradient(const StepContext& context, const Tensor& dout, std::uint32_t place) const;
 
   BlockSpec spec_;
+  TensorParallel* parallel_;
   std::uint32_t first_place_;  // dropout masks: attention weights, end of attention, end of feed-forward
   Norm norm1_;
   Attention attention_;

@@ -37,6 +37,11 @@ struct StepContext {
     copy.slots = of_input;
     return copy;
   }
+  StepContext with_activations(Arena& arena) const {
+    StepContext copy = *this;
+    copy.activations = &arena;
+    return copy;
+  }
   /// The dropout mask of place `layer` in the model.
   ops::DropoutKey dropout_key(double probability, std::uint32_t layer) const {
     return {training ? probability : 0.0, seed, step, layer, slots, sequence ? sequence->rows() : ops::TokenRows{}};

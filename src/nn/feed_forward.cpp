@@ -6,27 +6,36 @@
 namespace cohort {
 namespace {
 
-std::vector<LinearSpec> up_specs(const std::string& name, const FeedForwardSpec& spec) {
-  if (spec.kind == FeedForwardKind::gelu) return {{name + ".up", spec.ffn_width, spec.init_std}};
-  return {{name + ".gate", spec.ffn_width, spec.init_std}, {name + ".up", spec.ffn_width, spec.init_std}};
+std::vector<LinearSpec> up_specs(const std::string& name, const FeedForwardSpec& spec, const TensorParallel& parallel) {
+  const ShardSpec shard = parallel.split(0, spec.ffn_width);
+  const LinearSpec up{name + ".up", spec.ffn_width, spec.init_std, shard};
+  if (spec.kind == FeedForwardKind::gelu) return {up};
+  return {{name + ".gate", spec.ffn_width, spec.init_std, shard}, up};
 }
 
 }  // namespace
 
-FeedForward::FeedForward(ParameterRegistry& registry, const std::string& name, const FeedForwardSpec& spec)
+FeedForward::FeedForward(ParameterRegistry& registry, const std::string& name, const FeedForwardSpec& spec,
+                         TensorParallel& parallel)
     : spec_(spec),
-      up_(registry, up_specs(name, spec), spec.width, spec.kind == FeedForwardKind::gelu),
-      down_(registry, {{name + ".down", spec.width, spec.output_std}}, spec.ffn_width, spec.kind == FeedForwardKind::gelu) {}
+      parallel_(&parallel),
+      up_(registry, up_specs(name, spec, parallel), spec.width, spec.kind == FeedForwardKind::gelu, parallel),
+      down_(registry, {{name + ".down", spec.width, spec.output_std, parallel.split(1, spec.ffn_width)}}, spec.ffn_width,
+            spec.kind == FeedForwardKind::gelu, parallel) {}
 
 FeedForward::Saved FeedForward::forward(const StepContext& context, const Tensor& y, const Tensor& x,
                                         const Tensor& residual) const {
-  const Count rows = x.shape().rows();
-  const Saved saved{context.take({rows, up_.outputs()}), context.take({rows, spec_.ffn_width})};
-  if (spec_.kind == FeedForwardKind::gelu) {
-    ops::linear_gelu_forward(context.exec, saved.after, saved.before, x, up_.weight(), up_.bias());
-  } else {
-    up_.forward(context, saved.before, x);
-    ops::swiglu_forward(context.exec, saved.after, saved.before);
+  const Count rows = parallel_->all_rows(x.shape().rows());
+  const Saved saved{context.take({rows, up_.outputs()}), context.take({rows, down_.inputs()})};
+  {
+    const Arena::Scope scratch(*context.activations);
+    const Tensor x_rows = parallel_->gather_rows(context, x);
+    if (spec_.kind == FeedForwardKind::gelu) {
+      ops::linear_gelu_forward(context.exec, saved.after, saved.before, x_rows, up_.weight(), up_.bias());
+    } else {
+      up_.forward(context, saved.before, x_rows);
+      ops::swiglu_forward(context.exec, saved.after, saved.before);
+    }
   }
   down_.forward(context, y, saved.after, residual);
   return saved;
@@ -36,16 +45,20 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
                            const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const Tensor dbefore = context.take(saved.before.shape());
-  down_.backward_weight(context, dy, saved.after);
+  const Tensor dy_rows = parallel_->gather_rows(context, dy);
+  const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
+  down_.backward_weight(context, dy_rows, saved.after);
   if (spec_.kind == FeedForwardKind::gelu) {
-    ops::linear_gelu_backward(context.exec, dbefore, up_.bias_gradient(), dy, down_.weight(), saved.before, up_.bias());
+    ops::linear_gelu_backward(context.exec, dbefore, up_.bias_gradient(), dy_rows, down_.weight(), saved.before, up_.bias());
   } else {
     const Tensor dafter = context.take(saved.after.shape());
-    down_.backward_input(context, dafter, dy);
+    down_.backward_input(context, dafter, dy_rows);
     ops::swiglu_backward(context.exec, dbefore, dafter, saved.before);
   }
-  up_.backward_weight(context, dbefore, x);
-  up_.backward_input(context, dx, dbefore);
+  parallel_->finish();  // x_rows is there
+  up_.start_backward_input(context, dx, dbefore);
+  up_.backward_weight(context, dbefore, x_rows);
+  parallel_->finish();
 }
 
 std::vector<Parameter*> FeedForward::parameters() const {

@@ -20,18 +20,22 @@ struct FeedForwardSpec {
 
 class FeedForward {
  public:
-  /// gelu: declares name.up and name.down, with biases. swiglu: name.gate, name.up and name.down, without.
-  FeedForward(ParameterRegistry& registry, const std::string& name, const FeedForwardSpec& spec);
+  /// gelu: declares name.up and name.down, with biases. swiglu: name.gate, name.up and name.down, without. Each part has as many
+  /// of the ffn_width features.
+  FeedForward(ParameterRegistry& registry, const std::string& name, const FeedForwardSpec& spec,
+              TensorParallel& parallel = TensorParallel::none());
 
   /// What backward needs: what went into the non-linearity, as its op keeps it, and what came out.
   struct Saved {
     Tensor before, after;
   };
 
-  /// y [R, C] = down(activation(up(x [R, C]))), plus `residual` [R, C] if defined. y may be residual.
+  /// y [R, C] = down(activation(up(x [R, C]))), plus `residual` [R, C] if defined. y may be residual. x, y, dx and dy hold the
+  /// own rows, what is saved all rows of this part's features. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
   /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the down projection's
   /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with down().
+  // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
   const Linear& down() const { return down_; }
@@ -39,6 +43,7 @@ class FeedForward {
 
  private:
   FeedForwardSpec spec_;
+  TensorParallel* parallel_;
   Linear up_;
   Linear down_;
 };

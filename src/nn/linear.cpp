@@ -5,24 +5,50 @@
 
 namespace cohort {
 
-Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias)
-    : inputs_(inputs) {
+Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias,
+               TensorParallel& parallel)
+    : parallel_(&parallel) {
   registry.begin_layer();
   for (const LinearSpec& spec : specs) {
-    weights_.push_back(&registry.declare(spec.name + ".weight", {spec.outputs, inputs}, {InitSpec::Kind::normal, spec.init_std}));
-    outputs_ += spec.outputs;
+    const InitSpec init{InitSpec::Kind::normal, spec.init_std};
+    Parameter& weight = registry.declare(spec.name + ".weight", {spec.outputs, inputs}, init, 0, spec.shard);
+    weight.partial_gradient = spec.shared;
+    weights_.push_back(&weight);
+    outputs_ += weight.shape[0];
   }
+  inputs_ = weights_.front()->shape[1];
   if (!with_bias) return;
-  for (const LinearSpec& spec : specs)
-    biases_.push_back(&registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}));
+  for (const LinearSpec& spec : specs) {
+    const ShardSpec shard = sums_outputs() ? parallel.replicated() : spec.shard;
+    Parameter& bias = registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}, 0, shard);
+    bias.partial_gradient = sums_outputs() ? parallel.sequence() : spec.shared;
+    biases_.push_back(&bias);
+  }
 }
 
 void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual) const {
-  if (residual.defined()) {
+  if (sums_outputs()) {
+    const Arena::Scope scratch(*context.activations);
+    const Tensor sum = residual.defined() ? context.take(y.shape()) : y;
+    sum_forward(context, sum, x);
+    if (residual.defined() && has_bias()) {
+      ops::add_residual(context.exec, y, residual, sum, bias());
+    } else if (residual.defined()) {
+      ops::add(context.exec, y, residual, sum);
+    } else if (has_bias()) {
+      ops::add_bias(context.exec, y, bias());
+    }
+  } else if (residual.defined()) {
     ops::linear_residual_forward(context.exec, y, residual, x, weight(), bias());
   } else {
     ops::linear_forward(context.exec, y, x, weight(), bias());
   }
+}
+
+void Linear::sum_forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
+  const Tensor terms = parallel_->terms(context, y);
+  forward_without_bias(context, terms, x);
+  parallel_->sum_rows(y, terms);
 }
 
 void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
@@ -31,6 +57,12 @@ void Linear::forward_without_bias(const StepContext& context, const Tensor& y, c
 
 void Linear::backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
   ops::linear_backward_input(context.exec, dx, dy, weight());
+}
+
+void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
+  const Tensor terms = parallel_->terms(context, dx);
+  backward_input(context, terms, dy);
+  parallel_->start_sum_rows(dx, terms);
 }
 
 void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {

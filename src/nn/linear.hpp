@@ -5,28 +5,40 @@
 #include <string>
 #include <vector>
 
-#include "nn/context.hpp"
+#include "nn/tensor_parallel.hpp"
 #include "tensor/parameter.hpp"
 
 namespace cohort {
 
 struct LinearSpec {
-  std::string name;  // parameters are name.weight and name.bias
-  Count outputs;     // rows of the weight
-  double init_std;   // of the normal initial weights; biases start at 0
+  std::string name;      // parameters are name.weight and name.bias
+  Count outputs;         // rows of the weight, of all parts together
+  double init_std;       // of the normal initial weights; biases start at 0
+  ShardSpec shard = {};  // this part of the weight: a range of dim 0, the outputs, or of dim 1, the inputs
+  bool shared = false;   // other parts hold the same outputs, and use them otherwise
 };
 
 class Linear {
  public:
-  /// Declares name.weight [outputs, inputs] of each spec, then name.bias [outputs] of each if `with_bias`.
-  Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias);
+  /// Declares name.weight [outputs, inputs] of each spec, then name.bias [outputs] of each if `with_bias`. `inputs` are those of
+  /// all parts. All specs are split alike, by outputs or by inputs.
+  Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias,
+         TensorParallel& parallel = TensorParallel::none());
 
-  /// y [R, outputs] = x [R, inputs] weight^T + bias, plus `residual` [R, outputs] if defined. y may be residual.
+  // Below, outputs and inputs are this part's. Where a layer is split by outputs, x is all rows and so is y. Where it is split by
+  // inputs, x is all rows, y and residual are the own rows of what is then summed over the parts, and dy is all rows again.
+
+  /// y [R, outputs] = x [R, inputs] weight^T + bias, plus `residual` [R, outputs] if defined. y may be residual. Split by inputs:
+  /// the product is summed over the parts, then bias and residual are added, once and in the type of y: the residual stream is
+  /// not rounded once more for each part. // Collective over: tp
   void forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
   /// y = x weight^T, for callers that fuse the bias with what follows.
   void forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const;
-  /// dx [R, inputs] = dy weight.
+  /// dx [R, inputs] = dy weight, of this part.
   void backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const;
+  /// For a layer split by outputs: dx [own rows, inputs] = dy weight, summed over the parts. The sum is under way until
+  /// TensorParallel::finish(): time to compute the weight's gradient in. // Collective over: tp
+  void start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const;
   /// The gradients of weight and bias += dy^T x and the column sums of dy.
   void backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const;
   /// The bias's gradient alone, if there is a bias: += column sums of dy.
@@ -50,6 +62,12 @@ class Linear {
  private:
   Tensor joined(const std::vector<Parameter*>& parameters, Tensor Parameter::*tensor) const;
 
+  // Split by inputs over several parts: the products are terms of sums.
+  bool sums_outputs() const { return inputs_ < weights_.front()->global_shape[1]; }
+  // y = x weight^T summed over the parts, without bias.
+  void sum_forward(const StepContext& context, const Tensor& y, const Tensor& x) const;
+
+  TensorParallel* parallel_;
   std::vector<Parameter*> weights_;
   std::vector<Parameter*> biases_;
   Count inputs_;

@@ -4,11 +4,16 @@
 
 namespace cohort {
 
-Norm::Norm(ParameterRegistry& registry, const std::string& name, NormKind kind, Count width, double epsilon)
-    : kind_(kind),
-      epsilon_(static_cast<float>(epsilon)),
-      weight_(&registry.declare(name + ".weight", {width}, {InitSpec::Kind::ones})) {
-  if (kind == NormKind::layer) bias_ = &registry.declare(name + ".bias", {width}, {InitSpec::Kind::zeros});
+Norm::Norm(ParameterRegistry& registry, const std::string& name, NormKind kind, Count width, double epsilon,
+           const TensorParallel& parallel)
+    : kind_(kind), epsilon_(static_cast<float>(epsilon)) {
+  const auto declare = [&](const char* part, InitSpec::Kind init) {
+    Parameter& parameter = registry.declare(name + part, {width}, {init}, 0, parallel.replicated());
+    parameter.partial_gradient = parallel.sequence();
+    return &parameter;
+  };
+  weight_ = declare(".weight", InitSpec::Kind::ones);
+  if (kind == NormKind::layer) bias_ = declare(".bias", InitSpec::Kind::zeros);
 }
 
 Norm::Saved Norm::forward(const StepContext& context, const Tensor& y, const Tensor& x) const {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/context.hpp"
-#include "tensor/parameter.hpp"
+#include "nn/tensor_parallel.hpp"
 
 namespace cohort {
 
@@ -13,8 +12,10 @@ enum class NormKind { layer, rms };
 
 class Norm {
  public:
-  /// Declares name.weight [width] and, for layer normalisation, name.bias [width].
-  Norm(ParameterRegistry& registry, const std::string& name, NormKind kind, Count width, double epsilon);
+  /// Declares name.weight [width] and, for layer normalisation, name.bias [width], whole on every part. With sequence parallelism
+  /// the gradients are those of the own rows.
+  Norm(ParameterRegistry& registry, const std::string& name, NormKind kind, Count width, double epsilon,
+       const TensorParallel& parallel = TensorParallel::none());
 
   /// What backward needs beside the input: one mean (layer only) and one reciprocal deviation a row.
   struct Saved {

@@ -32,7 +32,7 @@ struct AttentionHead {
 };
 
 /// What dropout multiplies the softmax weights of one head by; by 1 for probability 0. The element's index in its sample is
-/// (head * T + query) * T + key, in positions of the whole sequence and over all NH heads.
+/// (head * T + query) * T + key, in positions of the whole sequence and over all heads of the model.
 class WeightDropout {
  public:
   WeightDropout(const DropoutKey& key, Count sample, Count heads, Count head, Count tokens)
@@ -40,7 +40,7 @@ class WeightDropout {
         probability_(key.probability),
         keep_scale_(static_cast<float>(1.0 / (1.0 - key.probability))),
         tokens_(tokens),
-        first_(active() ? (key.slots[static_cast<std::size_t>(sample)] * heads + head) * tokens * tokens : 0) {}
+        first_(active() ? mask_of(key, sample, heads, head) * tokens * tokens : 0) {}
 
   bool active() const { return probability_ > 0.0; }
   float factor(Count query, Count key) const {
@@ -49,6 +49,12 @@ class WeightDropout {
   }
 
  private:
+  // Every head of every sample of the global batch has a mask.
+  static Count mask_of(const DropoutKey& key, Count sample, Count heads, Count head) {
+    const Count all_heads = key.all_heads == 0 ? heads : key.all_heads;
+    return key.slots[static_cast<std::size_t>(sample)] * all_heads + key.first_head + head;
+  }
+
   CounterRandom random_;
   double probability_;
   float keep_scale_;

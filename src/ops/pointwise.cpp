@@ -54,15 +54,18 @@ SampleElements whole_sample(Count elements_here, const TokenRows& rows) {
 }
 
 template <class T>
-void dropout_kernel(const Exec& exec, Count samples, Count sample_elements, T* x, const DropoutKey& key) {
+void dropout_kernel(const Exec& exec, Count rows, Count n, Count sample_rows, T* x, const DropoutKey& key) {
   const CounterRandom random(key.seed, RandomPurpose::dropout, key.step, key.layer);
   const double probability = key.probability;
   const auto keep_scale = static_cast<float>(1.0 / (1.0 - probability));
   const Count* slots = key.slots.data();
-  const SampleElements whole = whole_sample(sample_elements, key.rows);
+  const SampleElements whole = whole_sample(sample_rows * n, key.rows);
+  const Count first_row = key.first_row;
   for_elements(
-      exec, "cohort::dropout", samples, sample_elements, KOKKOS_LAMBDA(Count b, Count i) {
-        T& element = x[b * sample_elements + i];
+      exec, "cohort::dropout", rows, n, KOKKOS_LAMBDA(Count r, Count c) {
+        T& element = x[r * n + c];
+        const Count b = (first_row + r) / sample_rows;
+        const Count i = (first_row + r - b * sample_rows) * n + c;
         const Count shift = i < whole.second_run ? whole.first_shift : whole.second_shift;
         const auto index = static_cast<std::uint64_t>(slots[b] * whole.elements + i + shift);
         element = from_float<T>(random.uniform(index) >= probability ? to_float(element) * keep_scale : 0.0f);
@@ -118,8 +121,11 @@ void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Te
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key) {
   if (key.probability == 0.0) return;
   const auto samples = static_cast<Count>(key.slots.size());
-  COHORT_CHECK(samples > 0 && x.shape().rows() % samples == 0, "dropout: {} rows over {} samples", x.shape().rows(), samples);
-  with_storage_type(x, [&]<class T>(T) { dropout_kernel(exec, samples, x.elements() / samples, x.data<T>(), key); });
+  const Count rows = x.shape().rows();
+  const Count all = key.all_rows == 0 ? rows : key.all_rows;
+  COHORT_CHECK(samples > 0 && all % samples == 0 && key.first_row + rows <= all, "dropout: rows {} to {} of {}, of {} samples",
+               key.first_row, key.first_row + rows, all, samples);
+  with_storage_type(x, [&]<class T>(T) { dropout_kernel(exec, rows, x.shape().columns(), all / samples, x.data<T>(), key); });
 }
 
 }  // namespace cohort::ops

@@ -32,10 +32,13 @@ struct DropoutKey {
   std::uint32_t layer = 0;            // tells apart the places in the model
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch of the step; where the op runs
   TokenRows rows = {};                // which tokens of each sample the rows are
+  // Where an op works on some of what is here. 0 of all: it works on all of it.
+  Count first_row = 0, all_rows = 0;    // dropout: x holds the rows from first_row of the all_rows rows of the B samples
+  Count first_head = 0, all_heads = 0;  // attention: its query heads are those from first_head of the model's all_heads
 };
 
-/// x [B * rows of a sample, N], one row a token where key.rows says which, is scaled by 1 / (1 - p) where kept and zeroed where
-/// dropped, in place. Backward is the same call on the gradient. Does nothing for probability 0.
+/// x [B * rows of a sample, N], or some of its rows, one row a token where key.rows says which, is scaled by 1 / (1 - p) where
+/// kept and zeroed where dropped, in place. Backward is the same call on the gradient. Does nothing for probability 0.
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key);
 
 }  // namespace cohort::ops

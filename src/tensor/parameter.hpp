@@ -63,6 +63,8 @@ struct Parameter {
   Count padding = 0;  // elements that follow it there, always zero
   InitSpec init;
   bool decays = false;                            // weight decay applies: matrices yes, norms and biases no
+  bool copied = false;                            // another pipeline stage holds a copy of it: a head tied to the embedding
+  bool partial_gradient = false;                  // backward computes a term of it on each rank that holds this parameter
   Tensor value;                                   // fp32: what the optimizer updates and checkpoints hold
   Tensor compute;                                 // what forward and backward read: `value` itself, or a 16-bit copy of it
   Tensor gradient;                                // fp32; accumulated into by backward, zeroed by zero_gradients

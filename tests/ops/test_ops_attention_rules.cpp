@@ -50,6 +50,49 @@ TEST(AttentionRules, NoDropoutAtProbabilityZero) {
   EXPECT_TRUE(same_bits(run_forward(p, p.qkv)[0], out));
 }
 
+// Columns [begin, begin + count) of each row.
+Array columns_of(Input values, Count width, Count begin, Count count) {
+  Array part;
+  for (std::size_t row = 0; row < values.size(); row += static_cast<std::size_t>(width))
+    part.insert(part.end(), values.begin() + static_cast<std::ptrdiff_t>(row) + begin,
+                values.begin() + static_cast<std::ptrdiff_t>(row) + begin + count);
+  return part;
+}
+
+// The half of the heads that one of two ranks has, dropped as they are in the whole model.
+TEST(AttentionRules, SomeHeadsAreThoseOfTheWhole) {
+  const AttentionProblem whole({2, 33, 4, 2, 16}, 0.2);
+  const Array out = values_of(run_forward(whole, whole.qkv)[0]), dqkv = values_of(run_backward(whole));
+  const Count hs = 16, packed = whole.shape.packed_width(), width = whole.shape.width();
+  for (const Count half : {0, 1}) {
+    const auto own_packed = [&](Input rows) {
+      const Array q = columns_of(rows, packed, 2 * half * hs, 2 * hs), k = columns_of(rows, packed, (4 + half) * hs, hs),
+                  v = columns_of(rows, packed, (6 + half) * hs, hs);
+      Array own;
+      for (Count row = 0; row < 2 * 33; ++row) {
+        own.insert(own.end(), q.begin() + row * 2 * hs, q.begin() + (row + 1) * 2 * hs);
+        own.insert(own.end(), k.begin() + row * hs, k.begin() + (row + 1) * hs);
+        own.insert(own.end(), v.begin() + row * hs, v.begin() + (row + 1) * hs);
+      }
+      return own;
+    };
+    AttentionProblem part({2, 33, 2, 1, 16}, 0.2);
+    part.qkv = own_packed(whole.qkv);
+    part.dout = columns_of(whole.dout, width, 2 * half * hs, 2 * hs);
+    part.forward.out = columns_of(whole.forward.out, width, 2 * half * hs, 2 * hs);
+    part.forward.lse = columns_of(whole.forward.lse, 4 * 33, 2 * half * 33, 2 * 33);
+    part.key.first_head = 2 * half;
+    part.key.all_heads = 4;
+    // A head's sums are the same ones; a product may take another order for another stride.
+    EXPECT_TRUE(close(run_forward(part, part.qkv)[0], columns_of(out, width, 2 * half * hs, 2 * hs), 1e-5));
+    EXPECT_TRUE(close(run_backward(part), own_packed(dqkv), 1e-5));
+    part.key.first_head = 0;
+    if (half == 1) {
+      EXPECT_FALSE(close(run_forward(part, part.qkv)[0], columns_of(out, width, 2 * hs, 2 * hs), 1e-2));
+    }
+  }
+}
+
 TEST(AttentionRules, SameBitsEachTime) {
   for (const double dropout : {0.0, 0.2}) {
     const AttentionProblem p({2, 100, 4, 2, 32}, dropout);

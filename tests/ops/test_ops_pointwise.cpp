@@ -154,6 +154,16 @@ TEST(Dropout, MaskBelongsToTheSampleNotToItsPlace) {
   EXPECT_TRUE(same_bits(together.slice(7, 14), run_dropout(Array(21, 1.0), {7, 3}, {0.5, 1, 2, 3, second})));
 }
 
+TEST(Dropout, SomeRowsGetTheMaskOfTheWhole) {
+  // Three blocks of rows of two samples; the second block holds the end of one and the beginning of the other.
+  const std::vector<Count> slots{4, 9};
+  const Tensor together = run_dropout(Array(2 * 27, 1.0), {18, 3}, {0.5, 1, 2, 3, slots});
+  for (const Count first : {0, 6, 12}) {
+    const Tensor block = run_dropout(Array(18, 1.0), {6, 3}, {0.5, 1, 2, 3, slots, {}, first, 18});
+    EXPECT_TRUE(same_bits(together.slice(first, first + 6), block)) << "rows from " << first;
+  }
+}
+
 TEST(Dropout, TheComparisonRejectsWrongMasks) {
   const std::vector<Count> slots{4, 9}, places{0, 1};
   const Tensor dropped = run_dropout(Array(2 * 21, 1.0), {14, 3}, {0.5, 1, 2, 3, slots});

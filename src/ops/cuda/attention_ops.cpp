@@ -33,7 +33,9 @@ FlashDropout dropout_of(const DropoutKey& key) {
           .seed = key.seed,
           .step = key.step,
           .layer = key.layer,
-          .slots = key.slots.data()};
+          .slots = key.slots.data(),
+          .first_head = key.first_head,
+          .all_heads = key.all_heads};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace cohort::ops::cuda {
 
 /// Dropout on the softmax weights. The weight of (query, key) of head h in sample b is kept, times keep_scale, when
 ///   CounterRandom(seed, RandomPurpose::dropout, step, layer).u64(index) >> 11  >=  threshold,
-///   index = slots[b] * NH T T + (h * T + query) * T + key,
+///   index = ((slots[b] * all_heads + first_head + h) * T + query) * T + key  (all_heads: NH if 0),
 /// which is the decision uniform(index) >= probability of the CPU when threshold = ceil(probability * 2^53).
 struct FlashDropout {
   std::uint64_t threshold = 0;  // 0 = no dropout; the other fields are then not read
@@ -33,6 +33,8 @@ struct FlashDropout {
   std::uint32_t step = 0;
   std::uint32_t layer = 0;
   const Count* slots = nullptr;  // device array [B]
+  Count first_head = 0;          // of the model's all_heads heads, this problem has NH from first_head
+  Count all_heads = 0;
 };
 
 /// Whether the two launchers take this problem: any B and T (with fewer than 2^31 elements of qkv in a sample), NH a multiple of

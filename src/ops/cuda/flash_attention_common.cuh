@@ -57,7 +57,9 @@ class DropoutMask {
         threshold_(dropout.threshold),
         tokens_(static_cast<std::uint64_t>(s.tokens)),
         first_(0) {
-    if (threshold_ != 0) first_ = (static_cast<std::uint64_t>(dropout.slots[b]) * s.heads + h) * tokens_ * tokens_;
+    if (threshold_ == 0) return;
+    const Count heads = dropout.all_heads == 0 ? s.heads : dropout.all_heads;
+    first_ = static_cast<std::uint64_t>(dropout.slots[b] * heads + dropout.first_head + h) * tokens_ * tokens_;
   }
 
   __device__ bool active() const { return threshold_ != 0; }

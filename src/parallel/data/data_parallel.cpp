@@ -15,6 +15,12 @@ void DataParallel::accumulate_gradients(const StepContext& context, std::span<co
                                         float gradient_scale, StepTimers& timers) {
   timers_ = &timers;
   begin_gradients();
+  if (runner_ != nullptr) {
+    runner_->run(context, micro_batches, gradient_scale, *this, timers);
+    finish_gradients(timers);
+    runner_->finish(*this, timers);
+    return;
+  }
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     last_micro_batch_ = i + 1 == micro_batches.size();
     run_micro_batch(context, micro_batches[i], gradient_scale, timers);

@@ -18,6 +18,20 @@
 
 namespace cohort {
 
+class DataParallel;
+
+/// Takes the micro-batches of a step through forward and backward in an order of its own: a pipeline.
+class MicroBatchRunner {
+ public:
+  virtual ~MicroBatchRunner() = default;
+  /// Every model pass calls the hooks of `strategy`, and is told by strategy.set_last_micro_batch() before it whether it is the
+  /// last one to add to its part of the gradients. The contract is that of DataParallel::accumulate_gradients.
+  virtual void run(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
+                   DataParallel& strategy, StepTimers& timers) = 0;
+  /// After that, when the strategy has summed the gradients of what this rank owns over its group.
+  virtual void finish(DataParallel& strategy, StepTimers& timers) = 0;
+};
+
 class DataParallel : public Hooks {
  public:
   DataParallel(Model& model, Communicator& group) : model_(model), group_(group) {}
@@ -31,6 +45,12 @@ class DataParallel : public Hooks {
   /// wait. // Collective over: dp
   void accumulate_gradients(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
                             StepTimers& timers);
+
+  /// From now on `runner`, which must outlive this object's last step, runs the micro-batches. Without it they run one after the
+  /// other. Not for strategies that run micro-batches in a way of their own (manual) or reduce after each (zero2, zero3).
+  void use(MicroBatchRunner& runner) { runner_ = &runner; }
+  /// For the runner. True: the passes that follow are the last to add to the gradients that they touch.
+  void set_last_micro_batch(bool last) { last_micro_batch_ = last; }
 
   /// The part of the model that this rank's optimizer updates: all of it, unless the strategy shards.
   virtual std::vector<OwnedSegment> owned() { return {whole_of(model_.parameters())}; }
@@ -57,6 +77,7 @@ class DataParallel : public Hooks {
   Communicator& group_;
 
  private:
+  MicroBatchRunner* runner_ = nullptr;
   bool last_micro_batch_ = false;
   StepTimers* timers_ = nullptr;
 };

@@ -17,7 +17,8 @@
 //   ascend in both. So gradients are added up in the order in which one rank without a pipeline adds them, on every rank and
 //   under every schedule.
 // - Messages of one pass from one rank to another are received in the order in which they are sent. Activations and gradients
-//   between the same two ranks can overtake each other: they need two queues, or tags.
+//   between the same two ranks can overtake each other in that: who has one queue for both posts receives in the order of
+//   messages.hpp.
 // - A send must not wait until its receiver is ready, or two neighbours that send to each other wait forever.
 #pragma once
 

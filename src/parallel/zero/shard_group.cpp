@@ -14,9 +14,17 @@ Count rounded_up(Count n, Count unit) { return (n + unit - 1) / unit * unit; }
 // Which group each parameter belongs to, by its place in the registry.
 std::vector<std::size_t> group_numbers(const Model& model, const std::string& wrap) {
   std::vector<std::size_t> numbers(model.parameters().all().size(), 0);
-  if (wrap == "model") return numbers;
-  std::size_t next = 0;
   std::vector<bool> seen(numbers.size(), false);
+  std::size_t next = 0;
+  for (const auto& parameter : model.parameters().all()) {
+    if (!parameter->copied) continue;
+    seen[parameter->index] = true;
+    numbers[parameter->index] = next++;
+  }
+  if (wrap == "model") {
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = seen[i] ? numbers[i] : next;
+    return numbers;
+  }
   for (const Unit& unit : model.units()) {
     int layer = -1;
     bool any = false;

@@ -7,20 +7,8 @@
 
 namespace cohort {
 
-Tensor BufferPool::take(Count elements, DType dtype) {
-  const auto fits = [&](const Tensor& tensor) { return tensor.elements() == elements && tensor.dtype() == dtype; };
-  const auto found = std::find_if(free_.begin(), free_.end(), fits);
-  if (found == free_.end()) {
-    bytes_ += elements * size_of(dtype);
-    return Tensor::zeros("zero.buffer", {elements}, dtype, device_);
-  }
-  const Tensor tensor = *found;
-  free_.erase(found);
-  return tensor;
-}
-
 Sharded::Sharded(Model& model, Communicator& group, const ShardOptions& options)
-    : DataParallel(model, group), options_(options), pool_(model.placement().device), shards_(&group) {
+    : DataParallel(model, group), options_(options), pool_("zero.buffer", model.placement().device), shards_(&group) {
   COHORT_CHECK(!model.parameters().flat_values().defined(), "the parameters of a model under ZeRO have memory already");
   const int ranks = options.shard_ranks == 0 ? group.size() : options.shard_ranks;
   COHORT_CHECK(group.size() % ranks == 0, "{} ranks are not a multiple of {} shards", group.size(), ranks);

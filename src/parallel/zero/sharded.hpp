@@ -14,6 +14,7 @@
 
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/zero/shard_group.hpp"
+#include "tensor/buffer_pool.hpp"
 
 namespace cohort {
 
@@ -22,23 +23,6 @@ struct ShardOptions {
   int shard_ranks = 0;           // ranks of one copy of the state; 0 = all
   std::uint64_t seed = 0;        // of the initial values
   DType reduction = DType::f32;  // in which gradients are summed
-};
-
-/// Flat tensors that come and go, of few different sizes: what was given back is handed out again. On a GPU allocation would make
-/// the host wait.
-class BufferPool {
- public:
-  explicit BufferPool(DeviceKind device) : device_(device) {}
-  /// Contents are undefined.
-  Tensor take(Count elements, DType dtype);
-  void give_back(const Tensor& tensor) { free_.push_back(tensor); }
-  /// Of all tensors ever made.
-  Bytes bytes() const { return bytes_; }
-
- private:
-  DeviceKind device_;
-  std::vector<Tensor> free_;
-  Bytes bytes_ = 0;
 };
 
 class Sharded : public DataParallel {

@@ -17,8 +17,8 @@ void Zero1::begin_gradients() {
   for (const ShardGroup& group : groups_) group.gradient.zero();
 }
 
-void Zero1::group_ready(ShardGroup& group) {
-  if (last_micro_batch()) start_reduction(group);  // before, more will be added
+void Zero1::grad_ready(Parameter& parameter) {
+  if (last_micro_batch()) Sharded::grad_ready(parameter);  // before, more will be added
 }
 
 void Zero1::finish_gradients(StepTimers&) {

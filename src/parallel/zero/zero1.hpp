@@ -11,10 +11,11 @@ class Zero1 : public Sharded {
   Zero1(Model& model, Communicator& group, const ShardOptions& options);
   std::string_view name() const override { return "zero1"; }
   void weights_changed() override { gather_weights(); }
+  void grad_ready(Parameter& parameter) override;
 
  protected:
   void begin_gradients() override;
-  void group_ready(ShardGroup& group) override;
+  void group_ready(ShardGroup& group) override { start_reduction(group); }
   void finish_gradients(StepTimers& timers) override;
 };
 

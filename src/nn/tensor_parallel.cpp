@@ -1,0 +1,138 @@
+#include "nn/tensor_parallel.hpp"
+
+namespace cohort {
+namespace {
+
+[[noreturn]] void fail_without_group() {
+  throw Error(ExitCode::internal, "a part of a model was run without the group that holds the other parts");
+}
+
+}  // namespace
+
+TensorParallel& TensorParallel::none() {
+  static TensorParallel one;
+  return one;
+}
+
+Count TensorParallel::share(Count n) const {
+  COHORT_CHECK(n % parts_ == 0, "{} in {} parts", n, parts_);
+  return n / parts_;
+}
+
+ShardSpec TensorParallel::split(int dim, Count n) const {
+  if (parts_ == 1) return {};
+  const Count own = share(n);
+  return {.split = ShardSpec::Split{dim, Axis::tp, part_ * own, (part_ + 1) * own}};
+}
+
+void TensorParallel::begin_pass(Count rows, bool with_gradients) {
+  if (!sequence_) return;
+  divided_ = rows % parts_ == 0;
+  // Who computes gradients of own rows sums them over the parts.
+  COHORT_CHECK(divided_ || !with_gradients, "sequence parallelism: {} rows in {} parts", rows, parts_);
+}
+
+ops::DropoutKey TensorParallel::rows_of(ops::DropoutKey key, const Tensor& x) const {
+  if (!divided_) return key;
+  const Count own = x.shape().rows();
+  key.first_row = part_ * own;
+  key.all_rows = parts_ * own;
+  return key;
+}
+
+Tensor TensorParallel::start_gather_rows(const StepContext& context, const Tensor& own) {
+  if (!divided_) return own;
+  const Tensor all = context.take({all_rows(own.shape().rows()), own.shape().columns()});
+  do_gather(all, own);
+  return all;
+}
+
+Tensor TensorParallel::gather_rows(const StepContext& context, const Tensor& own) {
+  const Tensor all = start_gather_rows(context, own);
+  finish();
+  return all;
+}
+
+Tensor TensorParallel::terms(const StepContext& context, const Tensor& own) const {
+  return divided_ ? context.take({all_rows(own.shape().rows()), own.shape().columns()}) : own;
+}
+
+void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& terms) {
+  if (parts_ == 1) return;
+  if (divided_) {
+    do_sum_scatter(own, terms);
+  } else {
+    COHORT_CHECK(own.raw() == terms.raw(), "a sum over the parts is made in place");
+    do_sum(own);
+  }
+}
+
+void TensorParallel::sum_rows(const Tensor& own, const Tensor& terms) {
+  start_sum_rows(own, terms);
+  finish();
+}
+
+void TensorParallel::sum(const Tensor& x) {
+  if (parts_ == 1) return;
+  do_sum(x);
+  wait();
+}
+
+void TensorParallel::max(const Tensor& x) {
+  if (parts_ == 1) return;
+  do_max(x);
+  wait();
+}
+
+void TensorParallel::gather(const Tensor& all, const Tensor& own) {
+  COHORT_CHECK(all.elements() == parts_ * own.elements(), "gather {} from {} parts of {}", all.shape().str(), parts_,
+               own.shape().str());
+  if (parts_ == 1) return all.copy_from(own.reshaped(all.shape()));
+  do_gather(all, own);
+  wait();
+}
+
+void TensorParallel::finish() {
+  if (parts_ > 1) wait();
+}
+
+void TensorParallel::do_sum(const Tensor&) { fail_without_group(); }
+void TensorParallel::do_max(const Tensor&) { fail_without_group(); }
+void TensorParallel::do_gather(const Tensor&, const Tensor&) { fail_without_group(); }
+void TensorParallel::do_sum_scatter(const Tensor&, const Tensor&) { fail_without_group(); }
+void TensorParallel::wait() { fail_without_group(); }
+
+PartialGradients::PartialGradients(TensorParallel& parallel, const std::vector<Parameter*>& parameters) : parallel_(&parallel) {
+  for (Parameter* parameter : parameters) {
+    if (parameter->partial_gradient) parameters_.push_back(parameter);
+  }
+}
+
+void PartialGradients::begin() const {
+  for (const Parameter* parameter : parameters_) {
+    if (!parameter->shard.counts && parameter->gradient.defined()) parameter->gradient.zero();
+  }
+}
+
+void PartialGradients::sum(const StepContext& context) const {
+  if (parameters_.empty()) return;
+  const Arena::Scope scratch(*context.activations);
+  Count elements = 0;
+  for (const Parameter* parameter : parameters_) elements += parameter->global_shape.elements();
+  const Tensor message = context.take_fp32({elements});
+  message.zero();
+  // A part is a range of the first dim, so its elements are neighbours in the whole tensor, too.
+  const auto for_each_place = [&](const auto& act) {
+    Count begin = 0;
+    for (const Parameter* parameter : parameters_) {
+      const Count first = begin + ShardMap(parameter->global_shape, parameter->shard).first;
+      act(message.slice(first, first + parameter->elements()).reshaped(parameter->shape), parameter->gradient);
+      begin += parameter->global_shape.elements();
+    }
+  };
+  for_each_place([](const Tensor& place, const Tensor& gradient) { place.copy_from(gradient); });
+  parallel_->sum(message);
+  for_each_place([](const Tensor& place, const Tensor& gradient) { gradient.copy_from(place); });
+}
+
+}  // namespace cohort

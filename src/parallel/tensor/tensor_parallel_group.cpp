@@ -1,0 +1,32 @@
+#include "parallel/tensor/tensor_parallel_group.hpp"
+
+namespace cohort {
+
+void TensorParallelGroup::do_sum(const Tensor& x) {
+  start(group_.all_reduce_async(x.raw(), x.elements(), x.dtype(), ReduceOp::sum));
+}
+
+void TensorParallelGroup::do_max(const Tensor& x) {
+  start(group_.all_reduce_async(x.raw(), x.elements(), x.dtype(), ReduceOp::max));
+}
+
+void TensorParallelGroup::do_gather(const Tensor& all, const Tensor& own) {
+  start(group_.all_gather_async(own.raw(), all.raw(), own.elements(), own.dtype()));
+}
+
+void TensorParallelGroup::do_sum_scatter(const Tensor& own, const Tensor& terms) {
+  start(group_.reduce_scatter_async(terms.raw(), own.raw(), own.elements(), own.dtype(), ReduceOp::sum));
+}
+
+void TensorParallelGroup::start(Request request) {
+  COHORT_CHECK(!busy_, "two operations of tensor parallelism at a time");
+  busy_ = true;
+  under_way_ = std::move(request);
+}
+
+void TensorParallelGroup::wait() {
+  under_way_.wait();
+  busy_ = false;
+}
+
+}  // namespace cohort

@@ -1,0 +1,35 @@
+// Tensor parallelism over a group of ranks: what nn/tensor_parallel.hpp asks for, as collectives.
+//
+// For each block and micro-batch of R rows, forward all-reduces R C elements twice and backward twice (Shoeybi et al. 2019,
+// section 3). With sequence parallelism each all-reduce is a reduce-scatter and an all-gather, which together move as much; and
+// backward gathers each pair's input once more, R C elements twice, to spare the memory of keeping it (Korthikanti et al. 2022,
+// section 4.2.2). The embedding adds one sum forward, the head one sum backward and, a chunk of logits, three fp32 numbers a row.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "nn/tensor_parallel.hpp"
+
+namespace cohort {
+
+class TensorParallelGroup : public TensorParallel {
+ public:
+  /// `group` reaches the memory of the model's tensors and must outlive this. The rank in it is the part.
+  explicit TensorParallelGroup(Communicator& group, bool sequence = false)
+      : TensorParallel(group.size(), group.rank(), sequence), group_(group) {}
+
+ protected:
+  void do_sum(const Tensor& x) override;
+  void do_max(const Tensor& x) override;
+  void do_gather(const Tensor& all, const Tensor& own) override;
+  void do_sum_scatter(const Tensor& own, const Tensor& terms) override;
+  void wait() override;
+
+ private:
+  void start(Request request);
+
+  Communicator& group_;
+  Request under_way_;
+  bool busy_ = false;
+};
+
+}  // namespace cohort

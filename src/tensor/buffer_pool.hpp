@@ -1,0 +1,28 @@
+// Flat tensors that come and go, of few different sizes: what was given back is handed out again. On a GPU allocation would make
+// the host wait.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.hpp"
+
+namespace cohort {
+
+class BufferPool {
+ public:
+  BufferPool(std::string label, DeviceKind device) : label_(std::move(label)), device_(device) {}
+  /// Contents are undefined.
+  Tensor take(Count elements, DType dtype);
+  void give_back(const Tensor& tensor) { free_.push_back(tensor); }
+  /// Of all tensors ever made.
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  std::string label_;
+  DeviceKind device_;
+  std::vector<Tensor> free_;
+  Bytes bytes_ = 0;
+};
+
+}  // namespace cohort
