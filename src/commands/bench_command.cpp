@@ -9,6 +9,7 @@
 #include "comm/mpi_communicator.hpp"
 #include "commands/bench_kernels.hpp"
 #include "commands/commands.hpp"
+#include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
 #include "gpu/nvml.hpp"
@@ -18,6 +19,7 @@
 #include "runtime/runtime.hpp"
 #include "train/input_buffer.hpp"
 #include "train/precision.hpp"
+#include "train/step_batches.hpp"
 #include "train/trainee.hpp"
 
 namespace cohort {
@@ -25,6 +27,7 @@ namespace {
 
 struct Options {
   RunConfig config;
+  std::vector<std::string> overrides;
   Count steps = 20;
   bool json = false;
 };
@@ -81,35 +84,41 @@ Peak measure_peak(DeviceKind device) {
 // Random tokens: speed does not depend on what they say.
 class RandomBatches {
  public:
-  RandomBatches(const RunConfig& config, int rank) : buffer_(device_of(config), config.model.vocabulary) {
-    const CounterRandom random(config.run.seed, RandomPurpose::test, static_cast<std::uint32_t>(rank));
-    const Count tokens = config.train.micro_batch * config.model.context;
-    for (Count i = 0; i < tokens + 1; ++i) {
-      tokens_.push_back(static_cast<std::int32_t>(random.u32(static_cast<std::uint64_t>(i)) %
-                                                  static_cast<std::uint32_t>(config.model.vocabulary)));
+  RandomBatches(const RunConfig& config, const BatchShare& share) : buffer_(device_of(config), config.model.vocabulary) {
+    const CounterRandom random(config.run.seed, RandomPurpose::test, static_cast<std::uint32_t>(share.rank));
+    const auto token = [&](Count i) {
+      return static_cast<std::int32_t>(random.u32(static_cast<std::uint64_t>(i)) %
+                                       static_cast<std::uint32_t>(config.model.vocabulary));
+    };
+    batch_.samples = config.train.micro_batch;
+    batch_.tokens_per_sample = config.model.context;
+    for (Count i = 0; i < config.train.micro_batch * config.model.context; ++i) {
+      batch_.inputs.push_back(token(i));
+      batch_.targets.push_back(token(i + 1));
     }
-    for (Count slot = 0; slot < config.train.micro_batch; ++slot) slots_.push_back(rank * config.train.micro_batch + slot);
-    const std::span<const std::int32_t> all(tokens_);
-    const ModelInput input{config.train.micro_batch, all.first(all.size() - 1), all.last(all.size() - 1), {}, slots_};
-    inputs_.assign(static_cast<std::size_t>(config.train.accumulation), buffer_.put(input));
+    share.cut(batch_);
+    for (Count slot = 0; slot < config.train.micro_batch; ++slot) slots_.push_back(share.rank * config.train.micro_batch + slot);
+    inputs_.assign(static_cast<std::size_t>(config.train.accumulation), buffer_.put(as_input(batch_, slots_)));
   }
   std::span<const ModelInput> inputs() const { return inputs_; }
 
  private:
   InputBuffer buffer_;
-  std::vector<std::int32_t> tokens_;
+  Batch batch_;
   std::vector<Count> slots_;
   std::vector<ModelInput> inputs_;
 };
 
 nlohmann::ordered_json measure(const Options& options, Communicator& world, const std::string& device, double launched) {
   const RunConfig& config = options.config;
-  const Mesh mesh(world, MeshShape(config.parallel.dp, 1, 1, 1), device_of(config));
+  const Mesh mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share);
   Trainee trainee(config, mesh);
-  const RandomBatches batches(config, world.rank());
+  const RandomBatches batches(config, BatchShare::of(mesh, trainee.ring() ? &trainee.ring()->split() : nullptr));
   const Count tokens = config.train.global_batch * config.model.context;
   StepTimers timers;
-  const auto input = [&](Count step) { return StepInput{step, batches.inputs(), tokens / config.parallel.dp, tokens}; };
+  const auto input = [&](Count step) {
+    return StepInput{step, batches.inputs(), tokens / mesh.shape().size({Axis::dp, Axis::cp}), tokens};
+  };
   trainee.step(input(0), timers);
   world.barrier();
   const double first_step = steady_seconds() - launched;
@@ -134,8 +143,9 @@ nlohmann::ordered_json measure(const Options& options, Communicator& world, cons
     phases[std::string(name_of(phase))] = phase_seconds[static_cast<std::size_t>(phase)];
   }
   return {{"model", config.model.kind},
-          {"parameters", trainee.model().parameters().elements()},
+          {"parameters", count_parameters(config.model)},
           {"ranks", world.size()},
+          {"layout", mesh.shape().str()},
           {"strategy", trainee.strategy().name()},
           {"device", device},
           {"precision", config.precision.policy},
@@ -160,7 +170,8 @@ void print_result(const nlohmann::ordered_json& r) {
   Table table({"", ""});
   table.add({"model", fmt::format("{}, {} parameters", r.at("model").get<std::string>(), human_count(number("parameters")))});
   table.add({"device", fmt::format("{}, {}", r.at("device").get<std::string>(), r.at("precision").get<std::string>())});
-  table.add({"ranks, strategy", fmt::format("{}, {}", r.at("ranks").get<int>(), r.at("strategy").get<std::string>())});
+  table.add({"ranks, strategy", fmt::format("{} ({}), {}", r.at("ranks").get<int>(), r.at("layout").get<std::string>(),
+                                            r.at("strategy").get<std::string>())});
   table.add({"step", fmt::format("{:.1f} ms median of {}, best {:.1f} ms", 1e3 * number("step_seconds"),
                                  r.at("steps").get<Count>(), 1e3 * number("step_seconds_best"))});
   for (const auto& [phase, seconds] : r.at("phase_seconds").items()) {
@@ -185,9 +196,10 @@ int bench_step(Options options) {
   const double launched = steady_seconds();
   Runtime runtime;
   const std::unique_ptr<Communicator> world = make_world_communicator();
+  for (const std::string& assignment : options.overrides) apply_override(options.config, assignment);
   options.config.data.tokens = "random";  // no file is read; validate() wants a name
   validate(options.config, world->size(), {.cuda = gpu::built()});
-  runtime.open_device(device_of(options.config));
+  runtime.open_device(device_of(options.config), options.config.device.share);
   const nlohmann::ordered_json result = measure(options, *world, runtime.device(), launched);
   if (world->rank() != 0) return 0;
   if (options.json) {
@@ -241,6 +253,7 @@ void add_step(CLI::App& bench, Action& action) {
       "  cohort bench step                                     6 layers, width 384, T 256, batch 8\n"
       "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 200\n"
       "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks\n"
+      "  mpirun -np 2 cohort bench step --set parallel.tp=2    the same, with every matrix divided\n"
       "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
   const auto options = std::make_shared<Options>();
   RunConfig& c = options->config;
@@ -274,6 +287,8 @@ void add_step(CLI::App& bench, Action& action) {
   command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
       ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))
       ->capture_default_str();
+  command->add_option("--set", options->overrides, "A key of a run file: parallel.tp=2 (may be repeated)")
+      ->allow_extra_args(false);
   command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include "comm/mpi_communicator.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
 #include "train/data_setup.hpp"

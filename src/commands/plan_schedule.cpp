@@ -9,8 +9,8 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "parallel/pipeline/drawing.hpp"
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/drawing.hpp"
+#include "pipeline/timeline.hpp"
 #include "runtime/ending.hpp"
 
 namespace cohort {

@@ -7,7 +7,7 @@
 namespace cohort {
 
 struct PlanScheduleOptions {
-  std::string schedule;  // a name of parallel/pipeline/schedule.hpp
+  std::string schedule;  // a name of pipeline/schedule.hpp
   int stages = 0;
   int micro_batches = 0;
   int chunks = 1;

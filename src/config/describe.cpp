@@ -10,7 +10,7 @@ namespace {
 
 // " [model.kind = gpt2 or llama]" for a key that has an effect only then.
 std::string users_of(const KeySpec& key) {
-  return key.only_with.key.empty() ? "" : fmt::format(" [{} = {}]", key.only_with.key, join(key.only_with.values, " or "));
+  return key.only_with.key.empty() ? "" : fmt::format(" [{} = {}]", key.only_with.key, key.only_with.values_in_words());
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ std::vector<KeySpec> training_keys() {
 std::vector<KeySpec> parallel_keys() {
   const OnlyWith bucketed{"parallel.data", {"bucketed"}};
   const OnlyWith zero{"parallel.data", {"zero1", "zero2", "zero3"}};
+  const OnlyWith tensor{"parallel.tp", {}}, pipeline{"parallel.pp", {}}, interleaved{"parallel.schedule", {"interleaved"}};
   return {
       KEY(parallel, data,
           (Choices{{"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3", "NO_SHARD", "SHARD_GRAD_OP",
@@ -112,10 +113,11 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, cp, IntegerRange{1, kMaxSize}, "context-parallel ranks: each holds a part of every sample (ring attention)",
           {}),
       KEY(parallel, tp, IntegerRange{1, kMaxSize}, "tensor-parallel ranks: each holds a part of every matrix", {}),
-      KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are divided as well", {}),
+      KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are divided as well",
+          tensor),
       KEY(parallel, schedule, (Choices{{"gpipe", "1f1b", "interleaved"}}),
-          "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", {}),
-      KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: parts of the model on each rank, 2 or more", {}),
+          "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", pipeline),
+      KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: parts of the model on each rank, 2 or more", interleaved),
       KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",
           bucketed),
       KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together",
@@ -254,12 +256,16 @@ std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
   return std::visit(Writer{}, key.field(copy));
 }
 
+std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ? "2 or more" : join(values, " or "); }
+
 bool is_used(const KeySpec& key, const RunConfig& config) {
   if (key.only_with.key.empty()) return true;
   const KeySpec* decider = find_key(key.only_with.key);
   COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
   RunConfig copy = config;
-  const auto* value = std::get<std::string*>(decider->field(copy));
+  const Field field = decider->field(copy);
+  if (key.only_with.values.empty()) return *std::get<Count*>(field) > 1;
+  const auto* value = std::get<std::string*>(field);
   return std::find(key.only_with.values.begin(), key.only_with.values.end(), *value) != key.only_with.values.end();
 }
 

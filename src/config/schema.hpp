@@ -39,10 +39,13 @@ struct KeySpec {
   Allowed allowed;
   std::string help;
 
-  /// The key has an effect only if `key`, one with Choices, has one of `values`. No key: it always has.
+  /// The key has an effect only if `key`, one with Choices, has one of `values`; or, without values, if that is a number above 1.
+  /// No key: it always has.
   struct OnlyWith {
     std::string key;
     std::vector<std::string> values;
+    /// "naive or hooks", "2 or more".
+    std::string values_in_words() const;
   } only_with;
 
   /// "model.width"

@@ -5,7 +5,9 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/pipeline.hpp"
 #include "config/schema.hpp"
+#include "config/tensor_parallel.hpp"
 
 namespace cohort {
 namespace {
@@ -50,7 +52,7 @@ void refuse_idle_keys(const RunConfig& config) {
     if (origin == config.origins.end() || is_used(key, config)) continue;
     const KeySpec* decider = find_key(key.only_with.key);
     fail(ExitCode::config, "{}: {} has no effect with {} = {} (only with {}); remove it", origin->second, key.full_name(),
-         key.only_with.key, value_as_toml(*decider, config), join(key.only_with.values, " or "));
+         key.only_with.key, value_as_toml(*decider, config), key.only_with.values_in_words());
   }
 }
 
@@ -157,12 +159,6 @@ void check_shards(const RunConfig& config) {
 
 void check_layout(RunConfig& config, Count world_size) {
   ParallelSection& parallel = config.parallel;
-  for (const auto& [name, degree] : {std::pair{"parallel.pp", parallel.pp}, {"parallel.tp", parallel.tp}}) {
-    if (degree != 1) {
-      fail(ExitCode::config, "{}{} = {} is not in this version, which has data and context parallelism; set it to 1",
-           at(config, {name}), name, degree);
-    }
-  }
   const Count others = parallel.pp * parallel.cp * parallel.tp;
   if (parallel.dp == 0) parallel.dp = std::max<Count>(1, world_size / others);
   if (parallel.dp * others != world_size) {
@@ -218,6 +214,15 @@ void check_batch(RunConfig& config) {
   }
 }
 
+void check_stages(const RunConfig& config) {
+  try {
+    check_pipeline(config.model, config.parallel, config.train.accumulation);
+  } catch (const Error& error) {
+    const std::string where = at(config, {"parallel.chunks", "parallel.schedule", "parallel.pp"});
+    fail(error.code(), "{}{} (micro-batches of a step: train.accumulation = {})", where, error.what(), config.train.accumulation);
+  }
+}
+
 void check_schedule(RunConfig& config) {
   ScheduleSection& schedule = config.schedule;
   if (schedule.warmup_steps >= config.train.steps) {
@@ -261,9 +266,12 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_model(config);
   check_layout(config, world_size);
   check_sequence(config);
+  check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, at(config, {"parallel.tp"}),
+                        config.parallel.cp);
   check_shards(config);
   choose_bucket(config);
   check_batch(config);
+  check_stages(config);
   check_schedule(config);
   check_device(config, features);
 }
@@ -276,6 +284,8 @@ void set_vocabulary(RunConfig& config, Count token_file_vocabulary) {
          at(config, {"model.vocabulary"}), config.model.vocabulary, token_file_vocabulary, config.data.tokens,
          token_file_vocabulary);
   }
+  check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, at(config, {"parallel.tp"}),
+                        config.parallel.cp);
 }
 
 }  // namespace cohort

@@ -55,7 +55,7 @@ class Decoder : public Model {
   /// Of the whole model.
   double flops_per_token(Count tokens) const override;
   /// Of all chunks, for one micro-batch: held_bytes() of each and scratch_bytes().
-  Bytes activation_bytes(Count samples) const override;
+  Bytes activation_bytes(Count samples, Count tokens) const override;
 
   const std::vector<ChunkSpec>& chunks() const { return chunks_; }
   /// Of the stream between chunks: the own rows (nn/tensor_parallel.hpp) of the micro-batch, and the width.
@@ -84,10 +84,12 @@ class Decoder : public Model {
   Tensor last_logits_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x,
                            const Tensor& logits, Hooks& hooks);
 
-  /// Bytes that forward_chunk keeps of a micro-batch of `samples` full samples.
-  Bytes held_bytes(std::size_t chunk, Count samples) const;
+  /// Bytes that forward_chunk keeps of a micro-batch of `samples` samples of `tokens` tokens.
+  Bytes held_bytes(std::size_t chunk, Count samples, Count tokens) const;
+  /// Bytes of the stream between chunks.
+  Bytes stream_bytes(Count samples, Count tokens) const;
   /// Bytes of scratch memory that a pass through any of the chunks needs on top.
-  Bytes scratch_bytes(Count samples) const;
+  Bytes scratch_bytes(Count samples, Count tokens) const;
 
  private:
   void declare_embedding();

@@ -47,7 +47,7 @@ std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed
 Count count_parameters(const ModelSection& config) { return declare_model(config, {})->parameters().elements(); }
 
 Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement, TensorParallel& parallel) {
-  return declare_model(config, placement, parallel)->activation_bytes(samples);
+  return declare_model(config, placement, parallel)->activation_bytes(samples, config.context);
 }
 
 }  // namespace cohort

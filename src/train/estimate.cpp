@@ -4,9 +4,12 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "config/pipeline.hpp"
 #include "gpu/device.hpp"
 #include "parallel/data/data_parallel.hpp"
+#include "parallel/pipeline/engine.hpp"
 #include "parallel/zero/shard_group.hpp"
+#include "train/model_of_rank.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
@@ -15,16 +18,15 @@ namespace {
 Count tokens_per_sample(const RunConfig& config) { return config.model.kind == "mlp" ? 1 : config.model.context; }
 
 // Weights, gradients and optimizer state under ZeRO: what is whole, what is a shard, and the buffers that come and go.
-MemoryEstimate sharded_state(const RunConfig& config) {
+MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
   const Placement placement = placement_of(config);
-  const std::unique_ptr<Model> model = declare_model(config.model, placement);
   const Count all = config.parallel.dp * config.parallel.cp;
   const Count ranks = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
   const bool narrow = placement.compute != DType::f32;
   const std::string& stage = config.parallel.data;
   MemoryEstimate memory;
   std::map<Count, Count> of_size;  // groups, by their elements: buffers are handed on between those of one size
-  for (const ShardGroup& group : make_shard_groups(*model, config.parallel.wrap, 0, static_cast<int>(ranks))) {
+  for (const ShardGroup& group : make_shard_groups(model, config.parallel.wrap, 0, static_cast<int>(ranks))) {
     const Bytes whole_compute = group.elements * size_of(placement.compute), shard = group.block * size_of(DType::f32);
     if (stage == "zero3") {
       memory.parameters += shard + (narrow ? group.block * size_of(placement.compute) : 0);
@@ -47,9 +49,9 @@ MemoryEstimate sharded_state(const RunConfig& config) {
   return memory;
 }
 
-MemoryEstimate whole_state(const RunConfig& config) {
+MemoryEstimate whole_state(const RunConfig& config, const Model& model) {
   const Placement placement = placement_of(config);
-  const Count elements = count_parameters(config.model);
+  const Count elements = model.parameters().flat_elements();
   const Bytes each = elements * size_of(DType::f32);
   const Bytes copy = placement.compute == DType::f32 ? 0 : elements * size_of(placement.compute);
   MemoryEstimate memory;
@@ -61,17 +63,45 @@ MemoryEstimate whole_state(const RunConfig& config) {
   return memory;
 }
 
+// Tensors begin at aligned addresses: a little is lost between them.
+constexpr Bytes kBetweenTensors = kMiB;
+
+ActivationEstimate activations_of(const RunConfig& config, int stage, const Model& model) {
+  const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
+  const Count tokens = config.model.context / config.parallel.cp;
+  if (config.parallel.pp == 1) return {.arena = model.activation_bytes(samples, tokens) + kBetweenTensors};
+  const auto& decoder = dynamic_cast<const Decoder&>(model);
+  const pipeline::Schedule schedule = schedule_of(config.parallel, config.train.accumulation);
+  return {.arena = decoder.scratch_bytes(samples, tokens) + kBetweenTensors,
+          .under_way = pipeline::Engine::held_bytes(decoder, schedule, stage, samples, tokens) +
+                       pipeline::most_in_flight(schedule, stage) * kBetweenTensors,
+          .messages = pipeline::Engine::message_bytes(decoder, schedule, stage, samples, tokens)};
+}
+
 }  // namespace
 
-MemoryEstimate estimate_memory(const RunConfig& config) {
-  MemoryEstimate memory = is_sharded(config.parallel.data) ? sharded_state(config) : whole_state(config);
-  const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
-  // Tensors begin at aligned addresses: a little is lost between them.
-  constexpr Bytes kBetweenTensors = kMiB;
-  ModelSection part = config.model;  // of the sequence, where it is divided
-  part.context /= config.parallel.cp;
-  memory.activations = count_activation_bytes(part, samples, placement_of(config)) + kBetweenTensors;
+ActivationEstimate estimate_activations(const RunConfig& config, int stage) {
+  TensorParallel part(static_cast<int>(config.parallel.tp), 0, config.parallel.sequence);
+  return activations_of(config, stage, *declare_model_of_rank(config, stage, part));
+}
+
+MemoryEstimate estimate_memory(const RunConfig& config, int stage) {
+  TensorParallel part(static_cast<int>(config.parallel.tp), 0, config.parallel.sequence);
+  const std::unique_ptr<Model> model = declare_model_of_rank(config, stage, part);
+  MemoryEstimate memory = is_sharded(config.parallel.data) ? sharded_state(config, *model) : whole_state(config, *model);
+  const ActivationEstimate activations = activations_of(config, stage, *model);
+  memory.activations = activations.arena + activations.under_way;
+  memory.buffers += activations.messages;
   return memory;
+}
+
+MemoryEstimate estimate_memory(const RunConfig& config) {
+  MemoryEstimate most;
+  for (int stage = 0; stage < config.parallel.pp; ++stage) {
+    const MemoryEstimate memory = estimate_memory(config, stage);
+    if (memory.total() > most.total()) most = memory;
+  }
+  return most;
 }
 
 std::string describe_memory(const MemoryEstimate& memory) {
@@ -83,8 +113,8 @@ std::string describe_memory(const MemoryEstimate& memory) {
   return text;
 }
 
-void check_device_memory(const RunConfig& config) {
-  const MemoryEstimate need = estimate_memory(config);
+void check_device_memory(const RunConfig& config, int stage) {
+  const MemoryEstimate need = estimate_memory(config, stage);
   const gpu::MemoryInfo have = gpu::memory();
   if (need.total() <= have.free) return;
   fail(ExitCode::memory,

@@ -14,18 +14,28 @@ struct MemoryEstimate {
   Bytes gradients = 0;
   Bytes optimizer = 0;
   Bytes activations = 0;
-  Bytes buffers = 0;  // ZeRO: whole gradients and weights of the groups at work
+  Bytes buffers = 0;  // ZeRO: whole gradients and weights of the groups at work; pipelines: messages
   Bytes replica = 0;  // the second replica of parallel.data = "manual"
   Bytes total() const { return parameters + gradients + optimizer + activations + buffers + replica; }
 };
 
-/// `config` is validated and its vocabulary known; builds nothing.
+/// Of a rank of pipeline stage `stage`. `config` is validated and its vocabulary known; builds nothing.
+MemoryEstimate estimate_memory(const RunConfig& config, int stage);
+/// Of the stage that needs most.
 MemoryEstimate estimate_memory(const RunConfig& config);
+
+/// Of the activations of a step.
+struct ActivationEstimate {
+  Bytes arena = 0;      // what lives in Trainee's arena: all, or in a pipeline what lives within one pass
+  Bytes under_way = 0;  // pipelines: kept of micro-batches under way
+  Bytes messages = 0;   // pipelines: buffers of messages
+};
+ActivationEstimate estimate_activations(const RunConfig& config, int stage);
 
 /// "7.2 GiB: parameters 0.5 GiB, gradients 0.5 GiB, ...".
 std::string describe_memory(const MemoryEstimate& memory);
-/// Throws Error(memory) if the open GPU has less free memory than the estimate: the figures, and what to change.
-void check_device_memory(const RunConfig& config);
+/// Throws Error(memory) if the open GPU has less free memory than a rank of `stage` needs: the figures, and what to change.
+void check_device_memory(const RunConfig& config, int stage);
 /// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
 std::string batch_arithmetic(const RunConfig& config);
 

@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-Evaluation evaluate(const EvaluationContext& setup, Model& model, const Dataset& dataset, Communicator& group, Count micro_batch,
-                    Count limit) {
+Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
+                    Count micro_batch, Count limit) {
   const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, setup.share.ranks, limit};
   const Placement& placement = model.placement();
   const StepScalars scalars(placement.device);
@@ -31,6 +31,7 @@ Evaluation evaluate(const EvaluationContext& setup, Model& model, const Dataset&
   }
   double loss = *scalars.loss().to_host().data<double>();
   Evaluation evaluation;
+  if (setup.stages != nullptr) loss = all_reduce_value(*setup.stages, loss, ReduceOp::sum);
   loss = all_reduce_value(group, loss, ReduceOp::sum);
   evaluation.targets = all_reduce_value(group, targets, ReduceOp::sum);
   evaluation.samples = plan.used();

@@ -3,7 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "data/batch.hpp"
-#include "models/model.hpp"
+#include "models/predictor.hpp"
 #include "tensor/arena.hpp"
 #include "train/step_batches.hpp"
 
@@ -22,11 +22,12 @@ struct EvaluationContext {
   Arena& activations;
   BatchShare share;                           // of each global micro-batch
   const DividedSequence* sequence = nullptr;  // if samples are cut
+  Communicator* stages = nullptr;             // of the pipeline, of which the last has the loss
 };
 
 /// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` micro-batches over all ranks, 0 = the whole
 /// split. `group` are the ranks with different shares. // Collective over: group
-Evaluation evaluate(const EvaluationContext& setup, Model& model, const Dataset& dataset, Communicator& group, Count micro_batch,
-                    Count limit);
+Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
+                    Count micro_batch, Count limit);
 
 }  // namespace cohort

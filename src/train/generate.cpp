@@ -28,7 +28,7 @@ std::int32_t draw_token(std::span<const float> logits, double temperature, Count
   return order.back();  // the sum was rounded
 }
 
-std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
+std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
                                    Hooks& hooks, const std::function<void(std::int32_t)>& on_token) {
   COHORT_CHECK(!prompt.empty() && options.context > 0, "generate: a prompt of {} tokens, context {}", prompt.size(),
                options.context);

@@ -8,7 +8,7 @@
 
 #include "config/run_config.hpp"
 #include "data/tokenizer.hpp"
-#include "models/model.hpp"
+#include "models/predictor.hpp"
 
 namespace cohort {
 
@@ -27,7 +27,7 @@ struct GenerateOptions {
 /// Continues `prompt` (at least one token) and returns the new tokens. `on_token`, if any, is told of each as it comes. `hooks`
 /// are those of the strategy that keeps the parameters; // Collective over: the ranks that keep them, which all give the same
 /// arguments.
-std::vector<std::int32_t> generate(Model& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
+std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
                                    Hooks& hooks, const std::function<void(std::int32_t)>& on_token = {});
 
 }  // namespace cohort

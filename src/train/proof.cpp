@@ -23,8 +23,7 @@ constexpr double kRounding = 1e-6;
 using EachStep = std::function<void(Count step, const Trainee& trainee, const StepResult& result)>;
 
 void run_steps(const RunConfig& config, const RunData& data, Communicator& group, Count steps, const EachStep& each) {
-  const ParallelSection& p = config.parallel;
-  const Mesh mesh(group, MeshShape(p.dp, p.pp, p.cp, p.tp), device_of(config), config.device.share);
+  const Mesh mesh(group, mesh_shape_of(config.parallel), device_of(config), config.device.share);
   Trainee trainee(config, mesh);
   const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
   StepBatches batches(*data.dataset, sampler, config.train,

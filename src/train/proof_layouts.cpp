@@ -18,11 +18,21 @@ RunConfig without_layout(const RunConfig& run) {
   return config;
 }
 
-// Cuts the global batch for so many data-parallel ranks: by the run's micro-batch if it divides, else in one piece.
+// Cuts the global batch for so many data-parallel ranks: by the run's micro-batch or the next smaller one of which a whole number
+// passes each rank, in a pipeline a multiple of its stages if there is one.
 void cut_batch(RunConfig& config, Count dp) {
   TrainSection& train = config.train;
-  if (train.global_batch % (train.micro_batch * dp) != 0 && train.global_batch % dp == 0)
-    train.micro_batch = train.global_batch / dp;
+  const Count most = train.micro_batch;
+  const auto fitting = [&](Count unit) {
+    Count size = most;
+    while (size > 0 && train.global_batch % (size * dp * unit) != 0) --size;
+    return size;
+  };
+  if (const Count size = fitting(config.parallel.pp)) {
+    train.micro_batch = size;
+  } else if (const Count any = fitting(1)) {
+    train.micro_batch = any;
+  }
   train.accumulation = 0;
 }
 
@@ -34,6 +44,8 @@ std::string name_of_layout(const RunConfig& config) {
   }
   std::string name = parts.empty() ? "one rank" : join(parts, " x ");
   name += ", " + p.data;
+  if (p.sequence) name += ", sequence";
+  if (p.pp > 1) name += ", " + p.schedule;
   if (p.shard_ranks > 0) name += fmt::format(" in {}", p.shard_ranks);
   return name;
 }
@@ -81,6 +93,12 @@ std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std
     for (const char* data : {"naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}) {
       if (replicas == 1 && std::string(data) != "bucketed") continue;  // nothing to reduce: all are one
       add(degrees + ",data=" + data);
+    }
+    if (mesh.size(Axis::tp) > 1)
+      add(degrees + ",sequence=true" + (mesh.size(Axis::pp) > 1 || replicas == 1 ? "" : ",data=zero3"));
+    if (mesh.size(Axis::pp) > 1) {
+      add(degrees + ",schedule=gpipe");
+      add(degrees + ",schedule=interleaved,chunks=2" + (replicas > 1 ? ",data=zero1" : ""));
     }
     for (int shards = 2; shards < replicas; ++shards) {
       if (replicas % shards == 0) add(fmt::format("{},data=zero3,shard_ranks={}", degrees, shards));

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "comm/nccl_communicator.hpp"
+#include "config/pipeline.hpp"
 #include "gpu/device.hpp"
 #include "ops/gemm.hpp"
 #include "ops/linear.hpp"
@@ -11,6 +12,7 @@
 #include "optim/schedule.hpp"
 #include "tensor/convert.hpp"
 #include "train/estimate.hpp"
+#include "train/model_of_rank.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
@@ -35,8 +37,11 @@ bool all_finite(const Tensor& tensor) {
 
 }  // namespace
 
+MeshShape mesh_shape_of(const ParallelSection& config) { return MeshShape(config.dp, config.pp, config.cp, config.tp); }
+
 Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
     : config_(config),
+      mesh_(mesh),
       group_(mesh.gradient()),
       keeps_tuning_(!config.device.gemm_tuning.empty() && mesh.world().rank() == 0),
       exec_(exec_of(config)),
@@ -45,17 +50,38 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
       loss_scale_(loss_scale_of(config)) {
   if (exec_.cuda()) {
     set_collective_timeout(config.device.collective_timeout);
-    check_device_memory(config);
-    activations_.reserve(estimate_memory(config).activations);
+    check_device_memory(config, mesh.index(Axis::pp));
+    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena);
     if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);
   } else {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
   }
   if (mesh.size(Axis::cp) > 1) ring_ = std::make_unique<RingAttention>(mesh.axis(Axis::cp), config.model.context);
-  model_ = is_sharded(config.parallel.data) ? declare_model(config.model, placement_of(config))
-                                            : make_model(config.model, config.run.seed, placement_of(config));
+  build_model();
   strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
+  build_pipeline();
   optimizer_ = std::make_unique<AdamW>(strategy_->owned(), config.optimizer);
+}
+
+void Trainee::build_model() {
+  if (mesh_.size(Axis::tp) > 1)
+    tensor_parallel_ = std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config_.parallel.sequence);
+  TensorParallel& part = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
+  model_ = declare_model_of_rank(config_, mesh_.index(Axis::pp), part);
+  if (!is_sharded(config_.parallel.data)) model_->parameters().allocate(config_.run.seed, placement_of(config_));
+}
+
+void Trainee::build_pipeline() {
+  if (mesh_.size(Axis::pp) == 1) return;
+  pipeline_ = std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_),
+                                                 schedule_of(config_.parallel, config_.train.accumulation), mesh_.axis(Axis::pp),
+                                                 mesh_.host_axis(Axis::pp));
+  if (exec_.cuda()) pipeline_->reserve(estimate_activations(config_, mesh_.index(Axis::pp)).under_way);
+  strategy_->use(*pipeline_);
+}
+
+void Trainee::sum_over(Axis axis, const Tensor& scalar) const {
+  if (mesh_.size(axis) > 1) mesh_.axis(axis).all_reduce(scalar.raw(), 1, DType::f64, ReduceOp::sum);
 }
 
 std::vector<StateShard> Trainee::shards() const {
@@ -100,12 +126,15 @@ void Trainee::start_step(const StepInput& input, StepTimers& timers) {
                                   static_cast<float>(mean(factor, input.global_valid_targets)), timers);
   {
     const auto scope = timers.scope(Phase::communication);
+    sum_over(Axis::pp, scalars_.own_loss());  // the last stage has it
     scalars_.loss().copy_from(scalars_.own_loss());
     group_.all_reduce(scalars_.loss().raw(), 1, DType::f64, ReduceOp::sum);
   }
   const auto scope = timers.scope(Phase::optimizer);
   add_squares(exec_, optimizer_->owned(), scalars_);
   if (Communicator* shards = strategy_->shard_group()) shards->all_reduce(scalars_.squares().raw(), 1, DType::f64, ReduceOp::sum);
+  sum_over(Axis::tp, scalars_.squares());
+  sum_over(Axis::pp, scalars_.squares());
   decide_update(exec_, scalars_, factor, config_.train.clip_norm);
   optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, input.step), scalars_.decisions(),
                    input.step);
@@ -142,9 +171,7 @@ std::string Trainee::first_unit_not_finite(std::span<const ModelInput> micro_bat
   };
   for (const ModelInput& input : micro_batches) {
     const Arena::Scope forgotten(activations_);
-    // loss() alone would leave dropout out, which may be what overflowed; the gradient it prepares is thrown away.
-    model_->forward(with_inspection, input, 0.0f, *strategy_);
-    strategy_->end_pass();
+    predictor().loss(with_inspection, input, *strategy_);  // with dropout, which may be what overflowed: context.training
   }
   return found;
 }

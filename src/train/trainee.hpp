@@ -15,6 +15,8 @@
 #include "optim/step_scalars.hpp"
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
+#include "parallel/pipeline/engine.hpp"
+#include "parallel/tensor/tensor_parallel_group.hpp"
 
 namespace cohort {
 
@@ -36,27 +38,37 @@ struct StepInput {
   Count global_valid_targets = 0;  // over all ranks
 };
 
+/// The mesh that [parallel] asks for.
+MeshShape mesh_shape_of(const ParallelSection& config);
+
 class Trainee {
  public:
-  /// Builds the model with its initial values on the device of the run. `config` is validated and its vocabulary known. Throws
-  /// Error(memory) with all figures if the device is too small. // Collective over: mesh
+  /// Builds this rank's part of the model with its initial values on the device of the run. `config` is validated and its
+  /// vocabulary known; it and the mesh outlive this. Throws Error(memory) with all figures if the device is too small.
+  /// // Collective over: mesh
   Trainee(const RunConfig& config, const Mesh& mesh);
 
   /// Puts one optimizer step on its way: on a GPU the host does not wait, and has time for the next step's data. A step whose
   /// loss or gradient is not finite leaves weights and optimizer as they were. The micro-batches must stay until finish_step().
-  /// // Collective over: dp
+  /// // Collective over: mesh
   void start_step(const StepInput& input, StepTimers& timers);
-  /// Waits for the step. Throws Error(internal) if a peer is lost meanwhile. // Collective over: dp
+  /// Waits for the step. Throws Error(internal) if a peer is lost meanwhile. // Collective over: mesh
   StepResult finish_step(StepTimers& timers);
   StepResult step(const StepInput& input, StepTimers& timers) {
     start_step(input, timers);
     return finish_step(timers);
   }
 
-  /// Name of the first unit of the model whose output is not finite for one of these micro-batches, going forward; "" if all are.
+  /// Name of the first unit on this rank whose output is not finite for one of these micro-batches, going forward; "" if all are.
+  /// // Collective over: mesh
   std::string first_unit_not_finite(std::span<const ModelInput> micro_batches);
 
+  /// What this rank holds of the model.
   Model& model() { return *model_; }
+  /// The whole model, to evaluate it and to generate with it.
+  Predictor& predictor() { return pipeline_ ? static_cast<Predictor&>(*pipeline_) : *model_; }
+  /// Null if there is one stage.
+  pipeline::Engine* pipeline() { return pipeline_.get(); }
   DataParallel& strategy() { return *strategy_; }
   /// Attention over the ranks that hold parts of the same samples; null if samples are whole.
   const RingAttention* ring() const { return ring_.get(); }
@@ -75,19 +87,26 @@ class Trainee {
   void restore_loss_scale(double scale, Count good_steps) { loss_scale_.restore(scale, good_steps); }
 
  private:
+  void build_model();
+  void build_pipeline();
   StepContext context(Count step) const;
+  // Adds a device's scalar up over an axis, if there is more than one rank on it.
+  void sum_over(Axis axis, const Tensor& scalar) const;
 
   const RunConfig& config_;
-  Communicator& group_;
-  bool keeps_tuning_;  // this rank writes what the first step's products were tuned to
+  const Mesh& mesh_;
+  Communicator& group_;  // ranks with the same weights and other tokens
+  bool keeps_tuning_;    // this rank writes what the first step's products were tuned to
   ops::Exec exec_;
   mutable Arena activations_;
   StepScalars scalars_;
   LossScale loss_scale_;
   std::unique_ptr<RingAttention> ring_;
+  std::unique_ptr<TensorParallelGroup> tensor_parallel_;  // null: matrices are whole
   std::unique_ptr<Model> model_;
   std::unique_ptr<AdamW> optimizer_;
   std::unique_ptr<DataParallel> strategy_;
+  std::unique_ptr<pipeline::Engine> pipeline_;
   StepInput running_;
 };
 

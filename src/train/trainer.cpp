@@ -35,17 +35,13 @@ std::string list_samples(const std::vector<Count>& ids) {
                      shown < ids.size() ? " ..." : "");
 }
 
-MeshShape mesh_of(const RunConfig& config) {
-  return MeshShape(config.parallel.dp, config.parallel.pp, config.parallel.cp, config.parallel.tp);
-}
-
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& world, const TrainerOptions& options)
     : config_(config),
       data_(data),
       world_(world),
-      mesh_(world, mesh_of(config), device_of(config), config.device.share),
+      mesh_(world, mesh_shape_of(config.parallel), device_of(config), config.device.share),
       cohort_version_(options.cohort_version),
       git_revision_(options.git_revision),
       trainee_(config, mesh_),
@@ -104,8 +100,8 @@ void Trainer::greet() {
   log_->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}", world_.rank(), world_.size(),
              mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_);
   if (world_.rank() != 0) return;
-  fmt::print("{}strategy    {} on {} rank(s)\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
-             trainee_.strategy().name(), world_.size(), config_.run.directory);
+  fmt::print("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
+             trainee_.strategy().name(), world_.size(), mesh_.shape().str(), config_.run.directory);
   if (data_.tokens && data_.tokens->entropy()) {
     fmt::print("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
                data_.tokens->entropy()->exact);
@@ -223,9 +219,9 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   const Count every = config_.train.validate_every;
   if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
   const auto scope = timers_.scope(Phase::validation);
-  last_evaluation_ =
-      evaluate({trainee_.exec(), trainee_.strategy(), trainee_.activations(), share_, trainee_.ring()}, trainee_.model(),
-               *data_.dataset, mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
+  last_evaluation_ = evaluate(
+      {trainee_.exec(), trainee_.strategy(), trainee_.activations(), share_, trainee_.ring(), &mesh_.host_axis(Axis::pp)},
+      trainee_.predictor(), *data_.dataset, mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
   log_->info("step {} validation loss {:.6f} over {} targets", done_, last_evaluation_->loss, last_evaluation_->targets);
   return last_evaluation_;
 }
@@ -301,8 +297,9 @@ void Trainer::finish() {
 
 void Trainer::show_sample() {
   if (!data_.tokens || config_.sample.tokens == 0) return;
-  // Ranks that hold the model between them generate together.
-  if (world_.rank() != 0 && trainee_.strategy().shard_group() == nullptr) return;
+  // Ranks that hold the model between them generate together: those of rank 0's replica, and with ZeRO all.
+  const bool holds_a_part = mesh_.index(Axis::dp) == 0 && mesh_.index(Axis::cp) == 0;
+  if (!holds_a_part && trainee_.strategy().shard_group() == nullptr) return;
   const Tokenizer& tokenizer = data_.tokens->tokenizer();
   std::vector<std::int32_t> prompt;
   if (config_.sample.prompt.empty()) {
@@ -311,7 +308,7 @@ void Trainer::show_sample() {
   } else {
     prompt = tokenizer.encode(config_.sample.prompt, "sample.prompt");
   }
-  const std::vector<std::int32_t> text = generate(trainee_.model(), prompt,
+  const std::vector<std::int32_t> text = generate(trainee_.predictor(), prompt,
                                                   {.tokens = config_.sample.tokens,
                                                    .temperature = config_.sample.temperature,
                                                    .top_k = config_.sample.top_k,

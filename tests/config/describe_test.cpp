@@ -78,7 +78,12 @@ TEST(Schema, ConditionsNameKeysThatExist) {
   for (const KeySpec& key : all_keys()) {
     EXPECT_NO_THROW(is_used(key, config)) << key.full_name();
     if (key.only_with.key.empty()) continue;
-    const auto* choices = std::get_if<Choices>(&find_key(key.only_with.key)->allowed);
+    const Allowed& allowed = find_key(key.only_with.key)->allowed;
+    if (key.only_with.values.empty()) {
+      EXPECT_TRUE(std::holds_alternative<IntegerRange>(allowed)) << key.full_name();
+      continue;
+    }
+    const auto* choices = std::get_if<Choices>(&allowed);
     ASSERT_NE(choices, nullptr) << key.full_name();
     for (const std::string& value : key.only_with.values) {
       EXPECT_NE(std::find(choices->names.begin(), choices->names.end(), value), choices->names.end())

@@ -103,13 +103,25 @@ TEST(Validate, ShardsAndTheNamesOfFsdp) {
   EXPECT_ERROR(gpt2({"parallel.data=zero1", "parallel.bucket_mib=2"}, 4), ExitCode::config, "parallel.bucket_mib has no effect");
 }
 
+TEST(Validate, PipelinesAreChecked) {
+  const RunConfig run = gpt2({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=4"}, 4);
+  EXPECT_EQ(run.parallel.dp, 2);
+  EXPECT_ERROR(gpt2({"parallel.pp=8"}, 8), ExitCode::config, "--set parallel.pp=8: ", "4 layers", "at most 4");
+  EXPECT_ERROR(gpt2({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=3"}, 4),
+               ExitCode::config, "3 micro-batches", "2 or 4", "train.accumulation = 3");
+  EXPECT_ERROR(gpt2({"parallel.pp=2", "parallel.data=zero3"}, 4), ExitCode::config, "zero3", "zero1");
+  EXPECT_ERROR(gpt2({"parallel.schedule=gpipe"}, 4), ExitCode::config, "parallel.schedule has no effect with parallel.pp = 1");
+  EXPECT_ERROR(gpt2({"parallel.pp=2", "parallel.chunks=2"}, 4), ExitCode::config, "parallel.chunks has no effect", "interleaved");
+}
+
 TEST(Validate, TheLayoutMatchesTheWorld) {
   EXPECT_EQ(gpt2({"parallel.dp=3"}, 3).parallel.dp, 3);
   EXPECT_ERROR(gpt2({"parallel.dp=3"}, 4), ExitCode::config, "--set parallel.dp=3: ", "needs 3 ranks", "the job has 4",
                "parallel.dp = 4");
-  for (const char* axis : {"pp", "tp"}) {
-    EXPECT_ERROR(gpt2({fmt::format("parallel.{}=2", axis)}, 4), ExitCode::config, axis, "= 2 is not in this version");
-  }
+  for (const char* axis : {"pp", "cp", "tp"}) EXPECT_EQ(gpt2({fmt::format("parallel.{}=2", axis)}, 4).parallel.dp, 2);
+  EXPECT_ERROR(gpt2({"parallel.tp=3"}, 3), ExitCode::config, "--set parallel.tp=3: ", "model.heads = 4", "2 or 4");
+  EXPECT_ERROR(gpt2({"parallel.sequence=true"}, 2), ExitCode::config, "parallel.sequence has no effect with parallel.tp = 1",
+               "2 or more");
   EXPECT_EQ(gpt2({"parallel.cp=2"}, 4).parallel.dp, 2);
   EXPECT_ERROR(gpt2({"parallel.cp=4", "model.context=20"}, 4), ExitCode::config, "--set parallel.cp=4: ", "model.context = 20",
                "16 or 24", "cp that fits: 2 or 5");

@@ -66,7 +66,8 @@ TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
   const auto& [name, config, samples, tokens] = GetParam();
   const auto model = make_model(config, 1, test_placement());
   EXPECT_EQ(count_parameters(config), model->parameters().elements());
-  for (const Count n : {1, 3, 16}) EXPECT_EQ(count_activation_bytes(config, n, test_placement()), model->activation_bytes(n));
+  for (const Count n : {1, 3, 16})
+    EXPECT_EQ(count_activation_bytes(config, n, test_placement()), model->activation_bytes(n, config.context));
   EXPECT_EQ(model->classes(), config.kind == "mlp" ? config.classes : config.vocabulary);
   EXPECT_EQ(model->kind(), config.kind);
 }
@@ -130,7 +131,7 @@ TEST(ModelActivations, AreWhatAPassReallyHolds) {
           const auto model = make_model(config, 1, placement);
           const Count n = config.kind == "mlp" ? 16 * samples : samples;  // a sample of the mlp is but one row
           const TestBatch batch = make_batch(config, n, config.context);
-          const Bytes estimate = model->activation_bytes(n);
+          const Bytes estimate = model->activation_bytes(n, config.context);
           EXPECT_EQ(count_activation_bytes(config, n, placement), estimate);
           const Bytes measured = measured_bytes(*model, batch.input(), estimate);
           EXPECT_NEAR(static_cast<double>(measured) / static_cast<double>(estimate), 1.0, 0.05)

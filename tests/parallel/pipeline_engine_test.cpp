@@ -185,12 +185,12 @@ TEST_F(PipelineEngine, HeldBytesAreEnoughForEveryMicroBatchUnderWay) {
         const Arena::Scope forgotten(held);
         model->forward_chunk(chunk, context, batch.whole(), x, 1.0f, hooks, saved);
         model->backward_chunk(chunk, context, batch.whole(), x, hooks, saved);
-        largest = std::max(largest, model->held_bytes(chunk, batch.whole().samples));
+        largest = std::max(largest, model->held_bytes(chunk, batch.whole().samples, section.context));
       }
       // Tensors begin at aligned addresses; on a CPU attention takes no scratch memory worth counting.
       EXPECT_LE(held.peak_bytes(), largest + 64 * kKiB) << name_of(schedule.kind) << ", rank " << rank;
-      EXPECT_LE(scratch.peak_bytes(), model->scratch_bytes(batch.whole().samples) + 64 * kKiB);
-      EXPECT_EQ(pipeline::Engine::held_bytes(*model, schedule, rank, batch.whole().samples),
+      EXPECT_LE(scratch.peak_bytes(), model->scratch_bytes(batch.whole().samples, section.context) + 64 * kKiB);
+      EXPECT_EQ(pipeline::Engine::held_bytes(*model, schedule, rank, batch.whole().samples, section.context),
                 most_in_flight(schedule, rank) * largest);
     }
   }

@@ -98,34 +98,6 @@ TEST(Chunks, AreThoseOfTheVirtualStages) {
   EXPECT_EQ(chunks_of(model, schedule, 1), (std::vector<ChunkSpec>{chunk(1), chunk(3)}));
 }
 
-TEST(CheckPipeline, RefusesWhatDoesNotGoTogether) {
-  ModelSection model = model_section("gpt2");
-  model.layers = 4;
-  ParallelSection parallel;
-  parallel.pp = 4;
-  parallel.schedule = "1f1b";
-  for (const char* data : {"naive", "hooks", "bucketed", "zero1", "monolith"}) {
-    parallel.data = data;
-    check_pipeline(model, parallel, 8);
-  }
-  for (const char* data : {"zero2", "zero3", "manual"}) {
-    parallel.data = data;
-    EXPECT_ERROR(check_pipeline(model, parallel, 8), ExitCode::config, data, "parallel.pp = 4", "take");
-  }
-  parallel.data = "bucketed";
-  EXPECT_ERROR(check_pipeline(model_section("mlp"), parallel, 8), ExitCode::config, "mlp", "parallel.pp = 4");
-  model.layers = 3;
-  EXPECT_ERROR(check_pipeline(model, parallel, 8), ExitCode::config, "3 layers", "4 pipeline stages");
-  parallel.schedule = "interleaved";
-  EXPECT_ERROR(check_pipeline(model, parallel, 8), ExitCode::config, "chunk");
-  parallel.chunks = 2;
-  model.layers = 8;
-  EXPECT_ERROR(check_pipeline(model, parallel, 6), ExitCode::config, "6 micro-batches", "4 or 8");
-  parallel.pp = 1;
-  parallel.data = "zero3";
-  check_pipeline(model_section("mlp"), parallel, 1);
-}
-
 TEST(Decoder, ChunksHaveTheNamesIdsAndInitialValuesOfTheWholeModel) {
   for (const char* kind : {"gpt2", "llama"}) {
     ModelSection section = model_section(kind);

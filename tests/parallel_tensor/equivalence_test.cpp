@@ -140,7 +140,7 @@ TEST(Parts, ActivationsAreWhatAPassReallyHolds) {
           section.vocabulary = vocabulary;
           TensorParallelGroup parallel(ranks.tensors(), sequence);
           const auto model = make_model(section, 1, test_placement(), parallel);
-          const Bytes estimate = model->activation_bytes(4);
+          const Bytes estimate = model->activation_bytes(4, section.context);
           EXPECT_EQ(count_activation_bytes(section, 4, test_placement(), parallel), estimate);
           Arena arena("test", test_device());
           arena.reserve(2 * estimate);

@@ -189,16 +189,20 @@ Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, C
   if (stages.size() > 1) tied_ = stages.split(shares ? 0 : -1, stages.rank(), stages.name() + ".tied");
 }
 
-Bytes Engine::held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples) {
+Bytes Engine::held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
   Bytes largest = 0;
   for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk)
-    largest = std::max(largest, model.held_bytes(chunk, samples));
+    largest = std::max(largest, model.held_bytes(chunk, samples, tokens));
   return pipeline::most_in_flight(schedule, rank) * largest;
 }
 
-void Engine::reserve(Count samples) {
-  const Bytes all = held_bytes(model_, schedule_, stages_.rank(), samples);
-  for (Slot& slot : slots_) slot.arena.reserve(all / static_cast<Count>(slots_.size()));
+Bytes Engine::message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
+  constexpr Count kOnTheirWay = 3;  // one received ahead, the gradient at work, and one being sent
+  return (pipeline::most_in_flight(schedule, rank) + kOnTheirWay) * model.stream_bytes(samples, tokens);
+}
+
+void Engine::reserve(Bytes bytes) {
+  for (Slot& slot : slots_) slot.arena.reserve(bytes / static_cast<Count>(slots_.size()));
 }
 
 Engine::Slot& Engine::take_slot(int micro_batch, int chunk) {

@@ -19,33 +19,36 @@
 
 #include "models/decoder.hpp"
 #include "parallel/data/data_parallel.hpp"
-#include "parallel/pipeline/messages.hpp"
 #include "parallel/pipeline/recorder.hpp"
+#include "pipeline/messages.hpp"
 #include "tensor/buffer_pool.hpp"
 
 namespace cohort::pipeline {
 
-class Engine : public MicroBatchRunner {
+class Engine : public MicroBatchRunner, public Predictor {
  public:
   /// `model` holds chunks_of() this rank. `stages` has the ranks of the pipeline in order and is for tensors, `host_stages` the
   /// same ranks for numbers of the host; all three outlive the engine. // Collective over: pp
   Engine(Decoder& model, const Schedule& schedule, Communicator& stages, Communicator& host_stages);
 
-  /// Makes the arenas large enough for micro-batches of `samples` full samples, so that no step grows them. Call it first.
-  void reserve(Count samples);
-  /// Bytes that reserve() takes: what micro-batches under way keep. The step takes Decoder::scratch_bytes() and few messages
-  /// more.
-  static Bytes held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples);
+  /// Divides `bytes` among the arenas of micro-batches under way; with those of held_bytes() no step makes them grow. Call it
+  /// first.
+  void reserve(Bytes bytes);
+  /// What micro-batches under way keep. The step takes Decoder::scratch_bytes() and message_bytes() more.
+  static Bytes held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
+  /// At most, of messages of the stream that are there at once: inputs that wait for their backward, and those on their way.
+  static Bytes message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
 
   /// A step, for a strategy. The last rank alone adds to context.loss_sum: the sum over pp is the loss. // Collective over: pp
   void run(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale, DataParallel& strategy,
            StepTimers& timers) override;
   void finish(DataParallel& strategy, StepTimers& timers) override;
 
-  /// Model::loss of the whole model; the last rank alone adds to context.loss_sum. // Collective over: pp
-  void loss(const StepContext& context, const ModelInput& input, Hooks& hooks);
-  /// Model::last_logits of the whole model, on all ranks. // Collective over: pp
-  void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks);
+  void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
+  void idle_loss(Hooks& hooks) const override { model_.idle_loss(hooks); }
+  void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
+  Count classes() const override { return model_.classes(); }
+  const Placement& placement() const override { return model_.placement(); }
 
   /// Records the next step. // Collective over: pp
   void record_next_step() { record_ = true; }

@@ -7,7 +7,7 @@
 #include "base/device.hpp"
 #include "comm/communicator.hpp"
 #include "gpu/device.hpp"
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/timeline.hpp"
 
 namespace cohort::pipeline {
 

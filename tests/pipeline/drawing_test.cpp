@@ -1,5 +1,5 @@
 // Pictures of timelines. That the SVG is well-formed XML, tests/commands/plan_test.py checks with a parser.
-#include "parallel/pipeline/drawing.hpp"
+#include "pipeline/drawing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/timeline.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/timeline.hpp"
 
 namespace cohort::pipeline {
 

@@ -1,5 +1,5 @@
 // Pipeline schedules as lists: what the engine relies on, and the numbers in closed form.
-#include "parallel/pipeline/schedule.hpp"
+#include "pipeline/schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "parallel/pipeline/timeline.hpp"
-#include "parallel/pipeline_cases.hpp"
+#include "pipeline/cases.hpp"
+#include "pipeline/timeline.hpp"
 #include "support/expect_error.hpp"
 
 namespace cohort::test {

@@ -1,4 +1,4 @@
-#include "parallel/pipeline/extent.hpp"
+#include "pipeline/extent.hpp"
 
 #include <algorithm>
 #include <cmath>

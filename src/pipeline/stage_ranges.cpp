@@ -1,4 +1,4 @@
-#include "parallel/pipeline/stage_ranges.hpp"
+#include "pipeline/stage_ranges.hpp"
 
 #include "base/error.hpp"
 

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <string>
 
-#include "parallel/pipeline/drawing.hpp"
-#include "parallel/pipeline/extent.hpp"
+#include "pipeline/drawing.hpp"
+#include "pipeline/extent.hpp"
 
 namespace cohort::pipeline {
 namespace {

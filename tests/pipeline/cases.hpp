@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "parallel/pipeline/schedule.hpp"
+#include "pipeline/schedule.hpp"
 
 namespace cohort::test {
 

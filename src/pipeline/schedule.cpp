@@ -1,4 +1,4 @@
-#include "parallel/pipeline/schedule.hpp"
+#include "pipeline/schedule.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
-#include "parallel/pipeline/messages.hpp"
+#include "pipeline/messages.hpp"
 
 #include <algorithm>
 
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/timeline.hpp"
 
 namespace cohort::pipeline {
 namespace {

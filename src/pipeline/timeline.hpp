@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "parallel/pipeline/schedule.hpp"
+#include "pipeline/schedule.hpp"
 
 namespace cohort::pipeline {
 

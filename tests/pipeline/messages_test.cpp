@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
-#include "parallel/pipeline/messages.hpp"
-#include "parallel/pipeline/timeline.hpp"
-#include "parallel/pipeline_cases.hpp"
+#include "pipeline/cases.hpp"
+#include "pipeline/messages.hpp"
+#include "pipeline/timeline.hpp"
 
 namespace cohort::test {
 namespace {

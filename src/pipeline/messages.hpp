@@ -13,7 +13,7 @@
 // message made at T is launched by its sender once the action that made it has ended, and by its receiver when all that it runs
 // before is older than T; what is launched together does not wait for each other. So whatever is first has all that it needs.
 // Collectives that an action starts, such as sums of gradients over data-parallel ranks, come at the same place on all their
-// ranks, behind what is older than the action's end: as if they were made there. (tests/parallel/pipeline_messages_test.cpp
+// ranks, behind what is older than the action's end: as if they were made there. (tests/pipeline/messages_test.cpp
 // executes the plans in that way.)
 //
 // A rank makes its messages one after the other and receivers post by the time when they were made, so messages between two ranks
@@ -24,7 +24,7 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/pipeline/schedule.hpp"
+#include "pipeline/schedule.hpp"
 
 namespace cohort::pipeline {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "parallel/pipeline/drawing.hpp"
-#include "parallel/pipeline/extent.hpp"
+#include "pipeline/drawing.hpp"
+#include "pipeline/extent.hpp"
 
 namespace cohort::pipeline {
 namespace {

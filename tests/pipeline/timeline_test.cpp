@@ -1,6 +1,6 @@
 // The simulation of pipelines: its times obey the dependencies, the bubble is that of the formula, and faults planted in
 // schedules are found.
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/timeline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/pipeline_cases.hpp"
+#include "pipeline/cases.hpp"
 #include "support/expect_error.hpp"
 
 namespace cohort::test {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/pipeline/timeline.hpp"
+#include "pipeline/timeline.hpp"
 
 namespace cohort::pipeline {
 

@@ -12,7 +12,7 @@
 //   interleaved  1f1b over V chunks a rank: the idle time falls by V, the messages rise by V. Narayanan et al. 2021, "Efficient
 //                Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2. M is a multiple of S.
 //
-// What the engine may rely on (tests/parallel/pipeline_schedule_test.cpp):
+// What the engine may rely on (tests/pipeline/schedule_test.cpp):
 // - On every rank forwards come in the same order of (micro-batch, chunk), and so do backwards; within a chunk, micro-batches
 //   ascend in both. So gradients are added up in the order in which one rank without a pipeline adds them, on every rank and
 //   under every schedule.

@@ -1,0 +1,45 @@
+// What evaluation and text generation ask of a model, wherever its parts are: a Model, or a pipeline of ranks that hold one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "nn/context.hpp"
+#include "nn/hooks.hpp"
+#include "tensor/parameter.hpp"
+
+namespace cohort {
+
+/// One micro-batch as a model sees it. Token models read inputs and targets [samples * tokens]; the mlp reads features
+/// [samples * inputs] and one target a sample. A target of ops::kIgnoredTarget counts nothing.
+struct ModelInput {
+  Count samples = 0;
+  std::span<const std::int32_t> inputs;
+  std::span<const std::int32_t> targets;
+  std::span<const float> features;
+  std::span<const Count> slots;  // [samples] positions in the global batch; key the dropout masks
+
+  /// Samples [begin, end) of this batch.
+  ModelInput slice(Count begin, Count end) const;
+};
+
+class Predictor {
+ public:
+  virtual ~Predictor() = default;
+
+  /// Adds the sum of the loss (nats) over the counted targets to context.loss_sum: in a pipeline, on its last rank alone. No
+  /// gradients, no dropout, few activations. Calls the hooks of forward. // Collective over: pp, tp
+  virtual void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
+  /// The hooks of loss, for ranks that have no samples while others have.
+  virtual void idle_loss(Hooks& hooks) const = 0;
+  /// Logits [samples, V] (fp32, on the host) of what follows each sample's last token (mlp: of its class), without dropout.
+  /// Calls the hooks of forward. // Collective over: pp, tp
+  virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) = 0;
+
+  /// Width of the logits.
+  virtual Count classes() const = 0;
+  /// Where the parameters are and what type the activations have.
+  virtual const Placement& placement() const = 0;
+};
+
+}  // namespace cohort
