@@ -13,6 +13,10 @@ namespace cohort {
 /// ranks. `world_size` is the number of ranks to validate for. // Collective over: world
 RunConfig load_run(Communicator& world, const std::string& path, const std::vector<std::string>& overrides, Count world_size);
 
+/// The same without the file's layout, as one rank runs it: see reference_config(). The global batch is that of the file, or, if
+/// it names none, what all ranks of the job would make of it. // Collective over: world
+RunConfig load_run_without_layout(Communicator& world, const std::string& path, const std::vector<std::string>& overrides);
+
 /// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen anew. // Collective over: world
 RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, std::vector<std::string> overrides);
 

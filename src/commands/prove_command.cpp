@@ -83,9 +83,7 @@ nlohmann::ordered_json to_json(const std::vector<Line>& lines, const std::vector
 int run_proof(const Options& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = make_world_communicator();
-  std::vector<std::string> overrides = options.overrides;
-  overrides.push_back("parallel.data=bucketed");
-  RunConfig config = load_run(*world, options.run_file, overrides, world->size());
+  RunConfig config = load_run_without_layout(*world, options.run_file, options.overrides);
   const RunData data = open_data(*world, config, DataUse::training);
   runtime.open_device(device_of(config), config.device.share);
   std::vector<std::string> refused;

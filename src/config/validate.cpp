@@ -219,7 +219,9 @@ void check_stages(const RunConfig& config) {
     check_pipeline(config.model, config.parallel, config.train.accumulation);
   } catch (const Error& error) {
     const std::string where = at(config, {"parallel.chunks", "parallel.schedule", "parallel.pp"});
-    fail(error.code(), "{}{} (micro-batches of a step: train.accumulation = {})", where, error.what(), config.train.accumulation);
+    const bool odd = config.train.accumulation % config.parallel.pp != 0;
+    fail(error.code(), "{}{}{}", where, error.what(),
+         odd ? fmt::format(" (the micro-batches of a step are train.accumulation = {})", config.train.accumulation) : "");
   }
 }
 

@@ -17,8 +17,8 @@ namespace cohort {
 namespace {
 
 constexpr double kFloor = 0.1;  // see ProofResult
-// A gradient below this, relative to the largest as in ProofResult, is rounding: a few units in the last place of fp32.
-constexpr double kRounding = 1e-6;
+// A gradient below this, relative to the largest as in ProofResult, may be rounding: it is what gradients may differ by in fp32.
+constexpr double kRounding = 1e-5;
 
 using EachStep = std::function<void(Count step, const Trainee& trainee, const StepResult& result)>;
 

@@ -46,6 +46,7 @@ std::string name_of_layout(const RunConfig& config) {
   name += ", " + p.data;
   if (p.sequence) name += ", sequence";
   if (p.pp > 1) name += ", " + p.schedule;
+  if (p.chunks > 1) name += fmt::format(" in {}", p.chunks);
   if (p.shard_ranks > 0) name += fmt::format(" in {}", p.shard_ranks);
   return name;
 }

@@ -10,7 +10,7 @@ from training import Training
 job = Launched(sys.argv[1:])
 folder = tempfile.TemporaryDirectory(prefix="cohort_prove_")
 training = Training(job, folder.name)
-BATCH = ["--set", "train.micro_batch=2", "--set", "train.global_batch=16"]
+BATCH = ["--set", "model.layers=4", "--set", "model.heads=4", "--set", "train.micro_batch=2", "--set", "train.global_batch=16"]
 
 
 def prove(*more):
@@ -22,12 +22,13 @@ def layouts(*words):
 
 
 # Every kind of layout, alone and together, with dropout, a tied head, and accumulation where the batch leaves any.
-DOZEN = ["data=bucketed", "data=zero1", "data=zero2", "data=zero3", "data=zero3,wrap=layer", "data=zero3,wrap=model",
-         "data=zero3,shard_ranks=2", "dp=4,data=hooks", "cp=2,data=naive", "cp=4,data=zero2", "dp=1,cp=8", "dp=2,cp=2,data=zero3"]
+DOZEN = ["data=bucketed", "data=zero2", "data=zero3,wrap=layer", "data=zero3,shard_ranks=2", "dp=4,data=hooks", "cp=4,data=zero2",
+         "tp=2,data=zero3", "tp=4,sequence=true", "dp=1,tp=2,cp=2,pp=2,sequence=true", "pp=2,data=zero1", "pp=4,schedule=gpipe",
+         "dp=2,pp=2,cp=2,data=zero1", "pp=2,tp=2,schedule=interleaved,chunks=2,data=zero1"]
 code, stdout, stderr, _ = job.run(prove("--steps", "3", "--json", *layouts(*DOZEN)), 8)
 job.check("a dozen layouts of 8 ranks", code == 0 and not stderr, stdout + stderr)
 proof = json.loads(stdout)
-job.check("all of them are there", len(proof["layouts"]) == len(DOZEN) and [l["ranks"] for l in proof["layouts"]].count(4) == 2, stdout)
+job.check("all of them are there", len(proof["layouts"]) == len(DOZEN) and [l["ranks"] for l in proof["layouts"]].count(4) == 1, stdout)
 for layout in proof["layouts"]:
     worst = max(layout[key] for key in ("loss", "gradient_norm", "gradients", "weights"))
     job.check(f"{layout['layout']} is one rank's training ({worst:.1e})", layout["equal"] and worst <= proof["tolerance"] == 1e-5, stdout)
@@ -45,6 +46,9 @@ job.expect("a key that is none", job.run(prove(*layouts("zero=3")), 2), 3, ["par
 job.expect("a sequence that does not divide", job.run(prove("--set", "model.context=30", *layouts("cp=2")), 2), 3,
            ["context = 30", "28 or 32"], lines=1)
 
+job.expect("more stages than layers", job.run(prove(*layouts("pp=8")), 8), 3, ["pipeline stages", "at most"], lines=1)
+job.expect("heads that tp does not divide", job.run(prove(*layouts("tp=3")), 3), 3, ["model.heads", "parallel.tp = 3"], lines=1)
+
 # A run in shards, and its checkpoint in other layouts.
 keys = {"train__steps": 6, "train__validate_every": 3, "checkpoint__every": 3}
 job.expect("train in shards", job.run(training.words("shards", parallel__data="FULL_SHARD", **keys), 4), 0, lines=0)
@@ -57,6 +61,22 @@ keys["train__steps"] = 9
 job.expect("go on in another layout", job.run(
     training.words("shards", "--resume", schedule__decay_steps=6, parallel__data="zero1", parallel__cp=2, **keys), 2), 0, lines=0)
 job.check("nine steps", [line["step"] for line in training.metrics("shards")] == list(range(1, 10)), training.metrics("shards"))
+
+# A run in stages and parts of matrices, likewise.
+keys = {"model__layers": 4, "train__steps": 6, "train__validate_every": 3, "checkpoint__every": 3, "train__micro_batch": 1}
+job.expect("train in parts", job.run(
+    training.words("parts", parallel__pp=2, parallel__tp=2, parallel__sequence="true", parallel__schedule="interleaved",
+                   parallel__chunks=2, **keys), 4), 0, lines=0)
+job.expect("train it whole", job.run(training.words("whole2", **keys)), 0, lines=0)
+losses = [[line["loss"] for line in training.metrics(name)] for name in ("parts", "whole2")]
+job.check("the same losses in parts", len(losses[0]) == 6 and all(abs(a - b) < 1e-4 * b for a, b in zip(*losses, strict=True)), losses)
+losses = [[line["validation_loss"] for line in training.metrics(name)[2::3]] for name in ("parts", "whole2")]
+job.check("the same validation", len(losses[0]) == 2 and all(abs(a - b) < 1e-4 * b for a, b in zip(*losses, strict=True)), losses)
+keys["train__steps"] = 9
+for name, layout in {"parts": {"parallel__data": "zero3", "parallel__tp": 2}, "whole2": {"parallel__pp": 4}}.items():
+    job.expect(f"go on with {layout}", job.run(training.words(name, "--resume", schedule__decay_steps=6, **layout, **keys), 4), 0, lines=0)
+losses = [[line["loss"] for line in training.metrics(name)] for name in ("parts", "whole2")]
+job.check("the same losses afterwards", len(losses[0]) == 9 and all(abs(a - b) < 1e-4 * b for a, b in zip(*losses, strict=True)), losses)
 
 # DeepSpeed's words.
 config = training.write("ds.json", json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}))

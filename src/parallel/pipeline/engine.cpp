@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace cohort::pipeline {
 
@@ -169,6 +170,22 @@ class Engine::Step : public Hooks {
   std::vector<Sent> sent_;
 };
 
+/// A message each way between neighbours, all launched together. NCCL connects two ranks when it launches the first messages
+/// between them, and then both must have the same directions in that launch, which the steps of a schedule do not grant.
+void connect_neighbours(Communicator& stages, DeviceKind device) {
+  const int size = stages.size(), rank = stages.rank();
+  std::set<int> neighbours{(rank + 1) % size, (rank + size - 1) % size};
+  neighbours.erase(rank);
+  const Tensor sent = Tensor::zeros("pipeline.connect", {1}, DType::f32, device);
+  const Tensor received = Tensor::zeros("pipeline.connect", {size}, DType::f32, device);
+  std::vector<Request> requests;
+  for (const int neighbour : neighbours) {
+    requests.push_back(stages.send_async(sent.raw(), 1, DType::f32, neighbour));
+    requests.push_back(stages.recv_async(received.slice(neighbour, neighbour + 1).raw(), 1, DType::f32, neighbour));
+  }
+  for (Request& request : requests) request.wait();
+}
+
 Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, Communicator& host_stages)
     : model_(model),
       schedule_(schedule),
@@ -186,6 +203,7 @@ Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, C
   const auto copied = [](const auto& parameter) { return parameter->copied; };
   const auto& parameters = model.parameters().all();
   const bool shares = std::any_of(parameters.begin(), parameters.end(), copied);
+  connect_neighbours(stages, model.placement().device);
   if (stages.size() > 1) tied_ = stages.split(shares ? 0 : -1, stages.rank(), stages.name() + ".tied");
 }
 
