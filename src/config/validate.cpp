@@ -132,10 +132,6 @@ void check_sequence(const RunConfig& config) {
   const std::string where = at(config, {"parallel.cp"});
   if (config.model.kind == "mlp")
     fail(ExitCode::config, "{}parallel.cp = {}: the mlp has no sequence to divide; set it to 1", where, cp);
-  if (config.device.kind == "cuda") {
-    fail(ExitCode::config,
-         "{}parallel.cp = {}: ring attention runs on CPUs in this version; set it to 1 or device.kind = \"cpu\"", where, cp);
-  }
   if (config.model.context % (2 * cp) != 0) {
     fail(ExitCode::config,
          "{}model.context = {} is not a multiple of 2 x parallel.cp = {}: each rank takes an early and a late chunk of the "

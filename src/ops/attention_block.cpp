@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/attention_head.hpp"
+#include "ops/cuda/ops.hpp"
 #include "ops/fp32_copies.hpp"
 
 namespace cohort::ops {
@@ -42,9 +43,8 @@ WeightDropout dropout_of(const AttentionBlock& block, const DropoutKey& key, Cou
 
 float* tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
 
-void require_cpu(const Exec& exec) {
-  if (exec.cuda())
-    fail(ExitCode::config, "attention over a divided sequence runs on CPUs only: set parallel.cp = 1, or device.kind = \"cpu\"");
+Bytes host_scratch_bytes(const AttentionBlock& block) {
+  return attention_tile_elements(block.queries.count, block.keys.count) * static_cast<Bytes>(sizeof(float));
 }
 
 void check_run(const AttentionBlock& block, const TokenRun& run, Count rows_of_sample) {
@@ -66,7 +66,7 @@ void check_queries(const AttentionBlock& block, const Tensor& out, const Tensor&
   check_run(block, block.queries, lse.shape().columns());
 }
 
-void check(const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
+void check(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
            const Tensor& scratch) {
   const AttentionShape& s = block.sequence;
   check_queries(block, out, lse);
@@ -75,8 +75,9 @@ void check(const AttentionBlock& block, const Tensor& out, const Tensor& lse, co
                "attention block: q {}, kv {} for out {}, {} key/value heads of {}", q.shape().str(), kv.shape().str(),
                out.shape().str(), s.kv_heads, s.head_size);
   check_run(block, block.keys, kv.shape().rows() / s.batch);
-  COHORT_CHECK(scratch.bytes() >= attention_block_scratch_bytes(block), "attention block: scratch of {} bytes, {} needed",
-               scratch.bytes(), attention_block_scratch_bytes(block));
+  COHORT_CHECK(q.dtype() == kv.dtype(), "attention block: q in {}, kv in {}", name_of(q.dtype()), name_of(kv.dtype()));
+  const Bytes needed = attention_block_scratch_bytes(exec.device, block, q.dtype());
+  COHORT_CHECK(scratch.bytes() >= needed, "attention block: scratch of {} bytes, {} needed", scratch.bytes(), needed);
 }
 
 // One row of one head.
@@ -103,18 +104,23 @@ Count visible_pairs(const TokenRun& queries, const TokenRun& keys) {
   return pairs;
 }
 
-Bytes attention_block_scratch_bytes(const AttentionBlock& block) {
-  return attention_tile_elements(block.queries.count, block.keys.count) * static_cast<Bytes>(sizeof(float));
+Bytes attention_block_scratch_bytes(DeviceKind device, const AttentionBlock& block, DType dtype) {
+  if constexpr (kCudaBuilt) {
+    if (device == DeviceKind::cuda) return cuda::attention_block_scratch_bytes(block, dtype);
+  }
+  return host_scratch_bytes(block);
 }
 
 void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
                              const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key) {
-  require_cpu(exec);
+  check(exec, block, out, lse, q, kv, scratch);
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::attention_block_forward(exec, block, out, lse, q, kv, dropout_key);
+  }
   if (is_narrow(q)) {
     Fp32Copies fp32;
     return attention_block_forward(exec, block, out, lse, fp32.in(q), fp32.in(kv), scratch, dropout_key);
   }
-  check(block, out, lse, q, kv, scratch);
   for (Count b = 0; b < block.sequence.batch; ++b) {
     for (Count h = 0; h < block.sequence.heads; ++h) {
       attention_head_forward(exec, head_of(block, q, kv, b, h), query_part(block, out, b, h), lse_of(block, lse, b, h),
@@ -125,10 +131,12 @@ void attention_block_forward(const Exec& exec, const AttentionBlock& block, cons
 
 void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
                      const Tensor& part_lse) {
-  require_cpu(exec);
   check_queries(block, out, lse);
   COHORT_CHECK(part_out.elements() == out.elements() && part_lse.elements() == lse.elements(), "attention merge: {} and {}",
                out.shape().str(), part_out.shape().str());
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::attention_merge(exec, block, out, lse, part_out, part_lse);
+  }
   for (Count b = 0; b < block.sequence.batch; ++b) {
     for (Count h = 0; h < block.sequence.heads; ++h) {
       const MatrixView to = query_part(block, out, b, h);
@@ -144,16 +152,18 @@ void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor
 void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,
                               const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
                               const Tensor& scratch, const DropoutKey& dropout_key) {
-  require_cpu(exec);
+  check(exec, block, out, lse, q, kv, scratch);
+  COHORT_CHECK(dq.shape().columns() == block.sequence.width() && dq.elements() == out.elements() &&
+                   dkv.elements() == kv.elements() && dout.elements() == out.elements(),
+               "attention block backward: dq {}, dkv {}, dout {}", dq.shape().str(), dkv.shape().str(), dout.shape().str());
+  if constexpr (kCudaBuilt) {
+    if (exec.cuda()) return cuda::attention_block_backward(exec, block, dq, dkv, dout, out, lse, q, kv, scratch, dropout_key);
+  }
   if (is_narrow(q)) {
     Fp32Copies fp32;
     return attention_block_backward(exec, block, dq, dkv, fp32.in(dout), fp32.in(out), lse, fp32.in(q), fp32.in(kv), scratch,
                                     dropout_key);
   }
-  check(block, out, lse, q, kv, scratch);
-  COHORT_CHECK(dq.shape().columns() == block.sequence.width() && dq.elements() == out.elements() &&
-                   dkv.elements() == kv.elements() && dout.elements() == out.elements(),
-               "attention block backward: dq {}, dkv {}, dout {}", dq.shape().str(), dkv.shape().str(), dout.shape().str());
   for (Count b = 0; b < block.sequence.batch; ++b) {
     for (Count h = 0; h < block.sequence.heads; ++h) {
       const AttentionHeadGradients gradients{query_part(block, dq, b, h), key_part(block, dkv, Half::keys, b, h),

@@ -29,14 +29,16 @@ struct AttentionBlock {
 /// How many pairs (query, key) there are of which the query sees the key: the work of the block.
 Count visible_pairs(const TokenRun& queries, const TokenRun& keys);
 
-/// Bytes of scratch memory that forward and backward need: two tiles of one head.
-Bytes attention_block_scratch_bytes(const AttentionBlock& block);
+/// Bytes of scratch memory that forward and backward need. CPU: two tiles of one head. GPU: what the kernel for this block and
+/// type of activations keeps for each query.
+Bytes attention_block_scratch_bytes(DeviceKind device, const AttentionBlock& block, DType dtype);
 
 /// Of the block's queries: out (fp32) = softmax(q k^T / sqrt(HS)) v over those of the block's keys that are visible, and lse, the
 /// logarithm of the softmax's denominator; other rows stay as they are. A query that sees none gets out = 0 and lse = -infinity.
 /// `scratch` (u8) holds attention_block_scratch_bytes. Dropout acts on the softmax weights, each element with the factor that it
-/// has in the undivided sequence: its index is (head * T + query) * T + key in positions; key.rows is not used.
-/// Error(config) on a GPU, for which there is no kernel yet.
+/// has in the undivided sequence: its index is (head * T + query) * T + key in positions, with the head counted in the whole
+/// model; key.rows is not used. On a GPU the softmax weights are rounded to the type of q before they meet the values, and head
+/// sizes and types are those of whole attention (Error(config) for others).
 void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
                              const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key = {});
 

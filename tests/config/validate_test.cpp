@@ -123,6 +123,7 @@ TEST(Validate, TheLayoutMatchesTheWorld) {
   EXPECT_ERROR(gpt2({"parallel.sequence=true"}, 2), ExitCode::config, "parallel.sequence has no effect with parallel.tp = 1",
                "2 or more");
   EXPECT_EQ(gpt2({"parallel.cp=2"}, 4).parallel.dp, 2);
+  EXPECT_EQ(gpt2({"parallel.cp=2", "device.kind=cuda"}, 4, {.cuda = true}).parallel.dp, 2);
   EXPECT_ERROR(gpt2({"parallel.cp=4", "model.context=20"}, 4), ExitCode::config, "--set parallel.cp=4: ", "model.context = 20",
                "16 or 24", "cp that fits: 2 or 5");
   EXPECT_ERROR(mlp({"parallel.cp=2"}, 4), ExitCode::config, "parallel.cp = 2", "no sequence");

@@ -7,14 +7,17 @@
 
 #include "ops/attention_block.hpp"
 #include "ops/attention_problem.hpp"
+#include "ops/reference/attention_block.hpp"
 
 namespace cohort::ops {
 
 class CutProblem {
  public:
-  /// `lengths` of the runs, in the order of the tokens; their sum is shape.tokens.
-  CutProblem(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0, double sharpness = 1.0)
-      : whole(shape, dropout, sharpness) {
+  /// `lengths` of the runs, in the order of the tokens; their sum is shape.tokens. Activations are of `type_`.
+  CutProblem(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0, double sharpness = 1.0,
+             DType type_ = DType::f32)
+      : whole(shape, dropout, sharpness), type(type_) {
+    whole.round_to(type);
     Count position = 0;
     for (const Count length : lengths) {
       position += length;
@@ -32,10 +35,11 @@ class CutProblem {
   Count kv_width() const { return 2 * shape().kv_heads * shape().head_size; }
   AttentionBlock block(std::size_t queries, std::size_t keys) const { return {shape(), runs[queries], runs[keys]}; }
   /// The packed rows; and the key and value columns alone.
-  Tensor q(Input packed) const { return tensor_of(packed, {shape().batch, shape().tokens, shape().packed_width()}); }
+  Tensor q(Input packed) const { return activation(packed, {shape().batch, shape().tokens, shape().packed_width()}); }
   Tensor kv(Input packed) const {
-    return tensor_of(columns(packed, queries_width(), kv_width()), {shape().batch, shape().tokens, kv_width()});
+    return activation(columns(packed, queries_width(), kv_width()), {shape().batch, shape().tokens, kv_width()});
   }
+  Tensor activation(Input values, const Shape& of_tensor) const { return tensor_of_type(type, values, of_tensor); }
   Shape out_shape() const { return {shape().batch, shape().tokens, shape().width()}; }
   Shape lse_shape() const { return {shape().batch, shape().heads, shape().tokens}; }
 
@@ -53,6 +57,7 @@ class CutProblem {
   }
 
   AttentionProblem whole;
+  DType type;
   std::vector<TokenRun> runs;             // in the order of the tokens
   Array qkv, dout, final_out, final_lse;  // in the order of the rows
 
@@ -80,8 +85,9 @@ inline BlockResult garbage_result(const CutProblem& p) {
 }
 
 /// Scratch of just the size that the block asks for.
-inline Tensor scratch_of(const AttentionBlock& block) {
-  return bytes_of(std::vector<std::uint8_t>(static_cast<std::size_t>(attention_block_scratch_bytes(block)), 0xff));
+inline Tensor scratch_of(const AttentionBlock& block, DType type = DType::f32) {
+  const Bytes bytes = attention_block_scratch_bytes(test_device(), block, type);
+  return bytes_of(std::vector<std::uint8_t>(static_cast<std::size_t>(bytes), 0xff));
 }
 
 /// All blocks, merged: each run of queries begins with itself and goes round. out and lse in the order of the rows.
@@ -92,7 +98,7 @@ inline BlockResult merged_forward(const CutProblem& p, Input packed) {
     for (std::size_t step = 0; step < p.runs.size(); ++step) {
       const AttentionBlock block = p.block(i, (i + step) % p.runs.size());
       const BlockResult& to = step == 0 ? total : part;
-      attention_block_forward(test_exec(), block, to.out, to.lse, q, kv, scratch_of(block), p.whole.key);
+      attention_block_forward(test_exec(), block, to.out, to.lse, q, kv, scratch_of(block, p.type), p.whole.key);
       if (step > 0) attention_merge(test_exec(), block, total.out, total.lse, part.out, part.lse);
     }
   }
@@ -106,17 +112,85 @@ struct BlockGradients {
 /// The gradients of all blocks, from the reference's out and lse, added up.
 inline BlockGradients added_backward(const CutProblem& p) {
   const Tensor q = p.q(p.qkv), kv = p.kv(p.qkv);
-  const Tensor dout = tensor_of(p.dout, p.out_shape()), out = tensor_of(p.final_out, p.out_shape());
+  const Tensor dout = p.activation(p.dout, p.out_shape()), out = p.activation(p.final_out, p.out_shape());
   const Tensor lse = tensor_of(p.final_lse, p.lse_shape());
   const BlockGradients gradients{filled(p.out_shape(), 0.0f), filled(kv.shape(), 0.0f)};
   for (std::size_t i = 0; i < p.runs.size(); ++i) {
     for (std::size_t j = 0; j < p.runs.size(); ++j) {
       const AttentionBlock block = p.block(i, j);
-      attention_block_backward(test_exec(), block, gradients.dq, gradients.dkv, dout, out, lse, q, kv, scratch_of(block),
+      attention_block_backward(test_exec(), block, gradients.dq, gradients.dkv, dout, out, lse, q, kv, scratch_of(block, p.type),
                                p.whole.key);
     }
   }
   return gradients;
+}
+
+// One head of one sample, so that the reference's arrays are the op's tensors; kv has the key head first, then the value head.
+struct OneHead {
+  OneHead(const reference::Block& block_, Count tokens, DType type_ = DType::f32) : block(block_), type(type_) {
+    op.sequence = {1, tokens, 1, 1, block.head_size};
+    op.queries = {0, block.first_query, block.queries};
+    op.keys = {0, block.first_key, block.keys};
+    for (Array* values : {&q, &k, &v}) *values = rounded(*values);
+    kv = side_by_side(k, v);
+  }
+  /// The numbers that the type has.
+  Array rounded(Input values) const { return values_of(tensor_of_type(type, values, {static_cast<Count>(values.size())})); }
+  /// [keys, 2 HS] from two of [keys, HS].
+  Array side_by_side(Input left, Input right) const {
+    Array both;
+    for (Count j = 0; j < block.keys; ++j) {
+      for (const Input half : {left, right})
+        both.insert(both.end(), half.begin() + j * block.head_size, half.begin() + (j + 1) * block.head_size);
+    }
+    return both;
+  }
+  Shape queries_shape() const { return {1, block.queries, block.head_size}; }
+  Shape kv_shape() const { return {1, block.keys, 2 * block.head_size}; }
+  Tensor query_activation(Input values) const { return tensor_of_type(type, values, queries_shape()); }
+  Tensor query_tensor(Input values) const { return tensor_of(values, queries_shape()); }
+  Tensor lse_tensor(Input values) const { return tensor_of(values, {1, 1, block.queries}); }
+  Tensor kv_activation() const { return tensor_of_type(type, kv, kv_shape()); }
+
+  reference::Block block;
+  DType type;
+  AttentionBlock op;
+  Array q = random_values(block.queries * block.head_size, 1), k = random_values(block.keys * block.head_size, 2),
+        v = random_values(block.keys * block.head_size, 3), kv;
+};
+
+/// {out, lse} of the block.
+inline BlockResult run_forward(const OneHead& p) {
+  const BlockResult result{filled(p.queries_shape(), kGarbage), filled({1, 1, p.block.queries}, kGarbage)};
+  attention_block_forward(test_exec(), p.op, result.out, result.lse, p.query_activation(p.q), p.kv_activation(),
+                          scratch_of(p.op, p.type));
+  return result;
+}
+
+/// A backward problem whose result is one over more keys than the block's: twice the denominator, and any out.
+struct OneHeadBackward {
+  explicit OneHeadBackward(const OneHead& p_) : p(p_), whole(reference::block_forward(p.q, p.k, p.v, p.block)) {
+    for (double& lse : whole.lse) lse = std::isinf(lse) ? 1.0 : static_cast<double>(static_cast<float>(lse + std::log(2.0)));
+    whole.out = p.rounded(random_values(p.block.queries * p.block.head_size, 4));
+  }
+  /// Adds to what is in these.
+  void run(const BlockGradients& gradients) const {
+    attention_block_backward(test_exec(), p.op, gradients.dq, gradients.dkv, p.query_activation(dout),
+                             p.query_activation(whole.out), p.lse_tensor(whole.lse), p.query_activation(p.q), p.kv_activation(),
+                             scratch_of(p.op, p.type));
+  }
+  reference::BlockBackward expected() const { return reference::block_backward(dout, whole, p.q, p.k, p.v, p.block); }
+
+  const OneHead& p;
+  reference::BlockForward whole;
+  Array dout = p.rounded(random_values(p.block.queries * p.block.head_size, 5));
+};
+
+/// All keys visible, the causal triangle, some queries that see nothing, keys that begin between queries, none.
+inline const reference::Block kBlocks[]{{70, 9, 40, 0, 8}, {9, 9, 30, 30, 8}, {9, 5, 30, 33, 8}, {80, 80, 0, 10, 8},
+                                        {70, 9, 0, 66, 8}, {5, 9, 30, 26, 8}, {9, 9, 0, 50, 8},  {1, 1, 7, 7, 8}};
+inline std::string describe(const reference::Block& block) {
+  return fmt::format("queries {} at {}, keys {} at {}", block.queries, block.first_query, block.keys, block.first_key);
 }
 
 }  // namespace cohort::ops

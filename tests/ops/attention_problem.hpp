@@ -27,6 +27,12 @@ struct AttentionProblem {
   AttentionProblem(const AttentionProblem&) = delete;  // key points into device_slots
   AttentionProblem& operator=(const AttentionProblem&) = delete;
 
+  /// What an op in this type sees: inputs rounded to it.
+  void round_to(DType type) {
+    for (Array* values : {&qkv, &dout}) *values = values_of(tensor_of_type(type, *values, {static_cast<Count>(values->size())}));
+    forward = reference::attention_forward(qkv, heads, factors);
+  }
+
   Array expected_gradient() const { return reference::attention_backward(dout, qkv, heads, factors); }
 
   double head_size() const { return static_cast<double>(shape.head_size); }

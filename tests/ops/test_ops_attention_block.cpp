@@ -1,7 +1,6 @@
 // Attention in blocks: one block against its reference, all blocks together against whole attention.
 #include "ops/attention_block_problem.hpp"
 #include "ops/finite_difference.hpp"
-#include "ops/reference/attention_block.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -59,38 +58,12 @@ TEST(AttentionBlock, SharpWeights) {
   for (const double sharpness : {8.0, 32.0}) check({1, 33, 2, 1, 16}, {11, 11, 11}, 0.0, sharpness);
 }
 
-// One head of one sample, so that the reference's arrays are the op's tensors; kv has the key head first, then the value head.
-struct OneHead {
-  explicit OneHead(const reference::Block& block_, Count tokens) : block(block_) {
-    op.sequence = {1, tokens, 1, 1, block.head_size};
-    op.queries = {0, block.first_query, block.queries};
-    op.keys = {0, block.first_key, block.keys};
-    for (Count j = 0; j < block.keys; ++j) {
-      for (const Array* half : {&k, &v})
-        kv.insert(kv.end(), half->begin() + j * block.head_size, half->begin() + (j + 1) * block.head_size);
-    }
-  }
-  Tensor query_tensor(Input values) const { return tensor_of(values, {1, block.queries, block.head_size}); }
-  Tensor lse_tensor(Input values) const { return tensor_of(values, {1, 1, block.queries}); }
-  Tensor kv_tensor() const { return tensor_of(kv, {1, block.keys, 2 * block.head_size}); }
-
-  reference::Block block;
-  AttentionBlock op;
-  Array q = random_values(block.queries * block.head_size, 1), k = random_values(block.keys * block.head_size, 2),
-        v = random_values(block.keys * block.head_size, 3), kv;
-};
-
-// All keys visible, the causal triangle, some queries that see nothing, keys that begin between queries, none.
-const reference::Block kBlocks[]{{70, 9, 40, 0, 8}, {9, 9, 30, 30, 8}, {9, 5, 30, 33, 8}, {80, 80, 0, 10, 8},
-                                 {70, 9, 0, 66, 8}, {5, 9, 30, 26, 8}, {9, 9, 0, 50, 8},  {1, 1, 7, 7, 8}};
-
 TEST(AttentionBlock, OneBlockIsThatOfTheReference) {
   for (const reference::Block& block : kBlocks) {
-    SCOPED_TRACE(fmt::format("queries {} at {}, keys {} at {}", block.queries, block.first_query, block.keys, block.first_key));
+    SCOPED_TRACE(describe(block));
     const OneHead p(block, 200);
     const reference::BlockForward expected = reference::block_forward(p.q, p.k, p.v, block);
-    const BlockResult result{filled({1, block.queries, 8}, kGarbage), filled({1, 1, block.queries}, kGarbage)};
-    attention_block_forward(test_exec(), p.op, result.out, result.lse, p.query_tensor(p.q), p.kv_tensor(), scratch_of(p.op));
+    const BlockResult result = run_forward(p);
     // Weighted averages of at most 80 values of about 4 at most, from scores of about as much: 100 roundings of 4.
     EXPECT_TRUE(close(result.out, expected.out, 400 * kEps));
     for (Count i = 0; i < block.queries; ++i) {
@@ -104,27 +77,17 @@ TEST(AttentionBlock, OneBlockIsThatOfTheReference) {
 
 TEST(AttentionBlock, BackwardAddsWhatTheBlockContributes) {
   for (const reference::Block& block : kBlocks) {
-    SCOPED_TRACE(fmt::format("queries {} at {}, keys {} at {}", block.queries, block.first_query, block.keys, block.first_key));
+    SCOPED_TRACE(describe(block));
     const OneHead p(block, 200);
-    // A result over more keys than these: twice the denominator.
-    reference::BlockForward whole = reference::block_forward(p.q, p.k, p.v, block);
-    for (double& lse : whole.lse) lse = std::isinf(lse) ? 1.0 : static_cast<double>(static_cast<float>(lse + std::log(2.0)));
-    whole.out = random_values(block.queries * 8, 4);
-    const Array dout = random_values(block.queries * 8, 5), before_q = random_values(block.queries * 8, 6),
-                before_kv = random_values(block.keys * 16, 7);
-    const Tensor dq = p.query_tensor(before_q), dkv = tensor_of(before_kv, {1, block.keys, 16});
-    attention_block_backward(test_exec(), p.op, dq, dkv, p.query_tensor(dout), p.query_tensor(whole.out), p.lse_tensor(whole.lse),
-                             p.query_tensor(p.q), p.kv_tensor(), scratch_of(p.op));
-    const reference::BlockBackward expected = reference::block_backward(dout, whole, p.q, p.k, p.v, block);
-    Array expected_kv;
-    for (Count j = 0; j < block.keys; ++j) {
-      for (const Array* half : {&expected.dk, &expected.dv})
-        expected_kv.insert(expected_kv.end(), half->begin() + j * 8, half->begin() + (j + 1) * 8);
-    }
+    const OneHeadBackward backward(p);
+    const Array before_q = random_values(block.queries * 8, 6), before_kv = random_values(block.keys * 16, 7);
+    const BlockGradients gradients{p.query_tensor(before_q), tensor_of(before_kv, p.kv_shape())};
+    backward.run(gradients);
+    const reference::BlockBackward expected = backward.expected();
     // Sums of at most 80 products of three numbers, the largest about 30, each off by some ten roundings with random signs.
     constexpr double kTolerance = 2000 * kEps;
-    EXPECT_TRUE(close(dq, sum(before_q, expected.dq), kTolerance));
-    EXPECT_TRUE(close(dkv, sum(before_kv, expected_kv), kTolerance));
+    EXPECT_TRUE(close(gradients.dq, sum(before_q, expected.dq), kTolerance));
+    EXPECT_TRUE(close(gradients.dkv, sum(before_kv, p.side_by_side(expected.dk, expected.dv)), kTolerance));
   }
 }
 
@@ -177,30 +140,6 @@ TEST(AttentionBlock, GradientIsTheSlopeOfTheOp) {
   }
 }
 
-// 16-bit inputs are widened exactly, and results are fp32: nothing is rounded to 16 bits.
-TEST(AttentionBlock, NarrowInputsGiveTheBitsOfTheirFp32Copies) {
-  const CutProblem p({2, 20, 4, 2, 16}, {12, 8}, 0.2);
-  for (const DType type : {DType::bf16, DType::f16}) {
-    const Shape packed{2, 20, p.shape().packed_width()}, columns{2, 20, p.kv_width()};
-    const auto narrow = [&](Input values, const Shape& shape) { return tensor_of_type(type, values, shape); };
-    const Tensor q = narrow(p.qkv, packed), kv = narrow(p.columns(p.qkv, p.queries_width(), p.kv_width()), columns);
-    const Tensor dout = narrow(p.dout, p.out_shape()), out = narrow(p.final_out, p.out_shape());
-    const Tensor lse = tensor_of(p.final_lse, p.lse_shape());
-    const auto run = [&](const auto& as) {
-      const BlockResult forward{filled(p.out_shape(), 0.0f), filled(p.lse_shape(), 0.0f)};
-      const BlockGradients backward{filled(p.out_shape(), 1.0f), filled(columns, 1.0f)};
-      const AttentionBlock block = p.block(1, 0);
-      attention_block_forward(test_exec(), block, forward.out, forward.lse, as(q), as(kv), scratch_of(block), p.whole.key);
-      attention_block_backward(test_exec(), block, backward.dq, backward.dkv, as(dout), as(out), lse, as(q), as(kv),
-                               scratch_of(block), p.whole.key);
-      return std::vector<Tensor>{forward.out, forward.lse, backward.dq, backward.dkv};
-    };
-    const std::vector<Tensor> of_narrow = run([](const Tensor& x) { return x; });
-    const std::vector<Tensor> of_fp32 = run([](const Tensor& x) { return to_host_fp32(x); });
-    for (std::size_t i = 0; i < of_fp32.size(); ++i) EXPECT_TRUE(same_bits(of_narrow[i], of_fp32[i])) << name_of(type) << i;
-  }
-}
-
 // The comparison that accepts the op must reject people's usual mistakes.
 TEST(AttentionBlock, TheComparisonRejectsWrongBlocks) {
   const CutProblem p({2, 32, 4, 2, 16}, {8, 8, 8, 8}, 0.2);
@@ -224,10 +163,12 @@ TEST(AttentionBlock, TheComparisonRejectsWrongBlocks) {
   };
   EXPECT_TRUE(is_whole_attention(p, with(honest, merge)));
   const auto without_rescaling = [&](const AttentionBlock& block, const BlockResult& total, const BlockResult& part) {
+    const Tensor sums = total.out.to_host(), summands = part.out.to_host();
     for (Count row = 0; row < 2 * 32; ++row) {
       const bool own = row % 32 >= block.queries.row && row % 32 < block.queries.row + block.queries.count;
-      for (Count i = row * 64; own && i < (row + 1) * 64; ++i) total.out.f32()[i] += part.out.f32()[i];
+      for (Count i = row * 64; own && i < (row + 1) * 64; ++i) sums.f32()[i] += summands.f32()[i];
     }
+    total.out.copy_from(sums);
   };
   EXPECT_FALSE(is_whole_attention(p, with(honest, without_rescaling)));
   const auto off_by_a_chunk = [](AttentionBlock block) {

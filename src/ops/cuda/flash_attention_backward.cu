@@ -1,5 +1,5 @@
-// Backward pass of the portable flash attention for bf16 and fp16, and the entry for all types. With p the softmax weights,
-// dp = dout v^T and delta_i = sum_d dout_id out_id (FlashAttention-2, Dao 2023, section 3.1.2):
+// Backward pass of the portable flash attention for bf16 and fp16. With p the softmax weights, dp = dout v^T and delta_i = sum_d
+// dout_id out_id (FlashAttention-2, Dao 2023, section 3.1.2):
 //   ds = p (dp - delta)     dq = ds k / sqrt(HS)     dk = ds^T q / sqrt(HS)     dv = p^T dout
 //
 // Two kernels, of which each sums its own results in registers in one fixed order: one for dq, which walks over keys, one for dk
@@ -11,10 +11,7 @@
 #include "ops/cuda/flash_attention_common.cuh"
 #include "ops/cuda/flash_attention_tiles.cuh"
 
-#include <cmath>
-
-namespace cohort::ops::cuda {
-namespace flash {
+namespace cohort::ops::cuda::flash {
 namespace {
 
 constexpr int kThreads = 128;
@@ -65,6 +62,19 @@ __device__ void row_products(float* delta, const Element* dout, const Element* o
   __syncwarp();  // the warp reads them back
 }
 
+/// The sums of a warp, each row times its `scale`, into a gradient: overwrites elements, or adds to the fp32 numbers of a block.
+/// The other parameters are those of store_rows.
+template <class Element, int D, int M>
+__device__ void store_gradient(void* gradient, Count offset, const Sizes& s, int stride, int begin, int end, std::uint32_t tile,
+                               int tile_row, const float (&sums)[M][D / 8][4], const float (&scale)[M][2]) {
+  if (s.block) {
+    store_fp32_rows<D>(static_cast<float*>(gradient) + offset, stride, begin, end, s.head_size, sums, scale, true);
+  } else {
+    store_rows<Element, D>(static_cast<Element*>(gradient) + offset, stride, begin, end, s.head_size, tile, tile_row, sums,
+                           scale);
+  }
+}
+
 /// ds = p (dp - delta) for a warp's 32 queries. On entry p holds the scores and ds holds dp.
 template <int N, bool kDropout>
 __device__ void query_gradients(float (&ds)[2][N][4], const float (&p)[2][N][4], const float (&row_lse)[2][2],
@@ -89,8 +99,8 @@ __device__ void query_gradients(float (&ds)[2][N][4], const float (&p)[2][N][4],
 
 template <class Element, int D, bool kDropout>
 __global__ void __launch_bounds__(kThreads, 2)
-    flash_attention_backward_query_kernel(Element* dqkv, float* delta, const Element* dout, const Element* out, const float* lse,
-                                          const Element* qkv, Sizes s, FlashDropout dropout) {
+    flash_attention_backward_query_kernel(void* dq_rows, float* delta, const Element* dout, const Element* out, const float* lse,
+                                          Operands<Element> operands, Sizes s, FlashDropout dropout) {
   using Kernel = QueryKernel<D>;
   constexpr int kKeys = Kernel::kKeys;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -99,28 +109,27 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::uint32_t k_tile = dout_tile + Tile<D>::bytes(Kernel::kQueries);
   const std::uint32_t v_tile = k_tile + Tile<D>::bytes(kKeys);
 
-  const int blocks = divide_up(s.tokens, Kernel::kQueries);
+  const int blocks = divide_up(s.queries, Kernel::kQueries);
   const WorkItem item(blocks, s.heads);
   const int block_query = (blocks - 1 - item.block) * Kernel::kQueries;  // the heaviest first
   const int warp_row = warp_id() * 32;
   const int query = block_query + warp_row;
   const int kv = item.head / s.group();
-  const int stride = s.packed_width();
-  const Count out_offset = s.out_offset(item.b, item.head);
-  const Element* k = qkv + s.packed_offset(item.b, s.key_column(kv));
-  const Element* v = qkv + s.packed_offset(item.b, s.value_column(kv));
+  const Count out_offset = s.head_of(s.out, item.b, item.head);
+  const Element* q = operands.q + s.head_of(s.q, item.b, item.head);
+  const Element* k = operands.k + s.head_of(s.kv, item.b, kv);
+  const Element* v = operands.v + s.head_of(s.kv, item.b, kv);
   const float scale_log2 = s.scale * kLog2e;
   const DropoutMask mask(dropout, s, item.b, item.head);
 
-  const int last = (min(block_query + Kernel::kQueries, s.tokens) - 1) / kKeys;
-  load_tile<D, Kernel::kQueries, kThreads>(q_tile, qkv + s.packed_offset(item.b, item.head), stride, block_query, s.tokens,
-                                           s.head_size);
-  load_tile<D, Kernel::kQueries, kThreads>(dout_tile, dout + out_offset, s.width(), block_query, s.tokens, s.head_size);
-  load_tile<D, kKeys, kThreads>(v_tile, v, stride, last * kKeys, s.tokens, s.head_size);
+  const int tiles = divide_up(s.visible_keys(min(block_query + Kernel::kQueries, s.queries) - 1), kKeys);
+  load_tile<D, Kernel::kQueries, kThreads>(q_tile, q, s.q.stride, block_query, s.queries, s.head_size);
+  load_tile<D, Kernel::kQueries, kThreads>(dout_tile, dout + out_offset, s.out.stride, block_query, s.queries, s.head_size);
+  if (tiles > 0) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
 
-  const float* head_lse = lse + s.row_offset(item.b, item.head);
-  float* head_delta = delta + s.row_offset(item.b, item.head);
-  row_products<D>(head_delta, dout + out_offset, out + out_offset, s.width(), query, s.tokens, s.head_size);
+  const float* head_lse = lse + s.lse_offset(item.b, item.head);
+  float* head_delta = delta + s.delta_offset(item.b, item.head);
+  row_products<D>(head_delta, dout + out_offset, out + out_offset, s.out.stride, query, s.queries, s.head_size);
   float row_lse[2][2];  // in powers of two
   float row_delta[2][2];
 #pragma unroll
@@ -129,37 +138,39 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int r = 0; r < 2; ++r) {
       const int row = query + 16 * m + 8 * r + lane_id() / 4;
       // Rows past the end have q = dout = 0: with delta = 0 their ds is 0.
-      row_lse[m][r] = row < s.tokens ? head_lse[row] * kLog2e : 0.0f;
-      row_delta[m][r] = row < s.tokens ? head_delta[row] : 0.0f;
+      row_lse[m][r] = row < s.queries ? head_lse[row] * kLog2e : 0.0f;
+      row_delta[m][r] = row < s.queries ? head_delta[row] : 0.0f;
     }
   }
 
   float dq[2][D / 8][4];
   clear(dq);
-  for (int j = last; j >= 0; --j) {
+  for (int j = tiles - 1; j >= 0; --j) {
     const int key = j * kKeys;
-    const bool visible = key < query + 32;  // a warp skips tiles above the diagonal
-    float ds[2][kKeys / 8][4];              // dp at first
+    const bool visible = key < query + 32 + s.shift();  // a warp skips tiles above the diagonal
+    float ds[2][kKeys / 8][4];                          // dp at first
     wait_copies();
     __syncthreads();  // the values are there, and all warps are done with the previous keys
-    load_tile<D, kKeys, kThreads>(k_tile, k, stride, key, s.tokens, s.head_size);
+    load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, key, s.keys, s.head_size);
     if (visible) multiply_rows<Element, D>(ds, dout_tile, warp_row, v_tile);
     wait_copies();
     __syncthreads();  // the keys are there, and all warps are done with the values
-    if (j > 0) load_tile<D, kKeys, kThreads>(v_tile, v, stride, key - kKeys, s.tokens, s.head_size);
+    if (j > 0) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, key - kKeys, s.keys, s.head_size);
     if (visible) {
       float p[2][kKeys / 8][4];
       multiply_rows<Element, D>(p, q_tile, warp_row, k_tile);
-      if (key + kKeys - 1 > query) hide_future<false>(p, query, key);
+      if (key + kKeys - 1 > query + s.shift()) hide_future<false>(p, query + s.shift(), key);
+      if (key + kKeys > s.keys) hide_columns(p, key, s.keys);
       query_gradients<kKeys / 8, kDropout>(ds, p, row_lse, row_delta, scale_log2, mask, dropout.keep_scale, query, key);
       std::uint32_t left[2][kKeys / 16][4];
       pack_weights<Element>(left, ds);
       multiply_weights<Element, D>(dq, left, k_tile);
     }
   }
+  wait_copies();  // where no tile was visible: no thread may end while its copies are under way
   const float scale[2][2] = {{s.scale, s.scale}, {s.scale, s.scale}};
-  store_rows<Element, D>(dqkv + s.packed_offset(item.b, item.head), stride, query, s.tokens, s.head_size, q_tile, warp_row, dq,
-                         scale);
+  const Count dq_offset = s.head_of(s.dq, item.b, item.head);
+  store_gradient<Element, D>(dq_rows, dq_offset, s, s.dq.stride, query, s.queries, q_tile, warp_row, dq, scale);
 }
 
 /// p^T = 2^(k q^T - lse) and ds^T = p^T (dp^T - delta) for a warp's 16 M keys: rows are keys and columns queries. On entry p
@@ -193,8 +204,8 @@ __device__ void key_gradients(float (&p)[M][N][4], float (&ds)[M][N][4], const f
 
 template <class Element, int D, bool kDropout>
 __global__ void __launch_bounds__(kThreads, 2)
-    flash_attention_backward_key_kernel(Element* dqkv, const float* delta, const Element* dout, const float* lse,
-                                        const Element* qkv, Sizes s, FlashDropout dropout) {
+    flash_attention_backward_key_kernel(void* dk_rows, void* dv_rows, const float* delta, const Element* dout, const float* lse,
+                                        Operands<Element> operands, Sizes s, FlashDropout dropout) {
   using Kernel = KeyKernel<D>;
   constexpr int M = Kernel::kTiles;
   constexpr int kQueries = Kernel::kQueries;
@@ -206,25 +217,24 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::uint32_t dout_tiles = q_tiles + 2 * kQueryBytes;
   float* const statistics = reinterpret_cast<float*>(shared + Tile<D>::bytes(2 * Kernel::kKeys + 4 * kQueries));
 
-  const WorkItem item(divide_up(s.tokens, Kernel::kKeys), s.kv_heads);
+  const WorkItem item(divide_up(s.keys, Kernel::kKeys), s.kv_heads);
   const int block_key = item.block * Kernel::kKeys;  // the first keys are seen by the most queries: the heaviest block
   const int warp_row = warp_id() * 16 * M;
-  const int key = block_key + warp_row;  // the first of this warp
-  const int stride = s.packed_width();
-  const Count k_offset = s.packed_offset(item.b, s.key_column(item.head));
-  const Count v_offset = s.packed_offset(item.b, s.value_column(item.head));
+  const int key = block_key + warp_row;                   // the first of this warp
+  const int first_query = max(0, block_key - s.shift());  // that sees a key of this block
+  const Count kv_offset = s.head_of(s.kv, item.b, item.head);
   const float scale_log2 = s.scale * kLog2e;
 
   const auto load_step = [&](int h, int query, int buffer) {
-    load_tile<D, kQueries, kThreads>(q_tiles + buffer * kQueryBytes, qkv + s.packed_offset(item.b, h), stride, query, s.tokens,
-                                     s.head_size);
-    load_tile<D, kQueries, kThreads>(dout_tiles + buffer * kQueryBytes, dout + s.out_offset(item.b, h), s.width(), query,
-                                     s.tokens, s.head_size);
+    load_tile<D, kQueries, kThreads>(q_tiles + buffer * kQueryBytes, operands.q + s.head_of(s.q, item.b, h), s.q.stride, query,
+                                     s.queries, s.head_size);
+    load_tile<D, kQueries, kThreads>(dout_tiles + buffer * kQueryBytes, dout + s.head_of(s.out, item.b, h), s.out.stride, query,
+                                     s.queries, s.head_size);
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < 2 * kQueries) {  // zeros past the end, where q = dout = 0: ds is 0 there, and p meets dout = 0
       const int row = query + thread % kQueries;
-      const float* source = (thread < kQueries ? lse : delta) + s.row_offset(item.b, h);
-      const bool valid = row < s.tokens;
+      const float* source = thread < kQueries ? lse + s.lse_offset(item.b, h) : delta + s.delta_offset(item.b, h);
+      const bool valid = row < s.queries;
       copy4(shared_address(statistics + buffer * 2 * kQueries + thread), valid ? source + row : source, valid);
     }
   };
@@ -233,20 +243,21 @@ __global__ void __launch_bounds__(kThreads, 2)
   float dv[M][D / 8][4];
   clear(dk);
   clear(dv);
-  load_tile<D, Kernel::kKeys, kThreads>(k_tile, qkv + k_offset, stride, block_key, s.tokens, s.head_size);
-  load_tile<D, Kernel::kKeys, kThreads>(v_tile, qkv + v_offset, stride, block_key, s.tokens, s.head_size);
-  // One head of the group after the other, and the queries of each from the diagonal to the last.
+  load_tile<D, Kernel::kKeys, kThreads>(k_tile, operands.k + kv_offset, s.kv.stride, block_key, s.keys, s.head_size);
+  load_tile<D, Kernel::kKeys, kThreads>(v_tile, operands.v + kv_offset, s.kv.stride, block_key, s.keys, s.head_size);
+  // One head of the group after the other, and the queries of each from the diagonal to the last; one step of zeros if no query
+  // sees these keys.
   int h = item.head * s.group();
   const int end_head = h + s.group();
-  load_step(h, block_key, 0);
-  for (int query = block_key, buffer = 0; h < end_head; buffer ^= 1) {
-    const bool head_ends = query + kQueries >= s.tokens;
+  load_step(h, first_query, 0);
+  for (int query = first_query, buffer = 0; h < end_head; buffer ^= 1) {
+    const bool head_ends = query + kQueries >= s.queries;
     const int next_h = head_ends ? h + 1 : h;
-    const int next_query = head_ends ? block_key : query + kQueries;
+    const int next_query = head_ends ? first_query : query + kQueries;
     wait_copies();
     __syncthreads();  // this step's queries are there, and all warps are done with those of the step before
     if (next_h < end_head) load_step(next_h, next_query, buffer ^ 1);
-    if (query + kQueries > key) {  // a warp skips queries before its first key
+    if (query + kQueries + s.shift() > key) {  // a warp skips queries before its first key
       const std::uint32_t q_tile = q_tiles + buffer * kQueryBytes;
       const std::uint32_t dout_tile = dout_tiles + buffer * kQueryBytes;
       const float* const column_lse = statistics + buffer * 2 * kQueries + 2 * (lane_id() % 4);
@@ -254,7 +265,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       float ds[M][kQueries / 8][4];
       multiply_rows<Element, D>(p, k_tile, warp_row, q_tile);
       multiply_rows<Element, D>(ds, v_tile, warp_row, dout_tile);
-      if (query < key + 16 * M - 1) hide_future<true>(p, key, query);
+      if (query + s.shift() < key + 16 * M - 1) hide_future<true>(p, key, query + s.shift());
       std::uint32_t keep[M] = {};
       if constexpr (kDropout) {
         const DropoutMask mask(dropout, s, item.b, h);
@@ -279,45 +290,32 @@ __global__ void __launch_bounds__(kThreads, 2)
     k_scale[m][0] = k_scale[m][1] = s.scale;
     v_scale[m][0] = v_scale[m][1] = kDropout ? dropout.keep_scale : 1.0f;
   }
-  store_rows<Element, D>(dqkv + k_offset, stride, key, s.tokens, s.head_size, k_tile, warp_row, dk, k_scale);
-  store_rows<Element, D>(dqkv + v_offset, stride, key, s.tokens, s.head_size, v_tile, warp_row, dv, v_scale);
+  const Count offset = s.head_of(s.dkv, item.b, item.head);
+  store_gradient<Element, D>(dk_rows, offset, s, s.dkv.stride, key, s.keys, k_tile, warp_row, dk, k_scale);
+  store_gradient<Element, D>(dv_rows, offset, s, s.dkv.stride, key, s.keys, v_tile, warp_row, dv, v_scale);
 }
 
 }  // namespace
-}  // namespace flash
 
-Bytes flash_attention_scratch_bytes(const AttentionShape& shape, DType) {
-  return shape.batch * shape.heads * shape.tokens * static_cast<Bytes>(sizeof(float));
-}
-
-void flash_attention_backward(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* dqkv, const void* dout,
-                              const void* out, const float* lse, const void* qkv, void* scratch, const FlashDropout& dropout) {
-  const flash::Sizes s = flash::sizes_of(shape);
-  auto* const delta = static_cast<float*>(scratch);
-  if (dtype == DType::f32) {
-    flash::backward_fp32(stream, s, static_cast<float*>(dqkv), static_cast<const float*>(dout), static_cast<const float*>(out),
-                         lse, static_cast<const float*>(qkv), delta, dropout);
-    return;
-  }
-  flash::with_kernel_types(dtype, s.head_size, [&](auto element, auto tile_width) {
+void backward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout,
+                     const void* out, const float* lse, const Operands<void>& operands, float* delta,
+                     const FlashDropout& dropout) {
+  with_kernel_types(dtype, s.head_size, [&](auto element, auto tile_width) {
     using Element = decltype(element);
     constexpr int D = decltype(tile_width)::value;
     const bool drop = dropout.threshold != 0;
-    const auto query_kernel = drop ? flash::flash_attention_backward_query_kernel<Element, D, true>
-                                   : flash::flash_attention_backward_query_kernel<Element, D, false>;
-    const auto key_kernel = drop ? flash::flash_attention_backward_key_kernel<Element, D, true>
-                                 : flash::flash_attention_backward_key_kernel<Element, D, false>;
-    using QueryKernel = flash::QueryKernel<D>;
-    using KeyKernel = flash::KeyKernel<D>;
+    const auto query_kernel =
+        drop ? flash_attention_backward_query_kernel<Element, D, true> : flash_attention_backward_query_kernel<Element, D, false>;
+    const auto key_kernel =
+        drop ? flash_attention_backward_key_kernel<Element, D, true> : flash_attention_backward_key_kernel<Element, D, false>;
     // In this order: the first writes delta, which the second reads.
-    flash::launch(query_kernel, stream, shape.batch * shape.heads * flash::divide_up(s.tokens, QueryKernel::kQueries),
-                  flash::kThreads, QueryKernel::kSharedBytes, static_cast<Element*>(dqkv), delta,
-                  static_cast<const Element*>(dout), static_cast<const Element*>(out), lse, static_cast<const Element*>(qkv), s,
-                  dropout);
-    flash::launch(key_kernel, stream, shape.batch * shape.kv_heads * flash::divide_up(s.tokens, KeyKernel::kKeys),
-                  flash::kThreads, KeyKernel::kSharedBytes, static_cast<Element*>(dqkv), delta, static_cast<const Element*>(dout),
-                  lse, static_cast<const Element*>(qkv), s, dropout);
+    launch(query_kernel, stream, Count{s.batch} * s.heads * divide_up(s.queries, QueryKernel<D>::kQueries), kThreads,
+           QueryKernel<D>::kSharedBytes, dq, delta, static_cast<const Element*>(dout), static_cast<const Element*>(out), lse,
+           typed<Element>(operands), s, dropout);
+    launch(key_kernel, stream, Count{s.batch} * s.kv_heads * divide_up(s.keys, KeyKernel<D>::kKeys), kThreads,
+           KeyKernel<D>::kSharedBytes, dk, dv, static_cast<const float*>(delta), static_cast<const Element*>(dout), lse,
+           typed<Element>(operands), s, dropout);
   });
 }
 
-}  // namespace cohort::ops::cuda
+}  // namespace cohort::ops::cuda::flash

@@ -10,26 +10,46 @@
 
 namespace cohort::ops::cuda::flash {
 
-/// AttentionShape for device code, in ints: flash_attention_supports sees to it that the elements of one sample can be counted
-/// so. A head of the packed row is named by its column: query heads first, then key, then value heads.
-struct Sizes {
-  int batch, tokens, heads, kv_heads, head_size;
-  float scale;  // 1 / sqrt(HS)
-
-  __host__ __device__ int packed_width() const { return head_size * (heads + 2 * kv_heads); }
-  __host__ __device__ int width() const { return head_size * heads; }
-  /// Query heads that share a key/value head.
-  __host__ __device__ int group() const { return heads / kv_heads; }
-
-  __device__ int key_column(int kv) const { return heads + kv; }
-  __device__ int value_column(int kv) const { return heads + kv_heads + kv; }
-  /// First element of a head of sample b in qkv, in out, and of its row statistics.
-  __device__ Count packed_offset(int b, int column) const { return Count{b} * tokens * packed_width() + column * head_size; }
-  __device__ Count out_offset(int b, int h) const { return Count{b} * tokens * width() + h * head_size; }
-  __device__ Count row_offset(int b, int h) const { return (Count{b} * heads + h) * tokens; }
+/// Rows of an activation as they lie in memory: element (sample b, row r, column c) is at b * sample + r * stride + c.
+struct Rows {
+  Count sample;
+  int stride;
 };
 
-Sizes sizes_of(const AttentionShape& shape);
+/// The problem as the kernels see it, whole attention and a block of it alike: `queries` rows of each sample against `keys` rows.
+/// Ints will do: flash_attention_supports sees to it that the elements of one sample can be counted so. Pointers that come with
+/// it point to the first of these rows, and to the first head.
+struct Sizes {
+  int batch, heads, kv_heads, head_size;
+  float scale;  // 1 / sqrt(HS)
+  int queries, keys;
+  int query_position, key_position;  // of the first of each in the whole sequence
+  int tokens;                        // T of the whole sequence
+  Rows q, kv, out, dq, dkv;          // dout is like out
+  int lse_rows;                      // of one head in lse
+  bool block;                        // results are fp32, and gradients are added to what is there
+
+  /// Query heads that share a key/value head.
+  __host__ __device__ int group() const { return heads / kv_heads; }
+  /// Query i sees the keys up to i + shift.
+  __device__ int shift() const { return query_position - key_position; }
+  /// How many keys, from the first on, query i sees.
+  __device__ int visible_keys(int i) const { return max(0, min(i + shift() + 1, keys)); }
+
+  /// First element of a head of sample b.
+  __device__ Count head_of(const Rows& rows, int b, int head) const { return b * rows.sample + head * head_size; }
+  /// First row of a head in lse, and in delta, which is packed.
+  __device__ Count lse_offset(int b, int h) const { return (Count{b} * heads + h) * lse_rows; }
+  __device__ Count delta_offset(int b, int h) const { return (Count{b} * heads + h) * queries; }
+};
+
+/// What all kernels read.
+template <class Element>
+struct Operands {
+  const Element* q;
+  const Element* k;
+  const Element* v;
+};
 
 /// Which block of rows of which head a thread block works on. The blocks of one head are neighbours in the launch, so that its
 /// keys and values are read from the second-level cache after the first time. Within a head the heaviest block comes first: the
@@ -59,10 +79,12 @@ class DropoutMask {
         first_(0) {
     if (threshold_ == 0) return;
     const Count heads = dropout.all_heads == 0 ? s.heads : dropout.all_heads;
-    first_ = static_cast<std::uint64_t>(dropout.slots[b] * heads + dropout.first_head + h) * tokens_ * tokens_;
+    first_ = static_cast<std::uint64_t>(dropout.slots[b] * heads + dropout.first_head + h) * tokens_ * tokens_ +
+             static_cast<std::uint64_t>(s.query_position) * tokens_ + static_cast<std::uint64_t>(s.key_position);
   }
 
   __device__ bool active() const { return threshold_ != 0; }
+  /// Of rows of the problem.
   __device__ bool keeps(int query, int key) const {
     return (random_.u64(first_ + static_cast<std::uint64_t>(query) * tokens_ + key) >> 11) >= threshold_;
   }
@@ -99,9 +121,22 @@ void launch(void (*kernel)(Parameters...), CUstream_st* stream, Count blocks, in
       arguments...);
 }
 
-/// The fp32 rung; arguments as in flash_attention.hpp.
-void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const float* qkv, const FlashDropout& dropout);
-void backward_fp32(CUstream_st* stream, const Sizes& s, float* dqkv, const float* dout, const float* out, const float* lse,
-                   const float* qkv, float* delta, const FlashDropout& dropout);
+/// The rungs by type. `out` [forward], and dq, dk and dv, are of the element type, or fp32 in a block; delta holds batch * heads
+/// * queries floats. Else as in flash_attention.hpp.
+void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const Operands<float>& operands,
+                  const FlashDropout& dropout);
+void backward_fp32(CUstream_st* stream, const Sizes& s, float* dq, float* dk, float* dv, const float* dout, const float* out,
+                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout);
+void forward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* out, float* lse, const Operands<void>& operands,
+                    const FlashDropout& dropout);
+void backward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout,
+                     const void* out, const float* lse, const Operands<void>& operands, float* delta,
+                     const FlashDropout& dropout);
+
+template <class Element>
+Operands<Element> typed(const Operands<void>& operands) {
+  return {static_cast<const Element*>(operands.q), static_cast<const Element*>(operands.k),
+          static_cast<const Element*>(operands.v)};
+}
 
 }  // namespace cohort::ops::cuda::flash

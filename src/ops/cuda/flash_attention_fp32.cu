@@ -60,12 +60,13 @@ __device__ void add_rows(float (&result)[D / kLanes], const float* weights, cons
   }
 }
 
+/// With `add` on top of what is there.
 template <int D>
-__device__ void store(float* row, const float (&values)[D / kLanes], float scale, int head_size) {
+__device__ void store(float* row, const float (&values)[D / kLanes], float scale, int head_size, bool add) {
 #pragma unroll
   for (int i = 0; i < D / kLanes; ++i) {
     const int d = lane_of_thread() + i * kLanes;
-    if (d < head_size) row[d] = values[i] * scale;
+    if (d < head_size) row[d] = add ? fmaf(values[i], scale, row[d]) : values[i] * scale;
   }
 }
 
@@ -81,7 +82,7 @@ __device__ float row_max(float x) {
 
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads)
-    flash_attention_forward_fp32_kernel(float* out, float* lse, const float* qkv, Sizes s, FlashDropout dropout) {
+    flash_attention_forward_fp32_kernel(float* out, float* lse, Operands<float> operands, Sizes s, FlashDropout dropout) {
   using S = Shape<D>;
   extern __shared__ float memory[];
   float* const q = memory;
@@ -89,40 +90,41 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   float* const v = k + S::kTile;
   float* const weights = v + S::kTile + row_of_thread() * S::kWeightStride;
 
-  const int blocks = divide_up(s.tokens, S::kRows);
+  const int blocks = divide_up(s.queries, S::kRows);
   const WorkItem item(blocks, s.heads);
   const int first = (blocks - 1 - item.block) * S::kRows;
   const int query = first + row_of_thread();
+  const int visible = s.visible_keys(query);
+  const int end = s.visible_keys(min(first + S::kRows, s.queries) - 1);  // of the keys that the block needs
   const int kv = item.head / s.group();
-  const int stride = s.packed_width();
-  const float* k_head = qkv + s.packed_offset(item.b, s.key_column(kv));
-  const float* v_head = qkv + s.packed_offset(item.b, s.value_column(kv));
+  const float* k_head = operands.k + s.head_of(s.kv, item.b, kv);
+  const float* v_head = operands.v + s.head_of(s.kv, item.b, kv);
   const DropoutMask mask(dropout, s, item.b, item.head);
 
   float largest = -INFINITY;
   float sum = 0.0f;  // of this thread's columns
   float result[D / kLanes] = {};
-  load<D>(q, qkv + s.packed_offset(item.b, item.head), stride, first, s.tokens, s.head_size);
-  for (int begin = 0; begin < first + S::kRows; begin += S::kRows) {
+  load<D>(q, operands.q + s.head_of(s.q, item.b, item.head), s.q.stride, first, s.queries, s.head_size);
+  for (int begin = 0; begin < end; begin += S::kRows) {
     __syncthreads();  // all are done with the previous tile
-    load<D>(k, k_head, stride, begin, s.tokens, s.head_size);
-    load<D>(v, v_head, stride, begin, s.tokens, s.head_size);
+    load<D>(k, k_head, s.kv.stride, begin, s.keys, s.head_size);
+    load<D>(v, v_head, s.kv.stride, begin, s.keys, s.head_size);
     __syncthreads();
     float scores[S::kRows / kLanes];
     float top = largest;
     for (int i = 0; i < S::kRows / kLanes; ++i) {
       const int j = lane_of_thread() + i * kLanes;
-      const bool visible = begin + j <= query;
-      scores[i] = visible ? s.scale * dot<D>(q + row_of_thread() * S::kStride, k + j * S::kStride) : -INFINITY;
+      scores[i] = begin + j < visible ? s.scale * dot<D>(q + row_of_thread() * S::kStride, k + j * S::kStride) : -INFINITY;
       top = fmaxf(top, scores[i]);
     }
     top = row_max(top);
-    const float correction = expf(largest - top);  // key 0 is visible to all: top is finite from the first tile on
+    const float base = top == -INFINITY ? 0.0f : top;  // a query that sees no key has weights 0
+    const float correction = expf(largest - base);
     largest = top;
     sum *= correction;
     for (int i = 0; i < S::kRows / kLanes; ++i) {
       const int j = lane_of_thread() + i * kLanes;
-      const float weight = expf(scores[i] - top);
+      const float weight = expf(scores[i] - base);
       sum += weight;
       weights[j] = mask.active() && !mask.keeps(query, begin + j) ? 0.0f : weight;
     }
@@ -132,18 +134,19 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
     add_rows<D>(result, weights, v);
   }
   sum = row_sum(sum);
-  if (query < s.tokens) {
+  if (query < s.queries) {
     const float keep_scale = mask.active() ? dropout.keep_scale : 1.0f;
-    store<D>(out + s.out_offset(item.b, item.head) + Count{query} * s.width(), result, keep_scale / sum, s.head_size);
-    if (lane_of_thread() == 0) lse[s.row_offset(item.b, item.head) + query] = largest + logf(sum);
+    store<D>(out + s.head_of(s.out, item.b, item.head) + Count{query} * s.out.stride, result,
+             sum == 0.0f ? 0.0f : keep_scale / sum, s.head_size, false);
+    if (lane_of_thread() == 0) lse[s.lse_offset(item.b, item.head) + query] = largest + logf(sum);
   }
 }
 
 /// dq, and delta for the kernel of dk and dv.
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads)
-    flash_attention_backward_query_fp32_kernel(float* dqkv, float* delta, const float* dout, const float* out, const float* lse,
-                                               const float* qkv, Sizes s, FlashDropout dropout) {
+    flash_attention_backward_query_fp32_kernel(float* dq_rows, float* delta, const float* dout, const float* out,
+                                               const float* lse, Operands<float> operands, Sizes s, FlashDropout dropout) {
   using S = Shape<D>;
   extern __shared__ float memory[];
   float* const q = memory;
@@ -152,39 +155,39 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   float* const v = k + S::kTile;
   float* const ds = v + S::kTile + row_of_thread() * S::kWeightStride;
 
-  const int blocks = divide_up(s.tokens, S::kRows);
+  const int blocks = divide_up(s.queries, S::kRows);
   const WorkItem item(blocks, s.heads);
   const int first = (blocks - 1 - item.block) * S::kRows;
   const int query = first + row_of_thread();
+  const int visible = s.visible_keys(query);
+  const int end = s.visible_keys(min(first + S::kRows, s.queries) - 1);  // of the keys that the block needs
   const int kv = item.head / s.group();
-  const int stride = s.packed_width();
-  const Count out_offset = s.out_offset(item.b, item.head);
-  const Count row_offset = s.row_offset(item.b, item.head);
-  const float* k_head = qkv + s.packed_offset(item.b, s.key_column(kv));
-  const float* v_head = qkv + s.packed_offset(item.b, s.value_column(kv));
+  const Count out_offset = s.head_of(s.out, item.b, item.head);
+  const float* k_head = operands.k + s.head_of(s.kv, item.b, kv);
+  const float* v_head = operands.v + s.head_of(s.kv, item.b, kv);
   const DropoutMask mask(dropout, s, item.b, item.head);
 
-  load<D>(q, qkv + s.packed_offset(item.b, item.head), stride, first, s.tokens, s.head_size);
-  load<D>(g, dout + out_offset, s.width(), first, s.tokens, s.head_size);
+  load<D>(q, operands.q + s.head_of(s.q, item.b, item.head), s.q.stride, first, s.queries, s.head_size);
+  load<D>(g, dout + out_offset, s.out.stride, first, s.queries, s.head_size);
   __syncthreads();
-  const bool valid = query < s.tokens;
+  const bool valid = query < s.queries;
   float row_delta = 0.0f;
   for (int d = lane_of_thread(); d < s.head_size && valid; d += kLanes) {
-    row_delta = fmaf(g[row_of_thread() * S::kStride + d], out[out_offset + Count{query} * s.width() + d], row_delta);
+    row_delta = fmaf(g[row_of_thread() * S::kStride + d], out[out_offset + Count{query} * s.out.stride + d], row_delta);
   }
   row_delta = row_sum(row_delta);
-  if (valid && lane_of_thread() == 0) delta[row_offset + query] = row_delta;
-  const float row_lse = valid ? lse[row_offset + query] : 0.0f;
+  if (valid && lane_of_thread() == 0) delta[s.delta_offset(item.b, item.head) + query] = row_delta;
+  const float row_lse = valid ? lse[s.lse_offset(item.b, item.head) + query] : 0.0f;
 
   float dq[D / kLanes] = {};
-  for (int begin = 0; begin < first + S::kRows; begin += S::kRows) {
+  for (int begin = 0; begin < end; begin += S::kRows) {
     __syncthreads();  // all are done with the previous tile
-    load<D>(k, k_head, stride, begin, s.tokens, s.head_size);
-    load<D>(v, v_head, stride, begin, s.tokens, s.head_size);
+    load<D>(k, k_head, s.kv.stride, begin, s.keys, s.head_size);
+    load<D>(v, v_head, s.kv.stride, begin, s.keys, s.head_size);
     __syncthreads();
     for (int j = lane_of_thread(); j < S::kRows; j += kLanes) {
       float gradient = 0.0f;
-      if (begin + j <= query) {
+      if (begin + j < visible) {
         const float weight = expf(s.scale * dot<D>(q + row_of_thread() * S::kStride, k + j * S::kStride) - row_lse);
         float dp = dot<D>(g + row_of_thread() * S::kStride, v + j * S::kStride);
         if (mask.active()) dp = mask.keeps(query, begin + j) ? dp * dropout.keep_scale : 0.0f;
@@ -195,14 +198,16 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
     __syncwarp();
     add_rows<D>(dq, ds, k);
   }
-  if (valid) store<D>(dqkv + s.packed_offset(item.b, item.head) + Count{query} * stride, dq, s.scale, s.head_size);
+  if (valid) {
+    store<D>(dq_rows + s.head_of(s.dq, item.b, item.head) + Count{query} * s.dq.stride, dq, s.scale, s.head_size, s.block);
+  }
 }
 
 /// dk and dv of a tile of keys, summed over the queries of all heads of the group.
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads)
-    flash_attention_backward_key_fp32_kernel(float* dqkv, const float* delta, const float* dout, const float* lse,
-                                             const float* qkv, Sizes s, FlashDropout dropout) {
+    flash_attention_backward_key_fp32_kernel(float* dk_rows, float* dv_rows, const float* delta, const float* dout,
+                                             const float* lse, Operands<float> operands, Sizes s, FlashDropout dropout) {
   using S = Shape<D>;
   extern __shared__ float memory[];
   float* const k = memory;
@@ -212,35 +217,35 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   float* const p = g + S::kTile + row_of_thread() * S::kWeightStride;
   float* const ds = p + S::kWeights;
 
-  const WorkItem item(divide_up(s.tokens, S::kRows), s.kv_heads);
+  const WorkItem item(divide_up(s.keys, S::kRows), s.kv_heads);
   const int first = item.block * S::kRows;
   const int key = first + row_of_thread();
-  const int stride = s.packed_width();
-  const Count k_offset = s.packed_offset(item.b, s.key_column(item.head));
-  const Count v_offset = s.packed_offset(item.b, s.value_column(item.head));
+  const int first_query = max(0, first - s.shift());  // that sees a key of this block
+  const Count kv_offset = s.head_of(s.kv, item.b, item.head);
 
   float dk[D / kLanes] = {};
   float dv[D / kLanes] = {};
-  load<D>(k, qkv + k_offset, stride, first, s.tokens, s.head_size);
-  load<D>(v, qkv + v_offset, stride, first, s.tokens, s.head_size);
+  load<D>(k, operands.k + kv_offset, s.kv.stride, first, s.keys, s.head_size);
+  load<D>(v, operands.v + kv_offset, s.kv.stride, first, s.keys, s.head_size);
   for (int h = item.head * s.group(); h < (item.head + 1) * s.group(); ++h) {
-    const Count row_offset = s.row_offset(item.b, h);
+    const float* const head_lse = lse + s.lse_offset(item.b, h);
+    const float* const head_delta = delta + s.delta_offset(item.b, h);
     const DropoutMask mask(dropout, s, item.b, h);
-    for (int begin = first; begin < s.tokens; begin += S::kRows) {
+    for (int begin = first_query; begin < s.queries; begin += S::kRows) {
       __syncthreads();  // all are done with the previous tile
-      load<D>(q, qkv + s.packed_offset(item.b, h), stride, begin, s.tokens, s.head_size);
-      load<D>(g, dout + s.out_offset(item.b, h), s.width(), begin, s.tokens, s.head_size);
+      load<D>(q, operands.q + s.head_of(s.q, item.b, h), s.q.stride, begin, s.queries, s.head_size);
+      load<D>(g, dout + s.head_of(s.out, item.b, h), s.out.stride, begin, s.queries, s.head_size);
       __syncthreads();
       for (int j = lane_of_thread(); j < S::kRows; j += kLanes) {
         const int query = begin + j;
         p[j] = ds[j] = 0.0f;
-        if (query < s.tokens && key <= query) {
+        if (query < s.queries && key < s.visible_keys(query)) {
           const float score = s.scale * dot<D>(k + row_of_thread() * S::kStride, q + j * S::kStride);
-          const float weight = expf(score - lse[row_offset + query]);
+          const float weight = expf(score - head_lse[query]);
           const float dp = dot<D>(v + row_of_thread() * S::kStride, g + j * S::kStride);
           const float factor = !mask.active() ? 1.0f : mask.keeps(query, key) ? dropout.keep_scale : 0.0f;
           p[j] = weight * factor;
-          ds[j] = weight * (dp * factor - delta[row_offset + query]);
+          ds[j] = weight * (dp * factor - head_delta[query]);
         }
       }
       __syncwarp();
@@ -248,9 +253,10 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
       add_rows<D>(dk, ds, q);
     }
   }
-  if (key < s.tokens) {
-    store<D>(dqkv + k_offset + Count{key} * stride, dk, s.scale, s.head_size);
-    store<D>(dqkv + v_offset + Count{key} * stride, dv, 1.0f, s.head_size);
+  if (key < s.keys) {
+    const Count row = s.head_of(s.dkv, item.b, item.head) + Count{key} * s.dkv.stride;
+    store<D>(dk_rows + row, dk, s.scale, s.head_size, s.block);
+    store<D>(dv_rows + row, dv, 1.0f, s.head_size, s.block);
   }
 }
 
@@ -267,24 +273,26 @@ void with_width(int head_size, const F& f) {
 
 }  // namespace
 
-void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const float* qkv, const FlashDropout& dropout) {
+void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const Operands<float>& operands,
+                  const FlashDropout& dropout) {
   with_width(s.head_size, [&](auto width) {
     constexpr int D = decltype(width)::value;
-    const Count blocks = Count{s.batch} * s.heads * divide_up(s.tokens, Shape<D>::kRows);
-    launch(flash_attention_forward_fp32_kernel<D>, stream, blocks, Shape<D>::kThreads, Shape<D>::bytes(3, 1), out, lse, qkv, s,
-           dropout);
+    const Count blocks = Count{s.batch} * s.heads * divide_up(s.queries, Shape<D>::kRows);
+    launch(flash_attention_forward_fp32_kernel<D>, stream, blocks, Shape<D>::kThreads, Shape<D>::bytes(3, 1), out, lse, operands,
+           s, dropout);
   });
 }
 
-void backward_fp32(CUstream_st* stream, const Sizes& s, float* dqkv, const float* dout, const float* out, const float* lse,
-                   const float* qkv, float* delta, const FlashDropout& dropout) {
+void backward_fp32(CUstream_st* stream, const Sizes& s, float* dq, float* dk, float* dv, const float* dout, const float* out,
+                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout) {
   with_width(s.head_size, [&](auto width) {
     constexpr int D = decltype(width)::value;
-    const Count blocks = Count{s.batch} * divide_up(s.tokens, Shape<D>::kRows);
-    launch(flash_attention_backward_query_fp32_kernel<D>, stream, blocks * s.heads, Shape<D>::kThreads, Shape<D>::bytes(4, 1),
-           dqkv, delta, dout, out, lse, qkv, s, dropout);
-    launch(flash_attention_backward_key_fp32_kernel<D>, stream, blocks * s.kv_heads, Shape<D>::kThreads, Shape<D>::bytes(4, 2),
-           dqkv, delta, dout, lse, qkv, s, dropout);
+    // In this order: the first writes delta, which the second reads.
+    launch(flash_attention_backward_query_fp32_kernel<D>, stream,
+           Count{s.batch} * s.heads * divide_up(s.queries, Shape<D>::kRows), Shape<D>::kThreads, Shape<D>::bytes(4, 1), dq, delta,
+           dout, out, lse, operands, s, dropout);
+    launch(flash_attention_backward_key_fp32_kernel<D>, stream, Count{s.batch} * s.kv_heads * divide_up(s.keys, Shape<D>::kRows),
+           Shape<D>::kThreads, Shape<D>::bytes(4, 2), dk, dv, delta, dout, lse, operands, s, dropout);
   });
 }
 

@@ -1,5 +1,5 @@
 // What the Hopper attention kernels share: which tile a block works on next, the ring of buffers between the thread that loads
-// and the warpgroups that compute, tensor maps over the packed activations, and writing a result tile.
+// and the warpgroups that compute, masks, and writing a result tile.
 //
 // Shape of all three kernels. One block per multiprocessor stays for the whole launch and takes tiles from a counter, heaviest
 // first. Its last warpgroup loads: one thread of it fills the buffers by TMA. The other warpgroups compute, each on 64 rows of
@@ -7,15 +7,9 @@
 // at its exponentials another has the tensor cores.
 #pragma once
 
-#include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <atomic>
-#include <stdexcept>
-
 #include "base/units.hpp"
-#include "ops/attention_shape.hpp"
 #include "ops/cuda/hopper.cuh"
 
 namespace cohort::ops::cuda::hopper {
@@ -45,17 +39,35 @@ __device__ inline Tile tile_at(const TileOrder& order, int index) {
   return {first + inside % heads, inside / heads};
 }
 
-/// The problem as the kernels see it.
+/// Rows of an activation as they lie in memory: element (sample b, row r, column c) is at b * sample + r * stride + c.
+struct Rows {
+  Count sample;
+  Count stride;
+
+  __device__ Count head_of(int b, int head, int head_size) const { return b * sample + head * head_size; }
+};
+
+/// The problem as the kernels see it, whole attention and a block of it alike: `queries` rows of each sample against `keys` rows.
+/// Tensor maps and pointers begin at the first of these rows.
 struct Problem {
-  int tokens;    // T
-  int padded;    // T rounded up to a multiple of kRows
-  int heads;     // NH
-  int kv_heads;  // NKV
-  float scale;   // 1 / sqrt(HS)
+  int queries, keys;
+  bool causal;        // query i sees the keys up to i, and there are as many; else all
+  int heads;          // NH
+  int kv_heads;       // NKV
+  int first_key;      // column of key head 0 in the tensor map of keys and values; value head 0 follows the last key head
+  Rows out, dq, dkv;  // dout is like out
+  int lse_rows;       // of one head in lse
+  bool block;         // results are fp32, and gradients are added to what is there
+  float scale;        // 1 / sqrt(HS)
   TileOrder order;
   int counter;  // index into next_tiles
 
   __host__ __device__ int group() const { return heads / kv_heads; }
+  /// Rounded up to multiples of kRows.
+  __host__ __device__ int padded_queries() const { return (queries + kRows - 1) / kRows * kRows; }
+  __host__ __device__ int padded_keys() const { return (keys + kRows - 1) / kRows * kRows; }
+  __device__ int key_column(int kv_head, int head_size) const { return first_key + kv_head * head_size; }
+  __device__ int value_column(int kv_head, int head_size) const { return first_key + (kv_heads + kv_head) * head_size; }
 };
 
 // ---- Handing out tiles. Launches take the counters in turn, so launches that run at the same time on several streams do not
@@ -70,11 +82,6 @@ __device__ inline int take_tile(const Problem& problem) {
   if (taken < tiles) return static_cast<int>(taken);
   if (taken == tiles + gridDim.x - 1) next_tiles[problem.counter] = 0;
   return -1;
-}
-
-static inline int claim_counter() {
-  static std::atomic<unsigned> launches{0};
-  return static_cast<int>(launches++ % kCounters);
 }
 
 // ---- The ring. Filled and emptied in the same order by both sides: each keeps its own position.
@@ -112,6 +119,16 @@ __device__ inline void mask_columns_after_row(float (&d)[N], int row) {
   for (int e = 0; e < N; ++e) {
     const int column = e / 4 * 8 + lane % 4 * 2 + e % 2;
     if (column > own_row + e / 2 % 2 * 8) d[e] = -INFINITY;
+  }
+}
+
+/// The same from column `end` on.
+template <int N>
+__device__ inline void mask_columns_from(float (&d)[N], int end) {
+  const int first = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int e = 0; e < N; ++e) {
+    if (e / 4 * 8 + first + e % 2 >= end) d[e] = -INFINITY;
   }
 }
 
@@ -172,54 +189,34 @@ __device__ inline void store_rows(const float (&d)[HS / 2], const float (&factor
   }
 }
 
-// ---- Host side.
-
-/// A tensor map over the activation [batch, tokens, width] of 16-bit elements that loads boxes of kRows x 64. Rows of one sample
-/// never run into the next: beyond `tokens` the box is zeros. Throws if the driver has no tensor maps.
-inline CUtensorMap activation_map(const void* data, CUtensorMapDataType type, Count batch, Count tokens, Count width) {
-  static const auto encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
-    if (entry == nullptr) throw std::runtime_error("the CUDA driver has no cuTensorMapEncodeTiled, which Hopper attention needs");
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(entry);
-  }();
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(width), static_cast<cuuint64_t>(tokens), static_cast<cuuint64_t>(batch)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(2 * width), static_cast<cuuint64_t>(2 * width * tokens)};
-  const cuuint32_t box[] = {64, kRows, 1}, steps[] = {1, 1, 1};
-  CUtensorMap map;
-  const CUresult result =
-      encode(&map, type, 3, const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused an activation of the Hopper attention");
-  return map;
+/// The same in fp32: a quad of lanes fills the 32 bytes of a sector. With `add` on top of what is there.
+template <int HS>
+__device__ inline void store_fp32_rows(const float (&d)[HS / 2], const float (&factor)[2], float* destination, Count stride,
+                                       int row, int limit, bool add) {
+  const int lane = threadIdx.x % 32, first_row = row + threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (first_row + 8 * half >= limit) continue;
+    float* const line = destination + (first_row + 8 * half) * stride + lane % 4 * 2;
+#pragma unroll
+    for (int part = 0; part < HS / 8; ++part) {
+      const int e = 4 * part + 2 * half;
+      auto* const pair = reinterpret_cast<float2*>(line + 8 * part);
+      const float2 before = add ? *pair : float2{0.0f, 0.0f};
+      *pair = float2{fmaf(d[e], factor[half], before.x), fmaf(d[e + 1], factor[half], before.y)};
+    }
+  }
 }
 
-template <class T>
-inline constexpr CUtensorMapDataType kTensorMapType = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-template <>
-inline constexpr CUtensorMapDataType kTensorMapType<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-
-/// `heads` is the number of heads over all samples that own tiles of `tile_rows` rows, `head_bytes` what one of them streams.
-inline Problem make_problem(const AttentionShape& shape, Count heads, int tile_rows, Bytes head_bytes) {
-  constexpr Bytes kSectionBytes = 16 * kMiB;  // well inside the L2 cache (50 MB), beside what else passes through it
-  const int tokens = static_cast<int>(shape.tokens), padded = (tokens + kRows - 1) / kRows * kRows;
-  const int section = static_cast<int>(std::clamp<Bytes>(kSectionBytes / head_bytes, 1, heads));
-  const TileOrder order{static_cast<int>(heads), (padded + tile_rows - 1) / tile_rows, section};
-  return {tokens,
-          padded,
-          static_cast<int>(shape.heads),
-          static_cast<int>(shape.kv_heads),
-          1.0f / sqrtf(static_cast<float>(shape.head_size)),
-          order,
-          claim_counter()};
-}
-
-inline int persistent_blocks(const TileOrder& order) {
-  int device = 0, multiprocessors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  return std::min(multiprocessors, order.tiles());
+/// A gradient's rows of one head: overwrites elements, or adds to the fp32 numbers of a block.
+template <class T, int HS>
+__device__ inline void store_gradient(const float (&d)[HS / 2], const float (&factor)[2], void* gradient, Count offset,
+                                      bool block, Count stride, int row, int limit) {
+  if (block) {
+    store_fp32_rows<HS>(d, factor, static_cast<float*>(gradient) + offset, stride, row, limit, true);
+  } else {
+    store_rows<T, HS>(d, factor, static_cast<T*>(gradient) + offset, stride, row, limit);
+  }
 }
 
 }  // namespace cohort::ops::cuda::hopper

@@ -7,13 +7,16 @@
 // head h reads key/value head h / (NH / NKV). out and dout are [B, T, NH HS], lse [B, NH, T] is fp32. All are device pointers,
 // aligned to 16 bytes.
 //
+// A block of attention over a divided sequence is served by the same kernels, if it is a diagonal one or all its queries see all
+// its keys.
+//
 // Sums are in fp32; softmax weights and score gradients are rounded to the 16-bit type before they meet values, keys and queries.
 // Launchers only enqueue: no synchronisation, no device allocation; launch errors are left for the caller's cudaGetLastError.
 // They throw if the driver cannot make a tensor map. Same input, same bits: each result is summed by one warpgroup in one order.
 #pragma once
 
 #include "base/dtype.hpp"
-#include "ops/attention_shape.hpp"
+#include "ops/cuda/flash_attention.hpp"
 
 struct CUstream_st;  // *CUstream_st is cudaStream_t
 
@@ -23,7 +26,11 @@ namespace cohort::ops::cuda {
 /// compute capability 9.0 is for the caller to check.
 bool flash_attention_hopper_supports(DType dtype, const AttentionShape& shape);
 
-/// Bytes of scratch that backward needs: two floats for each row of each head, T rounded up to a multiple of 64.
+/// The same for a block.
+bool flash_attention_block_hopper_supports(DType dtype, const FlashBlock& block);
+
+/// Bytes of scratch that backward needs: two floats for each row of each head, T rounded up to a multiple of 64. A block needs
+/// what attention over its queries would.
 Bytes flash_attention_hopper_scratch_bytes(const AttentionShape& shape);
 
 /// out = softmax(q k^T / sqrt(HS), causal) v and lse = log sum exp of each row's scaled scores (natural logarithm). Overwrites
@@ -37,5 +44,12 @@ void flash_attention_forward_hopper(CUstream_st* stream, DType dtype, const Atte
 /// sums dk and dv. So no sum is shared between blocks, and none depends on the order in which blocks run.
 void flash_attention_backward_hopper(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* dqkv, const void* dout,
                                      const void* out, const float* lse, const void* qkv, void* scratch);
+
+/// As flash_attention_block_forward and flash_attention_block_backward; `scratch` is aligned to 16 bytes.
+void flash_attention_block_forward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
+                                          const void* q, const void* kv);
+void flash_attention_block_backward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
+                                           const void* dout, const void* out, const float* lse, const void* q, const void* kv,
+                                           void* scratch);
 
 }  // namespace cohort::ops::cuda

@@ -21,8 +21,8 @@ struct BackwardPlan {
   static constexpr int kComputeRegisters = kGroups == 3 ? 160 : 232;
 };
 
-/// Of 64 queries: lse in units of log2, and d. In scratch one such block after the other, for each head padded / 64 of them.
-/// Rows beyond the sequence have lse = infinity, which makes their weights 0.
+/// Of 64 queries: lse in units of log2, and d. In scratch one such block after the other, for each head padded_queries() / 64.
+/// Rows beyond the last query have lse = infinity, which makes their weights 0.
 struct RowStatistics {
   float lse_log2[kRows];
   float dot[kRows];

@@ -1,8 +1,9 @@
 // The forward kernel of flash_attention_hopper.hpp. A warpgroup owns 64 queries and walks over blocks of 128 keys from the
-// diagonal down to key 0; the first block alone needs the causal mask. The running maximum and sum of the softmax are kept per
-// row (Milakov and Gimelshein 2018), in units of log2 so that an exponential is one instruction.
+// diagonal, or from the last key, down to key 0; the first block alone needs a mask. The running maximum and sum of the softmax
+// are kept per row (Milakov and Gimelshein 2018), in units of log2 so that an exponential is one instruction.
 #include "ops/cuda/flash_attention_hopper.cuh"
 #include "ops/cuda/flash_attention_hopper.hpp"
+#include "ops/cuda/flash_attention_hopper_layout.cuh"
 
 namespace cohort::ops::cuda {
 namespace hopper {
@@ -44,11 +45,14 @@ struct ForwardTile {
     sample = tile.head / problem.heads;
     head = tile.head % problem.heads;
     kv_head = head / problem.group();
-    row = problem.padded - tile_rows * (tile.level + 1);
-    blocks = (row + tile_rows - kRows) / kKeys + 1;
+    row = problem.padded_queries() - tile_rows * (tile.level + 1);
+    blocks = blocks_of(problem, tile_rows / kRows - 1);
   }
   __device__ int row_of(int warpgroup) const { return row + warpgroup * kRows; }
-  __device__ int blocks_of(int warpgroup) const { return row_of(warpgroup) < 0 ? 0 : row_of(warpgroup) / kKeys + 1; }
+  __device__ int blocks_of(const Problem& problem, int warpgroup) const {
+    if (row_of(warpgroup) < 0) return 0;
+    return problem.causal ? row_of(warpgroup) / kKeys + 1 : (problem.keys + kKeys - 1) / kKeys;
+  }
 };
 
 template <class T, int HS>
@@ -75,27 +79,27 @@ __device__ void load_queries(ForwardShared<T, HS>& shared, const CUtensorMap* ma
 
 /// The loading thread. The next tile's first keys are asked for before its queries, whose buffers are free only later.
 template <class T, int HS>
-__device__ void load_forward(ForwardShared<T, HS>& shared, const CUtensorMap* map, const Problem& problem) {
+__device__ void load_forward(ForwardShared<T, HS>& shared, const CUtensorMap* q, const CUtensorMap* kv, const Problem& problem) {
   using Plan = ForwardPlan<HS>;
   RingPosition<Plan::kStages> ring;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     const int index = take_tile(problem);
     if (index < 0) {
-      load_queries(shared, map, problem, index, parity);
+      load_queries(shared, q, problem, index, parity);
       return;
     }
     const ForwardTile tile(problem, Plan::kTileRows, index);
-    const int key_column = (problem.heads + tile.kv_head) * HS, value_column = key_column + problem.kv_heads * HS;
+    const int key_column = problem.key_column(tile.kv_head, HS), value_column = problem.value_column(tile.kv_head, HS);
     for (int block = tile.blocks - 1; block >= 0; --block, ring.advance()) {
       Barrier* const keys_full = &shared.keys_full[ring.stage];
       barrier_wait(&shared.keys_empty[ring.stage], ring.parity ^ 1);
       barrier_arrive_expecting(keys_full, sizeof(shared.keys[0]));
-      load_rows<T, HS, kKeys>(shared.keys[ring.stage], map, keys_full, key_column, block * kKeys, tile.sample);
-      if (block == tile.blocks - 1) load_queries(shared, map, problem, index, parity);
+      load_rows<T, HS, kKeys>(shared.keys[ring.stage], kv, keys_full, key_column, block * kKeys, tile.sample);
+      if (block == tile.blocks - 1) load_queries(shared, q, problem, index, parity);
       Barrier* const values_full = &shared.values_full[ring.stage];
       barrier_wait(&shared.values_empty[ring.stage], ring.parity ^ 1);
       barrier_arrive_expecting(values_full, sizeof(shared.values[0]));
-      load_rows<T, HS, kKeys>(shared.values[ring.stage], map, values_full, value_column, block * kKeys, tile.sample);
+      load_rows<T, HS, kKeys>(shared.values[ring.stage], kv, values_full, value_column, block * kKeys, tile.sample);
     }
   }
 }
@@ -105,7 +109,7 @@ struct RowSoftmax {
   float maximum[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0f, 0.0f};
 
-  /// Scores become weights relative to the new maximum; `shrink` is the factor for what was summed before. The diagonal block
+  /// Scores become weights relative to the new maximum; `shrink` is the factor for what was summed before. The masked block
   /// comes first and leaves at least one score per row, so the maximum is finite from then on.
   template <int N>
   __device__ void update(float (&scores)[N], float (&shrink)[2], float scale_log2) {
@@ -185,15 +189,24 @@ struct ForwardGroup {
     for (int e = 0; e < HS / 2; ++e) output[e] *= shrink[e / 2 % 2];
   }
 
-  /// `first_key_row` is the warpgroup's row counted from the first key of its diagonal block.
-  __device__ void run(ForwardShared<T, HS>& shared, RowSoftmax& softmax, int group, int blocks, int first_key_row,
-                      float scale_log2) {
+  /// Of its first block the warpgroup, which owns 64 queries from `row` on, must not see all.
+  __device__ void mask_first_block(const Problem& problem, int row, int blocks) {
+    const int end = problem.keys - (blocks - 1) * kKeys;
+    if (problem.causal) {
+      mask_columns_after_row(scores, row % kKeys);
+    } else if (end < kKeys) {
+      mask_columns_from(scores, end);
+    }
+  }
+
+  __device__ void run(ForwardShared<T, HS>& shared, const Problem& problem, RowSoftmax& softmax, int group, int row, int blocks) {
+    const float scale_log2 = problem.scale * kLog2E;
     float shrink[2];
 #pragma unroll
     for (float& x : output) x = 0.0f;
     issue_scores(shared, group);
     wgmma_wait<0>(scores);
-    mask_columns_after_row(scores, first_key_row);
+    mask_first_block(problem, row, blocks);
     softmax.update(scores, shrink, scale_log2);
     release_keys(shared, softmax.sum[0] + softmax.sum[1]);
     pack_weights();
@@ -216,7 +229,7 @@ struct ForwardGroup {
 };
 
 template <class T, int HS>
-__device__ void compute_forward(ForwardShared<T, HS>& shared, const Problem& problem, T* out, float* lse, int group) {
+__device__ void compute_forward(ForwardShared<T, HS>& shared, const Problem& problem, void* out, float* lse, int group) {
   using Plan = ForwardPlan<HS>;
   const int own_row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   ForwardGroup<T, HS> state;
@@ -225,28 +238,32 @@ __device__ void compute_forward(ForwardShared<T, HS>& shared, const Problem& pro
     const int index = shared.tile[group];
     if (index < 0) return;
     const ForwardTile tile(problem, Plan::kTileRows, index);
-    const int row = tile.row_of(group), blocks = tile.blocks_of(group);
+    const int row = tile.row_of(group), blocks = tile.blocks_of(problem, group);
     for (int block = blocks; block < tile.blocks; ++block) state.skip_block(shared);
     if (blocks == 0) {
       barrier_arrive_warp(&shared.queries_empty[group]);
       continue;
     }
     RowSoftmax softmax;
-    state.run(shared, softmax, group, blocks, row % kKeys, problem.scale * kLog2E);
+    state.run(shared, problem, softmax, group, row, blocks);
     float inverse[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float sum = row_sum(softmax.sum[half]);
       inverse[half] = 1.0f / sum;
       const int t = row + own_row + 8 * half;
-      if (threadIdx.x % 4 == 0 && t < problem.tokens) {
-        lse[(static_cast<Count>(tile.sample) * problem.heads + tile.head) * problem.tokens + t] =
+      if (threadIdx.x % 4 == 0 && t < problem.queries) {
+        lse[(static_cast<Count>(tile.sample) * problem.heads + tile.head) * problem.lse_rows + t] =
             softmax.maximum[half] * problem.scale + logf(sum);
       }
     }
-    const Count width = static_cast<Count>(problem.heads) * HS;
-    store_rows<T, HS>(state.output, inverse, out + tile.sample * problem.tokens * width + tile.head * HS, width, row,
-                      problem.tokens);
+    const Count offset = problem.out.head_of(tile.sample, tile.head, HS);
+    if (problem.block) {
+      store_fp32_rows<HS>(state.output, inverse, static_cast<float*>(out) + offset, problem.out.stride, row, problem.queries,
+                          false);
+    } else {
+      store_rows<T, HS>(state.output, inverse, static_cast<T*>(out) + offset, problem.out.stride, row, problem.queries);
+    }
   }
 }
 
@@ -254,7 +271,8 @@ namespace {
 
 template <class T, int HS>
 __global__ void __launch_bounds__(ForwardPlan<HS>::kThreads, 1)
-    flash_forward_hopper(const __grid_constant__ CUtensorMap map, const Problem problem, T* out, float* lse) {
+    flash_forward_hopper(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap kv, const Problem problem,
+                         void* out, float* lse) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Plan = ForwardPlan<HS>;
   extern __shared__ unsigned char memory[];
@@ -276,7 +294,7 @@ __global__ void __launch_bounds__(ForwardPlan<HS>::kThreads, 1)
   const int warpgroup = __shfl_sync(0xFFFFFFFF, threadIdx.x / kWarpgroupThreads, 0);
   if (warpgroup == Plan::kGroups) {
     shrink_registers<Plan::kLoadRegisters>();
-    if (threadIdx.x == Plan::kGroups * kWarpgroupThreads) load_forward(shared, &map, problem);
+    if (threadIdx.x == Plan::kGroups * kWarpgroupThreads) load_forward(shared, &q, &kv, problem);
   } else {
     grow_registers<Plan::kComputeRegisters>();
     compute_forward(shared, problem, out, lse, warpgroup);
@@ -285,15 +303,25 @@ __global__ void __launch_bounds__(ForwardPlan<HS>::kThreads, 1)
 }
 
 template <class T, int HS>
-void launch_forward(cudaStream_t stream, const AttentionShape& shape, void* out, float* lse, const void* qkv) {
+void launch_forward(cudaStream_t stream, const Layout& layout, void* out, float* lse, const void* q, const void* kv) {
   using Plan = ForwardPlan<HS>;
-  const CUtensorMap map = activation_map(qkv, kTensorMapType<T>, shape.batch, shape.tokens, shape.packed_width());
-  const Bytes streamed = 2 * shape.tokens * HS * static_cast<Bytes>(sizeof(T));
-  const Problem problem = make_problem(shape, shape.batch * shape.heads, Plan::kTileRows, streamed);
+  const Bytes streamed = Bytes{2} * layout.problem.keys * HS * static_cast<Bytes>(sizeof(T));
+  const Problem problem =
+      ordered(layout.problem, layout.batch * layout.problem.heads, layout.problem.padded_queries(), Plan::kTileRows, streamed);
   constexpr int kSharedBytes = sizeof(ForwardShared<T, HS>) + 1024;  // room to align the start
   cudaFuncSetAttribute(flash_forward_hopper<T, HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  flash_forward_hopper<T, HS>
-      <<<persistent_blocks(problem.order), Plan::kThreads, kSharedBytes, stream>>>(map, problem, static_cast<T*>(out), lse);
+  flash_forward_hopper<T, HS><<<persistent_blocks(problem.order), Plan::kThreads, kSharedBytes, stream>>>(
+      query_map<T>(layout, q), key_map<T>(layout, kv), problem, out, lse);
+}
+
+void forward(cudaStream_t stream, DType dtype, Count head_size, const Layout& layout, void* out, float* lse, const void* q,
+             const void* kv) {
+  const bool wide = head_size == 128;
+  if (dtype == DType::bf16) {
+    (wide ? launch_forward<__nv_bfloat16, 128> : launch_forward<__nv_bfloat16, 64>)(stream, layout, out, lse, q, kv);
+  } else {
+    (wide ? launch_forward<__half, 128> : launch_forward<__half, 64>)(stream, layout, out, lse, q, kv);
+  }
 }
 
 }  // namespace
@@ -304,14 +332,19 @@ bool flash_attention_hopper_supports(DType dtype, const AttentionShape& shape) {
          shape.tokens > 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0;
 }
 
+bool flash_attention_block_hopper_supports(DType dtype, const FlashBlock& block) {
+  return flash_attention_hopper_supports(dtype, block.sequence) && (block.full() || block.diagonal());
+}
+
 void flash_attention_forward_hopper(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* out, float* lse,
                                     const void* qkv) {
-  const bool wide = shape.head_size == 128;
-  if (dtype == DType::bf16) {
-    (wide ? hopper::launch_forward<__nv_bfloat16, 128> : hopper::launch_forward<__nv_bfloat16, 64>)(stream, shape, out, lse, qkv);
-  } else {
-    (wide ? hopper::launch_forward<__half, 128> : hopper::launch_forward<__half, 64>)(stream, shape, out, lse, qkv);
-  }
+  hopper::forward(stream, dtype, shape.head_size, hopper::layout_of(shape), out, lse, qkv, qkv);
+}
+
+void flash_attention_block_forward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
+                                          const void* q, const void* kv) {
+  const hopper::Layout layout = hopper::layout_of(block);
+  hopper::forward(stream, dtype, block.sequence.head_size, layout, out + layout.first_out(), lse + block.queries.row, q, kv);
 }
 
 }  // namespace cohort::ops::cuda

@@ -1,6 +1,6 @@
 // The backward kernel that owns keys: dk and dv. A warpgroup owns 64 keys of one key/value head and walks, for every query head
-// of the group, over steps of 64 queries from the diagonal to the end. Scores are transposed here: rows are keys, columns
-// queries. See flash_attention_hopper_backward.cuh.
+// of the group, over steps of 64 queries from the diagonal, or from query 0, to the end. Scores are transposed here: rows are
+// keys, columns queries. See flash_attention_hopper_backward.cuh.
 #pragma once
 
 #include "ops/cuda/flash_attention_hopper_backward.cuh"
@@ -18,13 +18,24 @@ struct KeyTile {
     sample = tile.head / problem.kv_heads;
     kv_head = tile.head % problem.kv_heads;
     row = tile.level * tile_rows;
-    first_step = row / kRows;
-    last_step = problem.padded / kRows - 1;
+    last_step = problem.padded_queries() / kRows - 1;
+    first_step = own_step(problem, row);
+  }
+  /// The first step of queries that a warpgroup needs which owns 64 keys from row `own_row` on; beyond last_step if no keys are
+  /// there.
+  __device__ int own_step(const Problem& problem, int own_row) const {
+    if (own_row >= problem.padded_keys()) return last_step + 1;
+    return problem.causal ? own_row / kRows : 0;
   }
 };
 
+struct KeyGradients {
+  void* dk;
+  void* dv;
+};
+
 template <class T, int HS>
-__device__ void load_for_keys(BackwardShared<T, HS>& shared, const CUtensorMap* qkv, const CUtensorMap* dout,
+__device__ void load_for_keys(BackwardShared<T, HS>& shared, const CUtensorMap* q, const CUtensorMap* kv, const CUtensorMap* dout,
                               const RowStatistics* statistics, const Problem& problem) {
   using Plan = BackwardPlan<HS>;
   constexpr std::uint32_t kBytes = sizeof(shared.streamed[0]) + sizeof(RowStatistics);
@@ -36,17 +47,16 @@ __device__ void load_for_keys(BackwardShared<T, HS>& shared, const CUtensorMap* 
     for (int member = 0; member < problem.group(); ++member) {
       const int head = tile.kv_head * problem.group() + member;
       const RowStatistics* const blocks =
-          statistics + (static_cast<Count>(tile.sample) * problem.heads + head) * (problem.padded / kRows);
+          statistics + (static_cast<Count>(tile.sample) * problem.heads + head) * (problem.padded_queries() / kRows);
       for (int step = tile.first_step; step <= tile.last_step; ++step, ring.advance()) {
         Barrier* const full = &shared.streamed_full[ring.stage];
         barrier_wait(&shared.streamed_empty[ring.stage], ring.parity ^ 1);
         barrier_arrive_expecting(full, kBytes);
         load_bytes(&shared.statistics[ring.stage], blocks + step, sizeof(RowStatistics), full);
-        load_pair<T, HS>(shared.streamed[ring.stage], full, {qkv, head * HS}, {dout, head * HS}, step * kRows, tile.sample);
+        load_pair<T, HS>(shared.streamed[ring.stage], full, {q, head * HS}, {dout, head * HS}, step * kRows, tile.sample);
         if (member == 0 && step == tile.first_step) {  // after the first step, whose buffers are free earlier
-          const int key_column = (problem.heads + tile.kv_head) * HS;
-          load_residents<T, HS>(shared, index, parity, {qkv, key_column}, {qkv, key_column + problem.kv_heads * HS}, tile.row,
-                                problem.padded, tile.sample);
+          load_residents<T, HS>(shared, index, parity, {kv, problem.key_column(tile.kv_head, HS)},
+                                {kv, problem.value_column(tile.kv_head, HS)}, tile.row, problem.padded_keys(), tile.sample);
         }
       }
     }
@@ -121,16 +131,16 @@ struct KeyGroup {
 };
 
 template <class T, int HS>
-__device__ void compute_for_keys(BackwardShared<T, HS>& shared, const Problem& problem, T* dqkv, int group) {
+__device__ void compute_for_keys(BackwardShared<T, HS>& shared, const Problem& problem, const KeyGradients& gradients,
+                                 int group) {
   using Plan = BackwardPlan<HS>;
-  const Count width = static_cast<Count>(problem.heads + 2 * problem.kv_heads) * HS;
   KeyGroup<T, HS> state;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     barrier_wait(&shared.resident_full[group], parity);
     const int index = shared.tile[group];
     if (index < 0) return;
     const KeyTile tile(problem, Plan::kTileRows, index);
-    const int row = tile.row + group * kRows, own_step = row / kRows;  // own_step > last_step: no keys here
+    const int row = tile.row + group * kRows, own_step = tile.own_step(problem, row);
 #pragma unroll
     for (int e = 0; e < HS / 2; ++e) state.dk[e] = state.dv[e] = 0.0f;
     state.previous = -1;
@@ -139,7 +149,7 @@ __device__ void compute_for_keys(BackwardShared<T, HS>& shared, const Problem& p
         if (step < own_step) {
           skip_step(shared, state.ring);
         } else {
-          state.step(shared, group, step == own_step, problem.scale * kLog2E);
+          state.step(shared, group, problem.causal && step == own_step, problem.scale * kLog2E);
         }
       }
       wgmma_wait<0>(state.dk, state.dv);  // before the next head's skipped steps, so that stages are released in order
@@ -148,9 +158,9 @@ __device__ void compute_for_keys(BackwardShared<T, HS>& shared, const Problem& p
     barrier_arrive_warp(&shared.resident_empty[group]);
     if (own_step > tile.last_step) continue;
     const float one[2] = {1.0f, 1.0f}, scale[2] = {problem.scale, problem.scale};
-    T* const dkeys = dqkv + tile.sample * problem.tokens * width + (problem.heads + tile.kv_head) * HS;
-    store_rows<T, HS>(state.dk, scale, dkeys, width, row, problem.tokens);
-    store_rows<T, HS>(state.dv, one, dkeys + problem.kv_heads * HS, width, row, problem.tokens);
+    const Count offset = problem.dkv.head_of(tile.sample, tile.kv_head, HS);
+    store_gradient<T, HS>(state.dk, scale, gradients.dk, offset, problem.block, problem.dkv.stride, row, problem.keys);
+    store_gradient<T, HS>(state.dv, one, gradients.dv, offset, problem.block, problem.dkv.stride, row, problem.keys);
   }
 }
 

@@ -1,5 +1,6 @@
 // The backward kernel that owns queries: dq, and on the way the row statistics that the other kernel reads. A warpgroup owns 64
-// queries and walks over steps of 64 keys from the diagonal down to key 0. See flash_attention_hopper_backward.cuh.
+// queries and walks over steps of 64 keys from the diagonal, or from the last key, down to key 0. See
+// flash_attention_hopper_backward.cuh.
 #pragma once
 
 #include "ops/cuda/flash_attention_hopper_backward.cuh"
@@ -17,36 +18,41 @@ struct QueryTile {
     sample = tile.head / problem.heads;
     head = tile.head % problem.heads;
     kv_head = head / problem.group();
-    row = problem.padded - tile_rows * (tile.level + 1);
-    steps = row / kRows + tile_rows / kRows;
+    row = problem.padded_queries() - tile_rows * (tile.level + 1);
+    steps = steps_of(problem, row + tile_rows - kRows);
+  }
+  /// Of keys that a warpgroup needs which owns 64 queries from row `own_row` on, a multiple of kRows; negative: none.
+  __device__ static int steps_of(const Problem& problem, int own_row) {
+    if (own_row < 0) return 0;
+    return (problem.causal ? own_row + kRows : problem.padded_keys()) / kRows;
   }
 };
 
 template <class T>
 struct QueryArguments {
-  T* dqkv;
+  void* dq;
   const T* out;
   const float* lse;
   RowStatistics* statistics;  // written
 };
 
 template <class T, int HS>
-__device__ void load_for_queries(BackwardShared<T, HS>& shared, const CUtensorMap* qkv, const CUtensorMap* dout,
-                                 const Problem& problem) {
+__device__ void load_for_queries(BackwardShared<T, HS>& shared, const CUtensorMap* q, const CUtensorMap* kv,
+                                 const CUtensorMap* dout, const Problem& problem) {
   using Plan = BackwardPlan<HS>;
   RingPosition<Plan::kStages> ring;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     const int index = take_tile(problem);
     if (index < 0) return end_tiles(shared, parity);
     const QueryTile tile(problem, Plan::kTileRows, index);
-    const Source keys{qkv, (problem.heads + tile.kv_head) * HS}, values{qkv, keys.column + problem.kv_heads * HS};
+    const Source keys{kv, problem.key_column(tile.kv_head, HS)}, values{kv, problem.value_column(tile.kv_head, HS)};
     for (int step = tile.steps - 1; step >= 0; --step, ring.advance()) {
       barrier_wait(&shared.streamed_empty[ring.stage], ring.parity ^ 1);
       barrier_arrive_expecting(&shared.streamed_full[ring.stage], sizeof(shared.streamed[0]));
       load_pair<T, HS>(shared.streamed[ring.stage], &shared.streamed_full[ring.stage], keys, values, step * kRows, tile.sample);
       if (step == tile.steps - 1) {  // after the first step, whose buffers are free earlier
-        load_residents<T, HS>(shared, index, parity, {qkv, tile.head * HS}, {dout, tile.head * HS}, tile.row, problem.padded,
-                              tile.sample);
+        load_residents<T, HS>(shared, index, parity, {q, tile.head * HS}, {dout, tile.head * HS}, tile.row,
+                              problem.padded_queries(), tile.sample);
       }
     }
   }
@@ -62,13 +68,13 @@ struct OwnRows {
   __device__ OwnRows(const QueryArguments<T>& arguments, const Problem& problem, const QueryTile& tile, const T* dout, int row) {
     const int lane = threadIdx.x % 32, quad_lane = lane % 4;
     const Count head = static_cast<Count>(tile.sample) * problem.heads + tile.head;
-    RowStatistics& statistics = arguments.statistics[head * (problem.padded / kRows) + row / kRows];
+    RowStatistics& statistics = arguments.statistics[head * (problem.padded_queries() / kRows) + row / kRows];
+    const T* const out = arguments.out + problem.out.head_of(tile.sample, tile.head, HS);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int own = threadIdx.x % 128 / 32 * 16 + lane / 4 + 8 * half, t = row + own;
-      const bool inside = t < problem.tokens;
-      const T* const line =
-          arguments.out + ((static_cast<Count>(tile.sample) * problem.tokens + t) * problem.heads + tile.head) * HS;
+      const bool inside = t < problem.queries;
+      const T* const line = out + t * problem.out.stride;
       float sum = 0.0f;
 #pragma unroll
       for (int part = 0; part < HS / 32; ++part) {
@@ -80,7 +86,7 @@ struct OwnRows {
                dot_pair(gradient.w, output.w);
       }
       dot[half] = row_sum(sum);
-      lse_log2[half] = inside ? arguments.lse[head * problem.tokens + t] * kLog2E : INFINITY;
+      lse_log2[half] = inside ? arguments.lse[head * problem.lse_rows + t] * kLog2E : INFINITY;
       if (quad_lane == 0) {
         statistics.lse_log2[own] = lse_log2[half];
         statistics.dot[own] = dot[half];
@@ -103,7 +109,18 @@ struct QueryGroup {
   std::uint32_t dscores[kRows / 4];
   Ring ring;
 
-  __device__ void run(BackwardShared<T, HS>& shared, const OwnRows<T, HS>& rows, int group, int steps, float scale_log2) {
+  /// Of its first step, the last of `steps`, the warpgroup must not see all: it is on the diagonal, or keys may end within.
+  __device__ void mask_first_step(const Problem& problem, int steps) {
+    const int end = problem.keys - (steps - 1) * kRows;
+    if (problem.causal) {
+      mask_columns_after_row(scores, 0);
+    } else if (end < kRows) {
+      mask_columns_from(scores, end);
+    }
+  }
+
+  __device__ void run(BackwardShared<T, HS>& shared, const Problem& problem, const OwnRows<T, HS>& rows, int group, int steps) {
+    const float scale_log2 = problem.scale * kLog2E;
 #pragma unroll
     for (float& x : dq) x = 0.0f;
     int previous = -1;  // the stage to release
@@ -118,7 +135,7 @@ struct QueryGroup {
       wgmma_wait<2>(dq);
       if (previous >= 0) barrier_arrive_warp(&shared.streamed_empty[previous]);
       wgmma_wait<1>(scores);
-      if (step == steps - 1) mask_columns_after_row(scores, 0);
+      if (step == steps - 1) mask_first_step(problem, steps);
 #pragma unroll
       for (int e = 0; e < kRows / 2; ++e) scores[e] = exp2_fast(fmaf(scores[e], scale_log2, -rows.lse_log2[e / 2 % 2]));
       wgmma_wait<0>(dweights);
@@ -143,7 +160,6 @@ template <class T, int HS>
 __device__ void compute_for_queries(BackwardShared<T, HS>& shared, const Problem& problem, const QueryArguments<T>& arguments,
                                     int group) {
   using Plan = BackwardPlan<HS>;
-  const Count width = static_cast<Count>(problem.heads + 2 * problem.kv_heads) * HS;
   QueryGroup<T, HS> state;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     barrier_wait(&shared.resident_full[group], parity);
@@ -151,17 +167,17 @@ __device__ void compute_for_queries(BackwardShared<T, HS>& shared, const Problem
     if (index < 0) return;
     const QueryTile tile(problem, Plan::kTileRows, index);
     const int row = tile.row + group * kRows;
-    const int steps = row < 0 ? 0 : row / kRows + 1;
+    const int steps = QueryTile::steps_of(problem, row);
     for (int step = steps; step < tile.steps; ++step) skip_step(shared, state.ring);
     if (steps == 0) {
       barrier_arrive_warp(&shared.resident_empty[group]);
       continue;
     }
     const OwnRows<T, HS> rows(arguments, problem, tile, shared.resident[group][1], row);
-    state.run(shared, rows, group, steps, problem.scale * kLog2E);
+    state.run(shared, problem, rows, group, steps);
     const float factor[2] = {problem.scale, problem.scale};
-    store_rows<T, HS>(state.dq, factor, arguments.dqkv + tile.sample * problem.tokens * width + tile.head * HS, width, row,
-                      problem.tokens);
+    store_gradient<T, HS>(state.dq, factor, arguments.dq, problem.dq.head_of(tile.sample, tile.head, HS), problem.block,
+                          problem.dq.stride, row, problem.queries);
   }
 }
 

@@ -195,7 +195,7 @@ __device__ void pack_weights(std::uint32_t (&weights)[M][N / 2][4], const float 
 }
 
 /// Sets the scores of keys behind their query to minus infinity. `row` and `column` are the first; one counts queries, the other
-/// keys.
+/// keys, both by their positions in the sequence.
 template <bool kRowsAreKeys, int M, int N>
 __device__ void hide_future(float (&scores)[M][N][4], int row, int column) {
   const int difference = row + lane_id() / 4 - column - 2 * (lane_id() % 4);
@@ -207,6 +207,22 @@ __device__ void hide_future(float (&scores)[M][N][4], int row, int column) {
       for (int i = 0; i < 4; ++i) {
         const int rows_ahead = difference + 16 * m + 8 * (i / 2) - 8 * n - i % 2;
         if (kRowsAreKeys ? rows_ahead > 0 : rows_ahead < 0) scores[m][n][i] = -INFINITY;
+      }
+    }
+  }
+}
+
+/// The same for columns that are keys from `end` on. `column` is the first.
+template <int M, int N>
+__device__ void hide_columns(float (&scores)[M][N][4], int column, int end) {
+  const int left = end - column - 2 * (lane_id() % 4);
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (8 * n + i % 2 >= left) scores[m][n][i] = -INFINITY;
       }
     }
   }
@@ -246,6 +262,30 @@ __device__ void store_rows(Element* head, int stride, int begin, int end, int he
                  : "memory");
     if (begin + r < end && piece * 8 < head_size) {
       *reinterpret_cast<uint4*>(head + static_cast<std::uint32_t>((begin + r) * stride + piece * 8)) = value;
+    }
+  }
+}
+
+/// The same in fp32, straight from the registers: four lanes fill the 32 bytes of a sector. With `add` on top of what is there.
+template <int D, int M>
+__device__ void store_fp32_rows(float* head, int stride, int begin, int end, int head_size, const float (&sums)[M][D / 8][4],
+                                const float (&scale)[M][2], bool add) {
+  const int column = 2 * (lane_id() % 4);
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = begin + 16 * m + 8 * half + lane_id() / 4;
+      if (r >= end) continue;
+      float* const row = head + static_cast<std::uint32_t>(r * stride + column);
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+        if (8 * n >= head_size) continue;
+        auto* const pair = reinterpret_cast<float2*>(row + 8 * n);
+        const float2 before = add ? *pair : float2{0.0f, 0.0f};
+        *pair = float2{fmaf(sums[m][n][2 * half], scale[m][half], before.x),
+                       fmaf(sums[m][n][2 * half + 1], scale[m][half], before.y)};
+      }
     }
   }
 }

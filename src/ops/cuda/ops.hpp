@@ -6,6 +6,7 @@
 #include <span>
 
 #include "ops/adamw.hpp"
+#include "ops/attention_block.hpp"
 #include "ops/attention_shape.hpp"
 #include "ops/exec.hpp"
 #include "ops/pointwise.hpp"
@@ -54,6 +55,18 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
                        const DropoutKey& dropout_key);
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key);
+
+// attention_block.hpp; forward needs no scratch
+Bytes attention_block_scratch_bytes(const AttentionBlock& block, DType dtype);
+void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
+                             const Tensor& kv, const DropoutKey& dropout_key);
+void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,
+                              const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
+                              const Tensor& scratch, const DropoutKey& dropout_key);
+void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
+                     const Tensor& part_lse);
+
+// attention.hpp
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines);
 void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines, const Tensor& sines);
 

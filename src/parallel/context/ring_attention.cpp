@@ -47,7 +47,7 @@ struct Rotation {
     ops::copy_columns(context.exec, kv, 0, qkv, here.width(), rows.columns());
     // Chunks are of one length, so any two will do.
     const ops::TokenRun chunk = split.rows_of(0).runs[0];
-    scratch = context.take_bytes(ops::attention_block_scratch_bytes({whole, chunk, chunk}));
+    scratch = context.take_bytes(ops::attention_block_scratch_bytes(context.exec.device, {whole, chunk, chunk}, qkv.dtype()));
   }
 
   ops::AttentionBlock block(const SequenceSplit::RunPair& runs) const { return {whole, runs.queries, runs.keys}; }

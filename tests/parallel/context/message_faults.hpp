@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "support/test_device.hpp"
+#include "tensor/tensor.hpp"
 
 namespace cohort::test {
 
@@ -23,8 +25,8 @@ class LossyCommunicator : public Communicator {
   }
   Request do_recv(void* data, Count elements, DType dtype, int from, int tag) override {
     if (!lost_(received_++)) return inner_.recv_async(data, elements, dtype, from, tag);
-    dump_.resize(static_cast<std::size_t>(elements * size_of(dtype)));
-    return inner_.recv_async(dump_.data(), elements, dtype, from, tag);
+    dump_.push_back(Tensor::zeros("test.dump", {elements}, dtype, test_device()));
+    return inner_.recv_async(dump_.back().raw(), elements, dtype, from, tag);
   }
   Request do_all_reduce(void*, Count, DType, ReduceOp) override { return unused(); }
   Request do_all_gather(const void*, void*, Count, DType) override { return unused(); }
@@ -39,7 +41,7 @@ class LossyCommunicator : public Communicator {
   Communicator& inner_;
   std::function<bool(int)> lost_;
   int received_ = 0;
-  std::vector<char> dump_;
+  std::vector<Tensor> dump_;
 };
 
 }  // namespace cohort::test

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/mpi_communicator.hpp"
+#include "mesh/mesh.hpp"
 #include "models/gradient_check.hpp"
 #include "parallel/context/ring_attention.hpp"
 
@@ -50,7 +51,9 @@ class ContextParallelModel : public ::testing::TestWithParam<Divided> {
   // Forward and backward of this rank's tokens, summed over the ranks.
   Pass divided_pass(const DividedSequence& sequence) {
     const TestBatch part = part_of(batch_, ring_.split(), world_->rank());
-    Arena arena("test");
+    DeviceInputs inputs;
+    const ModelInput input = inputs.put(part.input());
+    Arena arena("test", test_device());
     soil(arena);
     StepContext context = context_with(*model_, arena);
     context.training = true;
@@ -58,9 +61,11 @@ class ContextParallelModel : public ::testing::TestWithParam<Divided> {
     context.sequence = &sequence;
     Hooks none;
     model_->parameters().zero_gradients();
-    model_->forward(context, part.input(), 1.0f, none);
-    model_->backward(context, part.input(), none);
-    const Tensor gradients = ops::copy_of(model_->parameters().flat_gradients());
+    model_->forward(context, input, 1.0f, none);
+    model_->backward(context, input, none);
+    const Tensor& own = model_->parameters().flat_gradients();
+    const Tensor gradients = Tensor::zeros("test", own.shape());  // on the host
+    gradients.copy_from(own);
     world_->all_reduce(gradients.f32(), gradients.elements(), DType::f32, ReduceOp::sum);
     return {all_reduce_value(*world_, ops::number_of(context.loss_sum), ReduceOp::sum), gradients};
   }
@@ -68,7 +73,8 @@ class ContextParallelModel : public ::testing::TestWithParam<Divided> {
   const ModelSection& config() const { return GetParam().config; }
 
   std::unique_ptr<Communicator> world_ = make_world_communicator();
-  RingAttention ring_{*world_, kTokens};
+  Mesh mesh_{*world_, MeshShape(1, 1, world_->size(), 1), test_device(), ranks_share_devices(world_->size())};
+  RingAttention ring_{mesh_.axis(Axis::cp), kTokens};
   std::unique_ptr<Model> model_ = make_bent_model(config());
   TestBatch batch_ = make_batch(config(), kSamples, kTokens);
 };
@@ -91,15 +97,17 @@ TEST_P(ContextParallelModel, LossAndGradientsAreThoseOfOneRank) {
 
 TEST_P(ContextParallelModel, EvaluationIsThatOfOneRank) {
   const TestBatch part = part_of(batch_, ring_.split(), world_->rank());
-  Arena arena("test");
+  DeviceInputs inputs;
+  const ModelInput input = inputs.put(part.input());
+  Arena arena("test", test_device());
   StepContext context = context_with(*model_, arena);
   context.sequence = &ring_;
   Hooks none;
-  model_->loss(context, part.input(), none);
+  model_->loss(context, input, none);
   const double loss = all_reduce_value(*world_, ops::number_of(context.loss_sum), ReduceOp::sum);
   const double alone = run_loss(*model_, batch_.input());
   EXPECT_NEAR(loss, alone, kLossTolerance * alone);
-  EXPECT_THROW(model_->last_logits(context, part.input(), ops::filled({kSamples, config().vocabulary}, 0.0f), none), Error);
+  EXPECT_THROW(model_->last_logits(context, input, ops::filled({kSamples, config().vocabulary}, 0.0f), none), Error);
 }
 
 TEST_P(ContextParallelModel, SameBitsEachTime) {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 
 #include "comm/mpi_communicator.hpp"
+#include "mesh/mesh.hpp"
 #include "nn/context.hpp"
 #include "ops/attention_problem.hpp"
 #include "parallel/context/message_faults.hpp"
@@ -41,8 +41,8 @@ AttentionShape shape_here(const RingAttention& ring, AttentionShape shape) {
 // Fills the memory that the arena hands out next: what never arrives there must not be found from the pass before.
 void soil(Arena& arena) {
   const Arena::Scope scope(arena);
-  const Tensor memory = arena.take({Count{1} << 18});
-  std::ranges::fill(memory.span<float>(), ops::kGarbage);
+  const Shape all{Count{1} << 18};
+  arena.take(all).copy_from(ops::filled(all, ops::kGarbage));
 }
 
 struct Results {
@@ -54,15 +54,16 @@ class Ring : public ::testing::Test {
   // Forward and backward of this rank's part; backward from the reference's out and lse.
   Results run(const RingAttention& ring, const AttentionProblem& p, DType dtype = DType::f32) const {
     const AttentionShape s = shape_here(ring, p.shape);
-    Arena arena("test");
-    const StepContext context{.dtype = dtype, .activations = &arena};
+    Arena arena("test", test_device());
+    const StepContext context{.exec = ops::test_exec(), .dtype = dtype, .activations = &arena};
     const Shape packed{s.batch, s.tokens, s.packed_width()}, heads{s.batch, s.tokens, s.width()};
     const auto part = [&](Input whole, const Shape& shape) {
       return ops::tensor_of_type(dtype, own_rows(ring, whole, shape.columns()), shape);
     };
     const Tensor qkv = part(p.qkv, packed);
-    const Results results{Tensor::zeros("out", heads, dtype), ops::filled({s.batch, s.heads, s.tokens}, ops::kGarbage),
-                          Tensor::zeros("dqkv", packed, dtype)};
+    const Results results{Tensor::zeros("out", heads, dtype, test_device()),
+                          ops::filled({s.batch, s.heads, s.tokens}, ops::kGarbage),
+                          Tensor::zeros("dqkv", packed, dtype, test_device())};
     soil(arena);
     ring.attention_forward(context, s, results.out, results.lse, qkv, p.key);
     soil(arena);
@@ -95,6 +96,8 @@ class Ring : public ::testing::Test {
   }
 
   std::unique_ptr<Communicator> world_ = make_world_communicator();
+  Mesh mesh_{*world_, MeshShape(1, 1, world_->size(), 1), test_device(), ranks_share_devices(world_->size())};
+  Communicator& group_ = mesh_.axis(Axis::cp);
 };
 
 TEST_F(Ring, IsWholeAttention) {
@@ -105,7 +108,7 @@ TEST_F(Ring, IsWholeAttention) {
     for (const double dropout : {0.0, 0.3}) {
       SCOPED_TRACE(fmt::format("{} dropout {}", describe(shape), dropout));
       const AttentionProblem p(shape, dropout);
-      const RingAttention ring(*world_, shape.tokens);
+      const RingAttention ring(group_, shape.tokens);
       EXPECT_TRUE(right(ring, p, run(ring, p)));
     }
   }
@@ -114,7 +117,7 @@ TEST_F(Ring, IsWholeAttention) {
 TEST_F(Ring, SharpWeights) {
   for (const double sharpness : {8.0, 32.0}) {
     const AttentionProblem p({1, 24, 2, 1, 16}, 0.0, sharpness);
-    const RingAttention ring(*world_, 24);
+    const RingAttention ring(group_, 24);
     EXPECT_TRUE(right(ring, p, run(ring, p)));
   }
 }
@@ -122,25 +125,52 @@ TEST_F(Ring, SharpWeights) {
 TEST_F(Ring, OneTokenAChunk) {
   const Count tokens = 2 * world_->size();
   const AttentionProblem p({2, tokens, 2, 2, 8}, 0.2);
-  const RingAttention ring(*world_, tokens);
+  const RingAttention ring(group_, tokens);
   EXPECT_TRUE(right(ring, p, run(ring, p)));
 }
 
 // Three times, since races hide.
 TEST_F(Ring, SameBitsEachTime) {
   const AttentionProblem p({2, 48, 4, 2, 16}, 0.2);
-  const RingAttention ring(*world_, 48);
+  const RingAttention ring(group_, 48);
   EXPECT_TRUE(ops::repeats([&] {
     const Results a = run(ring, p), b = run(ring, p);
     return std::vector<Tensor>{a.out, a.lse, a.dqkv, b.out};
   }));
 }
 
-// In 16 bits everything between the inputs and the outputs is fp32: each output is rounded once.
+// ||x - r|| / ||r|| over all elements.
+double relative_distance(Input x, Input r) {
+  double difference = 0.0;
+  for (std::size_t i = 0; i < r.size(); ++i) difference += (x[i] - r[i]) * (x[i] - r[i]);
+  return std::sqrt(difference / ops::dot(r, r));
+}
+
+// Tolerances as those of one block (tests/ops/test_ops_attention_block_16_bits.cpp), and the rounding of the results.
+TEST_F(Ring, SixteenBitsAreWholeAttentionToRounding) {
+  const std::vector<AttentionShape> shapes{{2, 48, 4, 2, 8}, {1, 240, 4, 2, 64}, {1, 768, 2, 1, 128}, {1, 120, 2, 2, 48}};
+  for (const AttentionShape& shape : shapes) {
+    for (const DType type : {DType::bf16, DType::f16}) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(type), describe(shape)));
+      AttentionProblem p(shape);
+      p.round_to(type);
+      const RingAttention ring(group_, shape.tokens);
+      const Results results = run(ring, p, type);
+      const double u = type == DType::bf16 ? 0x1.0p-8 : 0x1.0p-11;
+      EXPECT_LE(relative_distance(ops::values_of(results.out), own_rows(ring, p.forward.out, shape.width())), 2.0 * u);
+      EXPECT_LE(relative_distance(ops::values_of(results.lse), own_rows(ring, p.forward.lse, 1)), 1e-5);
+      const Array dqkv = own_rows(ring, p.expected_gradient(), shape.packed_width());
+      EXPECT_LE(relative_distance(ops::values_of(results.dqkv), dqkv), 2.5 * u);
+    }
+  }
+}
+
+// On a CPU everything between the inputs and the outputs is fp32: each output is rounded once.
 TEST_F(Ring, NarrowResultsAreTheFp32OnesRoundedOnce) {
+  if (test_device() == DeviceKind::cuda) GTEST_SKIP() << "tensor cores take weights in 16 bits";
   for (const DType type : {DType::bf16, DType::f16}) {
     AttentionProblem p({2, 24, 4, 2, 8}, 0.2);
-    const RingAttention ring(*world_, 24);
+    const RingAttention ring(group_, 24);
     const Results narrow = run(ring, p, type);
     for (Array* values : {&p.qkv, &p.dout, &p.forward.out})  // what the 16-bit run has seen
       *values = ops::values_of(ops::tensor_of_type(type, *values, {static_cast<Count>(values->size())}));
@@ -153,12 +183,12 @@ TEST_F(Ring, NarrowResultsAreTheFp32OnesRoundedOnce) {
 
 TEST_F(Ring, SendsWhatItsHeaderSays) {
   const AttentionProblem p({2, 24, 4, 2, 8});
-  const RingAttention ring(*world_, 24);
+  const RingAttention ring(group_, 24);
   for (const DType type : {DType::f32, DType::bf16}) {
     std::map<std::string, Bytes> bytes;
-    world_->observe([&](const CommEvent& event) { bytes[event.operation] += event.bytes; });
+    group_.observe([&](const CommEvent& event) { bytes[event.operation] += event.bytes; });
     run(ring, p, type);
-    world_->observe({});
+    group_.observe({});
     const Count n = world_->size(), elements = 2 * (24 / n) * 2 * 2 * 8;  // B R 2 NKV HS
     const Bytes sent = elements * (2 * (n - 1) * size_of(type) + (n == 1 ? 0 : n * size_of(DType::f32)));
     EXPECT_EQ(bytes["send"], sent);
@@ -167,12 +197,12 @@ TEST_F(Ring, SendsWhatItsHeaderSays) {
 }
 
 TEST_F(Ring, RefusesRowsThatAreNotItsPart) {
-  const RingAttention ring(*world_, 24);
-  Arena arena("test");
-  const StepContext context{.activations = &arena};
+  const RingAttention ring(group_, 24);
+  Arena arena("test", test_device());
+  const StepContext context{.exec = ops::test_exec(), .activations = &arena};
   const Tensor any = ops::filled({1, 5, 24}, 0.0f);
   EXPECT_ERROR(ring.attention_forward(context, {1, 5, 1, 1, 8}, any, any, any, {}), ExitCode::internal, "5 tokens here", "24");
-  EXPECT_ERROR(RingAttention(*world_, 2 * world_->size() + 1), ExitCode::config, "model.context");
+  EXPECT_ERROR(RingAttention(group_, 2 * world_->size() + 1), ExitCode::config, "model.context");
 }
 
 // The messages that a rank receives, forward and backward of N ranks:
@@ -183,7 +213,7 @@ TEST_F(Ring, LostMessagesAreRejected) {
   const AttentionProblem p({2, 24, 4, 2, 8}, 0.2);
   const int total = (n - 1) + 2 * n - 1;
   for (int lost = -1; lost < total; ++lost) {
-    LossyCommunicator lossy(*world_, [lost](int message) { return message == lost; });
+    LossyCommunicator lossy(group_, [lost](int message) { return message == lost; });
     const RingAttention ring(lossy, 24);
     const bool accepted = static_cast<bool>(right(ring, p, run(ring, p)));
     EXPECT_EQ(lossy.received(), total);
