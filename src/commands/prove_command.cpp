@@ -52,7 +52,7 @@ void print_table(const std::vector<Line>& lines, const std::vector<std::string>&
   fmt::print("\nLargest differences from one rank:\n{}Allowed: {:.0e} ({}).\n", table.str(), tolerance.value, tolerance.reason);
   if (reference.elements_by_chance > 0) {
     fmt::print(
-        "{} of {} weights are left out: their gradients were below what gradients may differ by, and AdamW makes a whole step of "
+        "{} of {} weights are left out: their gradients were within rounding of zero, and AdamW makes a whole step of "
         "the "
         "sign.\n",
         reference.elements_by_chance, reference.elements);

@@ -18,7 +18,7 @@ struct ReferenceRun {
   /// [steps] all elements of each tensor, by its dataset's name.
   std::vector<std::map<std::string, std::vector<float>>> gradients, weights;
 
-  /// Elements whose gradient, at some step up to this, was not zero but no larger than what gradients may differ by (the bias of
+  /// Elements whose gradient, at some step up to this, was not zero but hardly larger than what rounding makes of it (the bias of
   /// keys, for one, which softmax cancels). AdamW makes a whole step of its sign, which is chance: their weights say nothing.
   std::vector<std::map<std::string, std::vector<bool>>> by_chance;  // [steps]
   /// Of all elements, those by chance at the last step.
