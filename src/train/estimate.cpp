@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
+#include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/pipeline/engine.hpp"
 #include "parallel/zero/shard_group.hpp"
@@ -66,13 +67,25 @@ MemoryEstimate whole_state(const RunConfig& config, const Model& model) {
 // Tensors begin at aligned addresses: a little is lost between them.
 constexpr Bytes kBetweenTensors = kMiB;
 
+// Of one layer's attention over divided samples; 0 if they are whole.
+Bytes ring_bytes(const RunConfig& config, Count samples, Count tokens) {
+  const ModelSection& model = config.model;
+  if (config.parallel.cp == 1) return 0;
+  const Count tp = config.parallel.tp;
+  const Count kv_heads = model.kind == "llama" ? std::max<Count>(1, model.kv_heads / tp) : model.heads / tp;
+  const ops::AttentionShape here{samples, tokens, model.heads / tp, kv_heads, model.width / model.heads};
+  return RingAttention::scratch_bytes(device_of(config), here, static_cast<int>(config.parallel.cp),
+                                      placement_of(config).compute);
+}
+
 ActivationEstimate activations_of(const RunConfig& config, int stage, const Model& model) {
   const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
   const Count tokens = config.model.context / config.parallel.cp;
-  if (config.parallel.pp == 1) return {.arena = model.activation_bytes(samples, tokens) + kBetweenTensors};
+  const Bytes beside = ring_bytes(config, samples, tokens) + kBetweenTensors;
+  if (config.parallel.pp == 1) return {.arena = model.activation_bytes(samples, tokens) + beside};
   const auto& decoder = dynamic_cast<const Decoder&>(model);
   const pipeline::Schedule schedule = schedule_of(config.parallel, config.train.accumulation);
-  return {.arena = decoder.scratch_bytes(samples, tokens) + kBetweenTensors,
+  return {.arena = decoder.scratch_bytes(samples, tokens) + beside,
           .under_way = pipeline::Engine::held_bytes(decoder, schedule, stage, samples, tokens) +
                        pipeline::most_in_flight(schedule, stage) * kBetweenTensors,
           .messages = pipeline::Engine::message_bytes(decoder, schedule, stage, samples, tokens)};

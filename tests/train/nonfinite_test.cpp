@@ -92,5 +92,15 @@ TEST_F(NonFinite, SkippingEndsWhenItDoesNotHelp) {
                "training has diverged", "3 steps in a row were skipped", "on rank 0");
 }
 
+// All ranks of a pipeline, and of matrices in parts, come to the same end.
+TEST_F(NonFinite, PartsStopTogether) {
+  if (world_->size() % 2 != 0) GTEST_SKIP() << "the model's two heads and layers are for even numbers of ranks";
+  for (const char* layout : {"parallel.pp=2", "parallel.tp=2"}) {
+    const RunConfig run =
+        config({fmt::format("run.name={}", layout), layout, "train.micro_batch=3", "optimizer.learning_rate=1e8"});
+    EXPECT_ERROR(train(run), ExitCode::training, "training has diverged", "on rank 0");
+  }
+}
+
 }  // namespace
 }  // namespace cohort::test

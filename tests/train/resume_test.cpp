@@ -53,6 +53,33 @@ TEST_F(Resume, ShardsGoOnBitForBitAndInAnyOtherLayout) {
   }
 }
 
+// So do parts of matrices and stages of a pipeline, and whole models go on from them.
+TEST_F(Resume, PartsGoOnBitForBitAndAsAWhole) {
+  if (world_->size() % 2 != 0) GTEST_SKIP() << "the model's two heads and layers are for even numbers of ranks";
+  const std::vector<Overrides> layouts{
+      {"parallel.tp=2", "parallel.sequence=true", "parallel.data=zero1"},
+      {"parallel.pp=2", "train.micro_batch=3"},
+      {"parallel.pp=2", "train.micro_batch=3", "parallel.data=zero1", "parallel.schedule=gpipe"}};
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    SCOPED_TRACE(layouts[i].front());
+    const auto run = [&](const std::string& name, const Overrides& layout, const std::string& steps, ExistingRun existing) {
+      Overrides all{fmt::format("run.name={}-{}", name, i), "train.steps=" + steps};
+      all.insert(all.end(), layout.begin(), layout.end());
+      ASSERT_EQ(train(config(all), existing), ExitCode::success);
+    };
+    run("ten", layouts[i], "10", ExistingRun::refuse);
+    run("twice", layouts[i], "5", ExistingRun::refuse);
+    run("twice", layouts[i], "10", ExistingRun::resume);
+    run("other", layouts[i], "5", ExistingRun::refuse);
+    run("other", {}, "10", ExistingRun::resume);
+    const Remains ten = remains(fmt::format("ten-{}", i)), other = remains(fmt::format("other-{}", i));
+    EXPECT_EQ(remains(fmt::format("twice-{}", i)).tensors, ten.tensors);
+    const std::vector<double> losses = other.series("loss"), wanted = ten.series("loss");
+    ASSERT_EQ(losses.size(), wanted.size());
+    for (std::size_t step = 0; step < wanted.size(); ++step) EXPECT_NEAR(losses[step], wanted[step], 1e-4 * wanted[step]) << step;
+  }
+}
+
 // The other kind of model and of data through the same loop.
 TEST_F(Resume, TheMlpGoesOnBitForBitToo) {
   ASSERT_EQ(train(mlp_config({"run.name=ten"})), ExitCode::success);

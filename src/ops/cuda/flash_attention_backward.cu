@@ -9,6 +9,7 @@
 // p and ds from warp to warp through shared memory. Here the left operands of the last products, ds for dq, p^T and ds^T for dv
 // and dk, lie just where the products before left them: in the registers of the warp.
 #include "ops/cuda/flash_attention_common.cuh"
+#include "ops/cuda/flash_attention_store.cuh"
 #include "ops/cuda/flash_attention_tiles.cuh"
 
 namespace cohort::ops::cuda::flash {
@@ -60,19 +61,6 @@ __device__ void row_products(float* delta, const Element* dout, const Element* o
     if (piece == 0 && r < end) delta[r] = sum;
   }
   __syncwarp();  // the warp reads them back
-}
-
-/// The sums of a warp, each row times its `scale`, into a gradient: overwrites elements, or adds to the fp32 numbers of a block.
-/// The other parameters are those of store_rows.
-template <class Element, int D, int M>
-__device__ void store_gradient(void* gradient, Count offset, const Sizes& s, int stride, int begin, int end, std::uint32_t tile,
-                               int tile_row, const float (&sums)[M][D / 8][4], const float (&scale)[M][2]) {
-  if (s.block) {
-    store_fp32_rows<D>(static_cast<float*>(gradient) + offset, stride, begin, end, s.head_size, sums, scale, true);
-  } else {
-    store_rows<Element, D>(static_cast<Element*>(gradient) + offset, stride, begin, end, s.head_size, tile, tile_row, sums,
-                           scale);
-  }
 }
 
 /// ds = p (dp - delta) for a warp's 32 queries. On entry p holds the scores and ds holds dp.

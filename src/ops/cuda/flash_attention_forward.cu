@@ -5,6 +5,7 @@
 // and value from shared memory: with two 16-row products for each operand read, the tensor cores, not the reads, set the pace.
 // Keys and values have one buffer each: while a tile of one kind is multiplied, the next of the other kind is on its way.
 #include "ops/cuda/flash_attention_common.cuh"
+#include "ops/cuda/flash_attention_store.cuh"
 #include "ops/cuda/flash_attention_tiles.cuh"
 
 namespace cohort::ops::cuda::flash {

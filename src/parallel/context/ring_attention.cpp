@@ -1,5 +1,6 @@
 #include "parallel/context/ring_attention.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "nn/context.hpp"
@@ -20,7 +21,8 @@ class Turn {
         received_(group.recv_async(incoming.raw(), incoming.elements(), incoming.dtype(),
                                    (group.rank() + group.size() - 1) % group.size())) {}
 
-  // MPI moves large messages only while it is called; NCCL starts the posted ones.
+  // NCCL launches what has been posted at the first call, which is to come before the work of the step is put on the device: that
+  // work would take every multiprocessor, and the messages would wait for one. MPI moves large messages only while it is called.
   void progress() {
     sent_.test();
     received_.test();
@@ -62,6 +64,19 @@ int owner_at(const Communicator& group, int step) { return (group.rank() + group
 
 }  // namespace
 
+Bytes RingAttention::scratch_bytes(DeviceKind device, const ops::AttentionShape& here, int ranks, DType dtype) {
+  const SequenceSplit split(here.tokens * ranks, ranks);
+  ops::AttentionShape whole = here;
+  whole.tokens = split.tokens();
+  const ops::TokenRun chunk = split.rows_of(0).runs[0];
+  const Count rows = here.batch * here.tokens;
+  const Count out = rows * here.width(), kv = rows * 2 * here.kv_heads * here.head_size;
+  const Bytes rotation = 2 * kv * size_of(dtype) + ops::attention_block_scratch_bytes(device, {whole, chunk, chunk}, dtype);
+  const Count forward = (dtype == DType::f32 ? 1 : 2) * out + rows * here.heads;  // total, part and its lse
+  const Count backward = out + 3 * kv;                                            // dq; own, sums and next sums
+  return rotation + std::max(forward, backward) * size_of(DType::f32);
+}
+
 void RingAttention::attention_forward(const StepContext& context, const ops::AttentionShape& here, const Tensor& out,
                                       const Tensor& lse, const Tensor& qkv, const ops::DropoutKey& dropout_key) const {
   const Arena::Scope temporaries(*context.activations);
@@ -72,6 +87,7 @@ void RingAttention::attention_forward(const StepContext& context, const ops::Att
   for (int step = 0; step < group_.size(); ++step) {
     Turn turn;
     if (step + 1 < group_.size()) turn = Turn(group_, ring.kv, ring.incoming);
+    turn.progress();
     for (const SequenceSplit::RunPair& runs : split_.visible_runs(group_.rank(), owner_at(group_, step))) {
       const ops::AttentionBlock block = ring.block(runs);
       // Every query sees something of the own early chunk, which comes first: it starts the result, the others are merged into
@@ -103,6 +119,8 @@ void RingAttention::attention_backward(const StepContext& context, const ops::At
   for (int step = 0; step < group_.size(); ++step) {
     Turn turn;
     if (step + 1 < group_.size()) turn = Turn(group_, ring.kv, ring.incoming);
+    turn.progress();
+    turn_of_sums.progress();
     own.zero();
     for (const SequenceSplit::RunPair& runs : split_.visible_runs(group_.rank(), owner_at(group_, step))) {
       ops::attention_block_backward(context.exec, ring.block(runs), dq, own, dout, out, lse, qkv, ring.kv, ring.scratch,

@@ -13,6 +13,10 @@
 // Backward. Keys and values go round once more, and the sums of their gradients one step behind them: a rank adds its share to
 // the sum that came with the keys, and passes it on; the last turn, the N-th, brings it home. All sums are fp32.
 //
+// Both messages of a turn, to the next rank and from the one before, are posted together, and by all ranks in one order; so no
+// rank waits for one that waits for it, also where a rank's messages run one behind the other, as NCCL's do. While a step works
+// on the keys at hand, the next ones are on their way.
+//
 // A rank sends, for R rows of 2 NKV HS = W elements: forward (N - 1) R W in the type of the activations; backward as much again,
 // and N R W in fp32. Results are the same bits each run: the order of merging and adding is that of the ring.
 #pragma once
@@ -28,6 +32,9 @@ class RingAttention : public DividedSequence {
   /// For samples of `tokens` tokens over the ranks of `group`, which is for tensors and must outlive this object. Throws
   /// Error(config) if the tokens do not divide.
   RingAttention(Communicator& group, Count tokens) : group_(group), split_(tokens, group.size()) {}
+
+  /// Bytes of activations that either pass takes while it runs. `here` is what a rank holds of `ranks`.
+  static Bytes scratch_bytes(DeviceKind device, const ops::AttentionShape& here, int ranks, DType dtype);
 
   const SequenceSplit& split() const { return split_; }
   ops::TokenRows rows() const override { return split_.rows_of(group_.rank()); }
