@@ -156,13 +156,13 @@ std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const 
   for (std::size_t s = 0; s < owned.size(); ++s) {
     for (const OwnedPiece& piece : owned[s].pieces) {
       const Parameter& parameter = *piece.parameter;
-      const auto add = [&](std::string dataset, const Tensor& flat) {
+      const auto add = [&](std::string dataset, const StateElements& flat) {
         shards.push_back({std::move(dataset), parameter.id, parameter.global_shape,
                           ShardMap(parameter.global_shape, parameter.shard), piece.begin,
                           flat.slice(piece.at, piece.at + piece.elements), writes && parameter.shard.counts});
       };
       add(value_dataset(parameter.name), owned[s].values);
-      for (const SegmentState& state : states) add(state_dataset(state.slot, parameter.name), state.tensors[s]);
+      for (const SegmentState& state : states) add(state_dataset(state.slot, parameter.name), state.segments[s]);
     }
   }
   return shards;

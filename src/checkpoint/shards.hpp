@@ -1,6 +1,7 @@
 // Saving and loading a model that ranks hold in parts, whatever the layout: rank 0 puts each logical tensor together, one at a
 // time, and writes it; or reads it, and gives every rank its part. So a checkpoint is the same file in every layout, and any
-// layout loads it. Rank 0 alone touches the file system and needs memory for the largest tensor.
+// layout loads it. Rank 0 alone touches the file system and needs memory for the largest tensor; what lies in files
+// elsewhere (offloaded optimizer state) comes into memory a parameter at a time.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +12,25 @@
 #include "checkpoint/checkpoint.hpp"
 #include "comm/communicator.hpp"
 #include "tensor/owned.hpp"
+#include "tensor/state_elements.hpp"
 
 namespace cohort {
 
 /// A run of elements of one logical tensor that this rank holds.
 struct StateShard {
-  std::string dataset;  // of the tensor in the checkpoint
-  int order = 0;        // of the parameter in the whole model
-  Shape shape;          // of the whole tensor
-  ShardMap map;         // of this rank's part of it
-  Count begin = 0;      // elements [begin, begin + n) of the part
-  Tensor elements;      // [n] fp32, on whatever device
-  bool writes = true;   // of the ranks that hold the same elements, one
+  std::string dataset;     // of the tensor in the checkpoint
+  int order = 0;           // of the parameter in the whole model
+  Shape shape;             // of the whole tensor
+  ShardMap map;            // of this rank's part of it
+  Count begin = 0;         // elements [begin, begin + n) of the part
+  StateElements elements;  // n of them
+  bool writes = true;      // of the ranks that hold the same elements, one
 };
 
-/// Optimizer state of one kind: for each segment a tensor that is laid out like the segment's.
+/// Optimizer state of one kind: for each segment elements that are laid out like the segment's.
 struct SegmentState {
   std::string slot;  // "m", "v"
-  std::vector<Tensor> tensors;
+  std::vector<StateElements> segments;
 };
 
 /// What a rank owns of all parameters: their values, and the states. `writes`: this rank is the one among its replicas that

@@ -173,7 +173,25 @@ class Importer {
       fail(ExitCode::config, "{}: {}: the stages of ZeRO are 0, 1, 2 and 3", source_, last_);
     }
     set("parallel", "data", *stage == 0.0 ? "\"bucketed\"" : fmt::format("\"zero{:.0f}\"", *stage));
-    if (*stage > 0) set_integer("zero_optimization.mics_shard_size", "parallel", "shard_ranks");
+    if (*stage == 0) return;
+    set_integer("zero_optimization.mics_shard_size", "parallel", "shard_ranks");
+    offload("optimizer");
+    if (*stage == 3) offload("param");
+  }
+
+  // Where the state of what a rank owns lies. Parameters take the optimizer with them.
+  void offload(const std::string& what) {
+    const std::string prefix = "zero_optimization.offload_" + what + ".";
+    const auto device = word(prefix + "device");
+    if (!device || *device == "none") return;
+    if (*device != "cpu" && *device != "nvme") return refuse("the devices of offloading are none, cpu and nvme");
+    const bool parameters = what == "param";
+    if (parameters && *device == "nvme") return refuse("parameters can be offloaded to cpu only");
+    const auto path = *device == "nvme" ? word(prefix + "nvme_path") : std::nullopt;
+    if (*device == "nvme" && !path) return refuse("needs an nvme_path");
+    if (path) set("parallel", "offload_directory", toml_string(*path));
+    set("parallel", "offload", parameters ? "\"parameters\"" : "\"optimizer\"");
+    flag(prefix + "pin_memory");  // what is copied in the background always is
   }
 
   void drop(const std::string& prefix) {
@@ -183,8 +201,7 @@ class Importer {
   // What is left: a switch that is off asks for nothing.
   void note_rest(const Entry& entry) {
     if (entry.value == "auto" || entry.value.is_null() || entry.value == false || entry.value == "none") return;
-    const bool offload = entry.name.find("offload") != std::string::npos;
-    import_.not_understood.push_back(entry.text() + (offload ? ": offloading is not in this version" : ": no counterpart"));
+    import_.not_understood.push_back(entry.text() + ": no counterpart");
   }
 
   std::string source_;

@@ -101,6 +101,8 @@ struct ParallelSection {
   double bucket_mib = 0.0;        // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs
   std::string wrap = "block";     // zero: parameters that are gathered together: model | block | layer
   Count shard_ranks = 0;          // zero: ranks among which one copy of the state is divided; 0 = all of dp and cp
+  std::string offload = "none";   // zero: none | optimizer | parameters: what lies on the host instead of the device
+  std::string offload_directory;  // offload: folder of a file of the optimizer's moments; "" = in memory of the host
 
   bool operator==(const ParallelSection&) const = default;
 };

@@ -101,6 +101,7 @@ std::vector<KeySpec> training_keys() {
 std::vector<KeySpec> parallel_keys() {
   const OnlyWith bucketed{"parallel.data", {"bucketed"}};
   const OnlyWith zero{"parallel.data", {"zero1", "zero2", "zero3"}};
+  const OnlyWith offloading{"parallel.offload", {"optimizer", "parameters"}};
   const OnlyWith tensor{"parallel.tp", {}}, pipeline{"parallel.pp", {}}, interleaved{"parallel.schedule", {"interleaved"}};
   return {
       KEY(parallel, data,
@@ -125,6 +126,13 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, shard_ranks, IntegerRange{0, kMaxSize},
           "zero: ranks that hold one copy of the state between them, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding",
           zero),
+      KEY(parallel, offload, (Choices{{"none", "optimizer", "parameters"}}),
+          "zero: what lies in the host's memory instead of the GPU's: the optimizer's state and fp32 weights, which are updated "
+          "there; parameters: the weights that layers read, too (zero3)",
+          zero),
+      KEY(parallel, offload_directory, kAny,
+          "offload: folder on a fast local disk for the optimizer's moments, a scratch file a rank; \"\" = they stay in memory",
+          offloading),
   };
 }
 

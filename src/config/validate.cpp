@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/offload.hpp"
 #include "config/pipeline.hpp"
 #include "config/schema.hpp"
 #include "config/tensor_parallel.hpp"
@@ -267,6 +268,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, at(config, {"parallel.tp"}),
                         config.parallel.cp);
   check_shards(config);
+  check_offload(config, at(config, {"parallel.offload"}));
   choose_bucket(config);
   check_batch(config);
   check_stages(config);

@@ -1,5 +1,6 @@
-// The GPU of this process: one device, one stream that computes and one that communicates. Everything a step does on the device
-// is put on one of the two, in order; the host does not wait except where a function here says so.
+// The GPU of this process: one device, one stream that computes, one that communicates, and one for copies of what was offloaded
+// to the host. Everything a step does on the device is put on one of them, in order; the host does not wait except where a
+// function here says so.
 //
 // Two implementations, one of which CMake picks: device_cuda.cpp, and no_device.cpp for builds without CUDA, in which no device
 // is ever visible and everything else throws.
@@ -50,6 +51,8 @@ void close();
 Stream compute_stream();
 /// Collectives. Ordered against the compute stream by events alone.
 Stream communication_stream();
+/// Copies from and to the host that run beside both. Ordered against them by events alone.
+Stream copy_stream();
 
 struct MemoryInfo {
   Bytes free = 0;
@@ -92,6 +95,8 @@ class Event {
   void order(Stream stream) const;
   /// True if the event has happened.
   bool happened() const;
+  /// The host waits until the event has happened. For copies: of lost peers it does not learn (see synchronize).
+  void wait() const;
   CUevent_st* handle() const { return event_; }
 
  private:
@@ -100,7 +105,7 @@ class Event {
 /// Milliseconds of device time between two timing events that have happened.
 double milliseconds_between(const Event& begin, const Event& end);
 
-/// Waits until both streams are done. Meanwhile calls `poll` about every millisecond, which may throw: that is how lost peers and
+/// Waits until all streams are done. Meanwhile calls `poll` about every millisecond, which may throw: that is how lost peers and
 /// time-outs of collectives surface. Throws Error(internal) if a kernel failed.
 void synchronize(const std::function<void()>& poll = {});
 

@@ -22,6 +22,7 @@ struct Open {
   DeviceFacts facts;
   cudaStream_t compute = nullptr;
   cudaStream_t communication = nullptr;
+  cudaStream_t copy = nullptr;
   void* workspace = nullptr;
 };
 std::unique_ptr<Open> device;
@@ -114,6 +115,7 @@ void open(int index) {
   // The higher priority lets a collective's few blocks start among the many of a matrix product.
   check(cudaStreamCreateWithPriority(&fresh->communication, cudaStreamNonBlocking, greatest),
         "creating the communication stream");
+  check(cudaStreamCreateWithFlags(&fresh->copy, cudaStreamNonBlocking), "creating the copy stream");
   device = std::move(fresh);
   device->workspace = allocate(kWorkspaceBytes, "the workspace of the ops");
 }
@@ -125,6 +127,7 @@ const DeviceFacts& facts() { return opened().facts; }
 void close() {
   if (device == nullptr) return;
   release(device->workspace);
+  cudaStreamDestroy(device->copy);
   cudaStreamDestroy(device->communication);
   cudaStreamDestroy(device->compute);
   device.reset();
@@ -132,6 +135,7 @@ void close() {
 
 Stream compute_stream() { return opened().compute; }
 Stream communication_stream() { return opened().communication; }
+Stream copy_stream() { return opened().copy; }
 void* workspace() { return opened().workspace; }
 
 MemoryInfo memory() {
@@ -186,6 +190,8 @@ bool Event::happened() const {
   return true;
 }
 
+void Event::wait() const { check(cudaEventSynchronize(event_), "a kernel or copy on the device failed"); }
+
 double milliseconds_between(const Event& begin, const Event& end) {
   float milliseconds = 0.0f;
   check(cudaEventElapsedTime(&milliseconds, begin.handle(), end.handle()), "reading the time between events");
@@ -199,7 +205,7 @@ void synchronize(const std::function<void()>& poll) {
   constexpr auto kPollEvery = std::chrono::milliseconds(1);
   Clock::time_point polled = Clock::now();
   const Clock::time_point start = polled;
-  while (!done(compute_stream()) || !done(communication_stream())) {
+  while (!done(compute_stream()) || !done(communication_stream()) || !done(copy_stream())) {
     const Clock::time_point now = Clock::now();
     if (poll && now - polled > kPollEvery) {
       poll();

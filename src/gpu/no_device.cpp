@@ -21,6 +21,7 @@ const DeviceFacts& facts() { fail_without_device(); }
 void close() {}
 Stream compute_stream() { fail_without_device(); }
 Stream communication_stream() { fail_without_device(); }
+Stream copy_stream() { fail_without_device(); }
 MemoryInfo memory() { fail_without_device(); }
 void* allocate(Bytes, const std::string&) { fail_without_device(); }
 void release(void*) noexcept {}
@@ -35,6 +36,7 @@ Event::~Event() = default;
 void Event::record(Stream) { fail_without_device(); }
 void Event::order(Stream) const { fail_without_device(); }
 bool Event::happened() const { fail_without_device(); }
+void Event::wait() const { fail_without_device(); }
 double milliseconds_between(const Event&, const Event&) { fail_without_device(); }
 void synchronize(const std::function<void()>&) { fail_without_device(); }
 void check_launch(const char*) { fail_without_device(); }

@@ -5,7 +5,12 @@
 namespace cohort {
 
 void OwnedSegment::values_changed() const {
-  if (compute.raw() != values.raw()) convert(compute, values);
+  if (compute.raw() == values.raw()) return;
+  if (compute.device() == values.device()) return convert(compute, values);
+  if (compute.dtype() == values.dtype()) return compute.copy_from(values);
+  const Tensor rounded = Tensor::zeros("owned.rounded", compute.shape(), compute.dtype(), values.device());
+  convert(rounded, values);
+  compute.copy_from(rounded);
 }
 
 OwnedSegment whole_of(const ParameterRegistry& registry) {

@@ -17,12 +17,12 @@ struct OwnedPiece {
 
 /// Flat tensors of as many elements, and what lies in them, in order. What lies between pieces is padding.
 struct OwnedSegment {
-  Tensor values;     // fp32
-  Tensor compute;    // what forward and backward read: `values` itself, or their 16-bit copy
+  Tensor values;     // fp32, where the optimizer runs: if it was offloaded, on the host
+  Tensor compute;    // what forward and backward read: `values` itself, or their copy in 16 bits or on the device
   Tensor gradients;  // fp32
   std::vector<OwnedPiece> pieces;
 
-  /// `values` were set by anything but the optimizer: brings the 16-bit copy up to date.
+  /// `values` were set by anything but the optimizer: brings the copy up to date.
   void values_changed() const;
 };
 

@@ -45,6 +45,15 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, 
   return tensor;
 }
 
+Tensor Tensor::pinned(const std::string& label, const Shape& shape, DType dtype) {
+  if (!gpu::is_open()) return zeros(label, shape, dtype);
+  const Bytes bytes = bytes_of(shape, dtype);
+  Tensor tensor = wrap(gpu::allocate_pinned(bytes, label), shape, dtype);
+  tensor.owner_ = std::shared_ptr<void>(tensor.data_, gpu::release_pinned);
+  std::memset(tensor.data_, 0, static_cast<std::size_t>(bytes));
+  return tensor;
+}
+
 Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, DeviceKind device) {
   Tensor tensor;
   tensor.data_ = data;

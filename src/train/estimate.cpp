@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
+#include "optim/offloaded_adamw.hpp"
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/pipeline/engine.hpp"
@@ -18,6 +19,30 @@ namespace {
 
 Count tokens_per_sample(const RunConfig& config) { return config.model.kind == "mlp" ? 1 : config.model.context; }
 
+// Moves what parallel.offload keeps elsewhere out of a rank's memory, of which `owned` elements are its own, in groups of
+// `largest` at most.
+void offload(const RunConfig& config, Count owned, Count largest, MemoryEstimate& memory) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.offload == "none") return;
+  const bool in_file = !parallel.offload_directory.empty(), cuda = config.device.kind == "cuda";
+  const DType compute = placement_of(config).compute;
+  const bool narrow = compute != DType::f32;
+  const Bytes values = owned * size_of(DType::f32), copies = owned * size_of(compute);
+  const Bytes lanes = static_cast<Bytes>(kLanes) * std::min(largest, kOffloadBlock);
+  memory.optimizer -= 2 * values;
+  (in_file ? memory.disk : memory.host) += 2 * values;
+  (cuda ? memory.host : memory.optimizer) += in_file ? 2 * lanes * size_of(DType::f32) : 0;
+  if (!cuda) return;
+  if (narrow) memory.parameters -= values;
+  memory.host += values + lanes * size_of(DType::f32);  // and the gradients of the blocks at work
+  if (parallel.offload == "parameters") {
+    memory.parameters -= copies;
+    memory.host += narrow ? copies : 0;
+  } else if (narrow) {
+    memory.host += lanes * size_of(compute);
+  }
+}
+
 // Weights, gradients and optimizer state under ZeRO: what is whole, what is a shard, and the buffers that come and go.
 MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
   const Placement placement = placement_of(config);
@@ -26,6 +51,7 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
   const bool narrow = placement.compute != DType::f32;
   const std::string& stage = config.parallel.data;
   MemoryEstimate memory;
+  Count owned = 0, largest = 0;
   std::map<Count, Count> of_size;  // groups, by their elements: buffers are handed on between those of one size
   for (const ShardGroup& group : make_shard_groups(model, config.parallel.wrap, 0, static_cast<int>(ranks))) {
     const Bytes whole_compute = group.elements * size_of(placement.compute), shard = group.block * size_of(DType::f32);
@@ -36,6 +62,8 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
     }
     memory.gradients += stage == "zero1" ? group.elements * size_of(DType::f32) : shard;
     memory.optimizer += 2 * shard;
+    owned += group.block;
+    largest = std::max(largest, group.block);
     ++of_size[group.elements];
   }
   // At once: gradients of the unit at work, of the one before, and of two on their way; weights of a unit and of the next.
@@ -46,7 +74,11 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
     if (stage != "zero1") memory.buffers += std::min(groups, kGradients) * elements * size_of(DType::f32);
     if (rounds) memory.buffers += in_flight * elements * size_of(reduction_of(config));
     if (stage == "zero3") memory.buffers += std::min(groups, kGathered) * elements * size_of(placement.compute);
+    // Shards that come in from the host: of the unit that is gathered, and of the one after it.
+    if (config.parallel.offload == "parameters")
+      memory.buffers += std::min(groups, kGathered) * elements / ranks * size_of(placement.compute);
   }
+  offload(config, owned, largest, memory);
   return memory;
 }
 
@@ -123,6 +155,8 @@ std::string describe_memory(const MemoryEstimate& memory) {
                                  human_bytes(memory.optimizer), human_bytes(memory.activations));
   if (memory.buffers > 0) text += fmt::format(", buffers {}", human_bytes(memory.buffers));
   if (memory.replica > 0) text += fmt::format(", second replica {}", human_bytes(memory.replica));
+  if (memory.host > 0) text += fmt::format("; in the host's memory {}", human_bytes(memory.host));
+  if (memory.disk > 0) text += fmt::format("; on disk {}", human_bytes(memory.disk));
   return text;
 }
 

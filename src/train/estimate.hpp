@@ -16,6 +16,9 @@ struct MemoryEstimate {
   Bytes activations = 0;
   Bytes buffers = 0;  // ZeRO: whole gradients and weights of the groups at work; pipelines: messages
   Bytes replica = 0;  // the second replica of parallel.data = "manual"
+  // What parallel.offload keeps elsewhere; not part of total().
+  Bytes host = 0;  // in memory of the host, beside a GPU
+  Bytes disk = 0;
   Bytes total() const { return parameters + gradients + optimizer + activations + buffers + replica; }
 };
 

@@ -48,6 +48,7 @@ std::string name_of_layout(const RunConfig& config) {
   if (p.pp > 1) name += ", " + p.schedule;
   if (p.chunks > 1) name += fmt::format(" in {}", p.chunks);
   if (p.shard_ranks > 0) name += fmt::format(" in {}", p.shard_ranks);
+  if (p.offload != "none") name += ", offload " + p.offload;
   return name;
 }
 

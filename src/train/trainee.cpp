@@ -8,7 +8,9 @@
 #include "gpu/device.hpp"
 #include "ops/gemm.hpp"
 #include "ops/linear.hpp"
+#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "optim/offloaded_adamw.hpp"
 #include "optim/schedule.hpp"
 #include "tensor/convert.hpp"
 #include "train/estimate.hpp"
@@ -25,6 +27,15 @@ LossScale loss_scale_of(const RunConfig& config) {
   if (precision.policy != "fp16") return LossScale::none();
   return LossScale(
       {.initial = precision.loss_scale, .minimum = precision.min_loss_scale, .growth_interval = precision.loss_scale_interval});
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, std::vector<OwnedSegment> owned, int rank) {
+  if (config.parallel.offload == "none") return std::make_unique<AdamW>(std::move(owned), config.optimizer);
+  OffloadOptions options;
+  options.poll = check_nccl_progress;
+  if (const std::string& folder = config.parallel.offload_directory; !folder.empty())
+    options.file = std::filesystem::path(folder) / fmt::format("{}.rank{}.moments", config.run.name, rank);
+  return std::make_unique<OffloadedAdamW>(std::move(owned), config.optimizer, options);
 }
 
 bool all_finite(const Tensor& tensor) {
@@ -60,7 +71,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   build_model();
   strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
   build_pipeline();
-  optimizer_ = std::make_unique<AdamW>(strategy_->owned(), config.optimizer);
+  optimizer_ = make_optimizer(config, strategy_->owned(), mesh.world().rank());
 }
 
 void Trainee::build_model() {
@@ -87,8 +98,8 @@ void Trainee::sum_over(Axis axis, const Tensor& scalar) const {
 std::vector<StateShard> Trainee::shards() const {
   SegmentState m{"m", {}}, v{"v", {}};
   for (std::size_t segment = 0; segment < optimizer_->owned().size(); ++segment) {
-    m.tensors.push_back(optimizer_->moments(segment).m);
-    v.tensors.push_back(optimizer_->moments(segment).v);
+    m.segments.push_back(optimizer_->moments(segment).m);
+    v.segments.push_back(optimizer_->moments(segment).v);
   }
   // Ranks that share a model between them write their shards; of replicas, the first writes.
   Communicator* const shard_group = strategy_->shard_group();

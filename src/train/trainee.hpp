@@ -10,8 +10,8 @@
 #include "mesh/mesh.hpp"
 #include "models/model.hpp"
 #include "observe/timers.hpp"
-#include "optim/adamw.hpp"
 #include "optim/loss_scale.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/step_scalars.hpp"
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
@@ -48,7 +48,8 @@ class Trainee {
   /// // Collective over: mesh
   Trainee(const RunConfig& config, const Mesh& mesh);
 
-  /// Puts one optimizer step on its way: on a GPU the host does not wait, and has time for the next step's data. A step whose
+  /// Puts one optimizer step on its way: on a GPU the host does not wait, and has time for the next step's data (unless the
+  /// optimizer was offloaded: it runs on the host, and its phase then holds the wait for the device, too). A step whose
   /// loss or gradient is not finite leaves weights and optimizer as they were. The micro-batches must stay until finish_step().
   /// // Collective over: mesh
   void start_step(const StepInput& input, StepTimers& timers);
@@ -104,7 +105,7 @@ class Trainee {
   std::unique_ptr<RingAttention> ring_;
   std::unique_ptr<TensorParallelGroup> tensor_parallel_;  // null: matrices are whole
   std::unique_ptr<Model> model_;
-  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<DataParallel> strategy_;
   std::unique_ptr<pipeline::Engine> pipeline_;
   StepInput running_;

@@ -79,9 +79,10 @@ losses = [[line["loss"] for line in training.metrics(name)] for name in ("parts"
 job.check("the same losses afterwards", len(losses[0]) == 9 and all(abs(a - b) < 1e-4 * b for a, b in zip(*losses, strict=True)), losses)
 
 # DeepSpeed's words.
-config = training.write("ds.json", json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}))
+config = training.write("ds.json", json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": 2, "overlap_comm": True,
+                                                                                            "offload_optimizer": {"device": "cpu"}}}))
 code, stdout, stderr, _ = job.run(["plan", "--deepspeed", config])
 job.check("a DeepSpeed configuration", code == 0 and 'data = "zero2"' in stdout and "global_batch = 8" in stdout and "# Not understood" in stdout
-          and "offload_optimizer" in stdout, stdout + stderr)
+          and "overlap_comm" in stdout and 'offload = "optimizer"' in stdout, stdout + stderr)
 job.expect("one that is none", job.run(["plan", "--deepspeed", training.write("bad.json", "{")]), 3, ["not valid JSON"], lines=1)
 job.finish()

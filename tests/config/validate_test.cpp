@@ -114,6 +114,30 @@ TEST(Validate, PipelinesAreChecked) {
   EXPECT_ERROR(gpt2({"parallel.pp=2", "parallel.chunks=2"}, 4), ExitCode::config, "parallel.chunks has no effect", "interleaved");
 }
 
+TEST(Validate, OffloadGoesWithZeroAndTheDevice) {
+  const std::string folder = "parallel.offload_directory=/scratch", optimizer = "parallel.offload=optimizer",
+                    parameters = "parallel.offload=parameters", zero3 = "parallel.data=zero3", zero1 = "parallel.data=zero1";
+  const BuildFeatures cuda{.cuda = true};
+  const auto on_gpu = [&](std::vector<std::string> overrides) {
+    overrides.push_back("device.kind=cuda");
+    return gpt2(overrides, 2, cuda);
+  };
+  EXPECT_EQ(gpt2({zero1}).parallel.offload, "none");
+  EXPECT_NO_THROW(gpt2({zero1, optimizer, folder}));
+  EXPECT_NO_THROW(on_gpu({zero1, optimizer}));
+  EXPECT_NO_THROW(on_gpu({zero3, optimizer, folder}));
+  EXPECT_NO_THROW(on_gpu({zero3, parameters}));
+  EXPECT_NO_THROW(on_gpu({"parallel.data=FULL_SHARD", parameters, folder}));
+  EXPECT_ERROR(gpt2({optimizer, folder}), ExitCode::config, "parallel.offload has no effect with parallel.data = \"bucketed\"",
+               "zero1");
+  EXPECT_ERROR(gpt2({zero1, folder}), ExitCode::config, "parallel.offload_directory has no effect",
+               "only with optimizer or parameters");
+  EXPECT_ERROR(gpt2({zero1, optimizer}), ExitCode::config, "--set parallel.offload=optimizer: ", "parallel.offload_directory",
+               "\"none\"");
+  EXPECT_ERROR(gpt2({zero3, parameters, folder}), ExitCode::config, "\"parameters\"", "\"optimizer\"", "\"cuda\"");
+  EXPECT_ERROR(on_gpu({"parallel.data=zero2", parameters}), ExitCode::config, "\"zero2\"", "\"zero3\"", "\"optimizer\"");
+}
+
 TEST(Validate, TheLayoutMatchesTheWorld) {
   EXPECT_EQ(gpt2({"parallel.dp=3"}, 3).parallel.dp, 3);
   EXPECT_ERROR(gpt2({"parallel.dp=3"}, 4), ExitCode::config, "--set parallel.dp=3: ", "needs 3 ranks", "the job has 4",

@@ -7,6 +7,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "parallel/zero/sharded.hpp"
+#include "support/temporary_folder.hpp"
 #include "train/data_setup.hpp"
 #include "train/step_batches.hpp"
 #include "train/trainee.hpp"
@@ -117,6 +118,64 @@ TEST(ShardEstimates, AreWhatAStepHolds) {
   };
   EXPECT_NEAR(static_cast<double>(of("zero3", 8).parameters), static_cast<double>(of("zero3", 1).parameters) / 8.0, 8192.0);
   EXPECT_LT(of("zero2", 8).gradients, of("zero1", 8).gradients / 4);
+}
+
+// Moments in files leave the memory of the blocks at work; nothing else moves on a CPU.
+TEST(OffloadEstimates, OnACpuTheMomentsMoveToTheDisk) {
+  const TemporaryFolder folder;
+  for (const char* stage : {"zero1", "zero3"}) {
+    const std::string data = fmt::format("parallel.data={}", stage);
+    const MemoryEstimate plain = estimate_memory(make_config("gpt2", {data}));
+    const RunConfig run =
+        make_config("gpt2", {data, "parallel.offload=optimizer", "parallel.offload_directory=" + folder.path().string()});
+    const auto self = make_self_communicator("world");
+    const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
+    Trainee trainee(run, mesh);
+    Bytes largest = 0;
+    for (const OwnedSegment& segment : trainee.strategy().owned()) largest = std::max(largest, segment.values.bytes());
+    const MemoryEstimate memory = estimate_memory(run);
+    EXPECT_EQ(memory.optimizer, 3 * 2 * largest);
+    EXPECT_EQ(memory.disk, plain.optimizer);
+    EXPECT_EQ(memory.host, 0);
+    EXPECT_EQ(memory.total(), plain.total() - plain.optimizer + memory.optimizer);
+    EXPECT_EQ(static_cast<Bytes>(std::filesystem::file_size(folder / "run.rank0.moments")), memory.disk);
+    EXPECT_NE(describe_memory(memory).find("on disk"), std::string::npos);
+  }
+}
+
+// On a GPU what stays there and what lies on the host are as much as without offload, but for the blocks at work and, where
+// layers read fp32, a second copy of that.
+TEST(OffloadEstimates, OnAGpuTheStateMovesToTheHost) {
+  const Bytes lanes_in_fp32 = 3 * 4 * 1024 * 1024 * 4;
+  for (const char* policy : {"fp32", "bf16"}) {
+    for (const char* stage : {"zero1", "zero2", "zero3"}) {
+      for (const char* offload : {"optimizer", "parameters"}) {
+        if (std::string(offload) == "parameters" && std::string(stage) != "zero3") continue;
+        SCOPED_TRACE(fmt::format("{}, {}, {}", policy, stage, offload));
+        // Groups of more than a block.
+        RunConfig run = make_config("gpt2", {fmt::format("parallel.data={}", stage), fmt::format("precision.policy={}", policy),
+                                             "parallel.wrap=model", "model.width=1024"});
+        run.device.kind = "cuda";
+        const MemoryEstimate plain = estimate_memory(run);
+        run.parallel.offload = offload;
+        const MemoryEstimate memory = estimate_memory(run);
+        const bool narrow = std::string(policy) == "bf16", all = std::string(offload) == "parameters";
+        const Bytes values = plain.optimizer / 2, copies = narrow ? values / 2 : values;
+        EXPECT_EQ(memory.optimizer, 0);
+        EXPECT_EQ(memory.gradients, plain.gradients);
+        EXPECT_EQ(memory.parameters, plain.parameters - (narrow ? values : 0) - (all ? copies : 0));
+        EXPECT_EQ(memory.buffers, plain.buffers + (all ? copies : 0));
+        EXPECT_EQ(memory.host,
+                  3 * values + (all && narrow ? copies : 0) + lanes_in_fp32 + (!all && narrow ? lanes_in_fp32 / 2 : 0));
+        EXPECT_EQ(memory.disk, 0);
+        run.parallel.offload_directory = "/scratch";
+        const MemoryEstimate on_disk = estimate_memory(run);
+        EXPECT_EQ(on_disk.disk, 2 * values);
+        EXPECT_EQ(on_disk.host, memory.host - 2 * values + 2 * lanes_in_fp32);
+        EXPECT_EQ(on_disk.total(), memory.total());
+      }
+    }
+  }
 }
 
 // Sums over ranks in 16 bits need room for the rounded gradients; sums in fp32, or none, do not.

@@ -50,7 +50,12 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
   if (config.data == "bucketed") {
     return std::make_unique<Bucketed>(model, group, static_cast<Bytes>(config.bucket_mib * static_cast<double>(kMiB)), reduction);
   }
-  const ShardOptions shards{config.wrap, static_cast<int>(config.shard_ranks), seed, reduction};
+  const ShardOptions shards{.wrap = config.wrap,
+                            .shard_ranks = static_cast<int>(config.shard_ranks),
+                            .seed = seed,
+                            .reduction = reduction,
+                            .values_on_host = config.offload != "none",
+                            .compute_on_host = config.offload == "parameters"};
   if (config.data == "zero1") return std::make_unique<Zero1>(model, group, shards);
   if (config.data == "zero2") return std::make_unique<Zero2>(model, group, shards);
   if (config.data == "zero3") return std::make_unique<Zero3>(model, group, shards);

@@ -34,12 +34,16 @@ std::vector<OwnedSegment> Sharded::owned() {
 
 void Sharded::make_values(ShardGroup& group, const Tensor& own_compute) {
   OwnedSegment& own = group.own;
+  const DeviceKind device = model_.placement().device, place = options_.values_on_host ? DeviceKind::cpu : device;
   own.compute = own_compute;
-  own.values = own_compute.dtype() == DType::f32
-                   ? own_compute
-                   : Tensor::zeros("zero.values", {group.block}, DType::f32, model_.placement().device);
+  own.values = own_compute.dtype() == DType::f32 && own_compute.device() == place ? own_compute
+               : options_.values_on_host                                          ? Tensor::pinned("zero.values", {group.block})
+                                         : Tensor::zeros("zero.values", {group.block}, DType::f32, device);
+  // Drawn where the model is, so that they do not depend on what is offloaded: functions of two devices differ in the last bit.
+  const Tensor initial = place == device ? own.values : Tensor::zeros("zero.initial", {group.block}, DType::f32, device);
   for (const OwnedPiece& piece : own.pieces)
-    set_initial_values(own.values.slice(piece.at, piece.at + piece.elements), *piece.parameter, piece.begin, options_.seed);
+    set_initial_values(initial.slice(piece.at, piece.at + piece.elements), *piece.parameter, piece.begin, options_.seed);
+  if (place != device) own.values.copy_from(initial);
   own.values_changed();
 }
 

@@ -23,6 +23,8 @@ struct ShardOptions {
   int shard_ranks = 0;           // ranks of one copy of the state; 0 = all
   std::uint64_t seed = 0;        // of the initial values
   DType reduction = DType::f32;  // in which gradients are summed
+  bool values_on_host = false;   // the optimizer, with the fp32 values that it updates, was offloaded
+  bool compute_on_host = false;  // stage 3: so was the shard of the weights that layers read
 };
 
 class Sharded : public DataParallel {

@@ -1,0 +1,33 @@
+#include "config/offload.hpp"
+
+#include "base/error.hpp"
+
+namespace cohort {
+
+void check_offload(const RunConfig& config, const std::string& where) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.offload == "none") return;
+  const bool parameters = parallel.offload == "parameters";
+  if (parameters && parallel.data != "zero3") {
+    fail(
+        ExitCode::config,
+        "{}parallel.offload = \"parameters\" with parallel.data = \"{}\": layers read whole weights there, which must lie on the "
+        "device; take parallel.data = \"zero3\", or parallel.offload = \"optimizer\"",
+        where, parallel.data);
+  }
+  if (config.device.kind == "cuda") return;
+  if (parameters) {
+    fail(ExitCode::config,
+         "{}parallel.offload = \"parameters\" moves weights to the memory of the host, where those of device.kind = \"cpu\" lie "
+         "already; take parallel.offload = \"optimizer\" with a parallel.offload_directory, or device.kind = \"cuda\"",
+         where);
+  }
+  if (parallel.offload_directory.empty()) {
+    fail(ExitCode::config,
+         "{}parallel.offload = \"optimizer\" moves the optimizer's state to the memory of the host, where that of device.kind = "
+         "\"cpu\" lies already; set parallel.offload_directory to keep it on a disk, or parallel.offload = \"none\"",
+         where);
+  }
+}
+
+}  // namespace cohort
