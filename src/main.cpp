@@ -33,7 +33,8 @@ constexpr const char* kFooter =
     "  2 the command line               7 a file cannot be read or written\n"
     "  3 the run file                   8 training failed: the loss is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal after saving; go on with --resume\n"
-    "  10 out of device memory          11 cohort prove: a layout parted from one rank";
+    "  10 out of device memory          11 a layout parted from one rank (cohort prove), or a prediction\n"
+    "                                      was wrong (cohort plan --measure)";
 
 void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);

@@ -202,7 +202,9 @@ void Communicator::barrier() {
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key, std::string name) {
-  return do_split(color, key, std::move(name));
+  std::unique_ptr<Communicator> group = do_split(color, key, std::move(name));
+  if (group) group->observer_ = observer_;
+  return group;
 }
 
 }  // namespace cohort

@@ -119,7 +119,7 @@ class Communicator {
   void barrier();
 
   /// Ranks with the same colour form a new group, ordered by key, then by rank here. A negative colour takes no part and gets
-  /// null. The new group has no observer. // Collective
+  /// null. Who observes this group observes the new one as well. // Collective
   std::unique_ptr<Communicator> split(int color, int key, std::string name);
 
   /// Calls `observer` at each operation from now on; an empty function ends it.

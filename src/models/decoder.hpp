@@ -86,10 +86,13 @@ class Decoder : public Model {
 
   /// Bytes that forward_chunk keeps of a micro-batch of `samples` samples of `tokens` tokens.
   Bytes held_bytes(std::size_t chunk, Count samples, Count tokens) const;
+  /// Bytes that forward_chunk takes from saved.memory at most, if scratch memory is elsewhere: what it keeps or, on its way
+  /// there, the tensor-parallel sum that ends its last block.
+  Bytes forward_bytes(std::size_t chunk, Count samples, Count tokens) const;
   /// Bytes of the stream between chunks.
   Bytes stream_bytes(Count samples, Count tokens) const;
-  /// Bytes of scratch memory that a pass through any of the chunks needs on top.
-  Bytes scratch_bytes(Count samples, Count tokens) const;
+  /// Bytes of scratch memory that a pass through any of the chunks needs on top. `divided_attention` as in Block::backward_bytes.
+  Bytes scratch_bytes(Count samples, Count tokens, Bytes divided_attention = 0) const;
 
  private:
   void declare_embedding();

@@ -46,11 +46,20 @@ Bytes Decoder::held_bytes(std::size_t chunk, Count samples, Count tokens) const 
   return streams * own * spec_.width * size_of(dtype) + c.layers() * inside + statistics;
 }
 
+Bytes Decoder::forward_bytes(std::size_t chunk, Count samples, Count tokens) const {
+  const Bytes held = held_bytes(chunk, samples, tokens);
+  if (parallel_.parts() == 1 || spec_.block.checkpointing) return held;
+  const Bytes stream = stream_bytes(samples, tokens);
+  const Bytes of_head = chunks_[chunk].has_head ? 2 * stream + 2 * parallel_.own_rows(samples * tokens) * size_of(DType::f32) : 0;
+  const Bytes terms = parallel_.sequence() ? stream * parallel_.parts() : 0;
+  return std::max(held, held - of_head + stream + terms);
+}
+
 Bytes Decoder::stream_bytes(Count samples, Count tokens) const {
   return parallel_.own_rows(samples * tokens) * spec_.width * size_of(placement_.compute);
 }
 
-Bytes Decoder::scratch_bytes(Count samples, Count tokens) const {
+Bytes Decoder::scratch_bytes(Count samples, Count tokens, Bytes divided_attention) const {
   const DType dtype = placement_.compute;
   const Count rows = samples * tokens;
   const Bytes stream = stream_bytes(samples, tokens);
@@ -60,7 +69,8 @@ Bytes Decoder::scratch_bytes(Count samples, Count tokens) const {
   const Bytes logits =
       gathered + logit_rows(rows) * (logit_columns() * size_of(dtype) + vocabulary_.statistics() * size_of(DType::f32));
   const Bytes again = spec_.block.checkpointing ? block.inside_bytes(samples, tokens, dtype) + stream : 0;
-  return std::max(chunks_.back().has_head ? logits : 0, stream + again + block.backward_bytes(samples, tokens, dtype));
+  return std::max(chunks_.back().has_head ? logits : 0,
+                  stream + again + block.backward_bytes(samples, tokens, dtype, divided_attention));
 }
 
 Bytes Decoder::activation_bytes(Count samples, Count tokens) const {

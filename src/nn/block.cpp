@@ -101,12 +101,13 @@ Bytes Block::inside_bytes(Count samples, Count tokens, DType dtype) const {
   return elements * size_of(dtype) + statistics * size_of(DType::f32);
 }
 
-Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype) const {
+Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype, Bytes divided_attention) const {
   const Count rows = samples * tokens;
   const Count width = spec_.attention.width;
   const ops::AttentionShape shape = attention_.shape(samples, tokens);
-  const Bytes of_attention = rows * (shape.width() + shape.packed_width()) * size_of(dtype) +
-                             ops::attention_scratch_bytes(spec_.attention.device, shape, dtype);
+  const Bytes of_attention =
+      rows * (shape.width() + shape.packed_width()) * size_of(dtype) +
+      (divided_attention > 0 ? divided_attention : ops::attention_scratch_bytes(spec_.attention.device, shape, dtype));
   const Count ffn = parallel_->share(spec_.feed_forward.ffn_width);
   const Bytes of_feed_forward = rows * ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1) * size_of(dtype);
   const Count branches = spec_.dropout > 0.0 ? 2 : 0;  // copies of the stream's gradient that dropout needs

@@ -55,6 +55,19 @@ std::vector<Receives> receives_of(const Schedule& schedule, int rank) {
   return plan;
 }
 
+Count messages_on_their_way(const Schedule& schedule) { return schedule.chunks == 1 ? 3 : 6; }
+
+Count most_messages(const Schedule& schedule, int rank) {
+  Count inputs = 0, most = 0;
+  for (const Action& action : actions_of(schedule, rank)) {
+    const std::optional<Place> source = source_of(schedule, rank, {Pass::forward, action.micro_batch, action.chunk});
+    if (!source || source->rank == rank) continue;
+    inputs += action.pass == Pass::forward ? 1 : -1;
+    most = std::max(most, inputs);
+  }
+  return most + messages_on_their_way(schedule);
+}
+
 Count sends_of(const Schedule& schedule, int rank) {
   Count sends = 0;
   for (int chunk = 0; chunk < schedule.chunks; ++chunk) {

@@ -50,6 +50,12 @@ struct Receives {
 /// For each action of a rank, as actions_of() has them. With one rank there are none.
 std::vector<Receives> receives_of(const Schedule& schedule, int rank);
 
+/// Messages in the memory of a rank beside the inputs that wait for their backward, at most: received ahead, the gradient at
+/// work, and gradients being sent. How many there are is a matter of timing. With several chunks more are received ahead.
+Count messages_on_their_way(const Schedule& schedule);
+/// All messages in the memory of a rank at once, at most: those, and inputs from other ranks.
+Count most_messages(const Schedule& schedule, int rank);
+
 /// Messages that a rank sends in a step; the job receives as many as it sends.
 Count sends_of(const Schedule& schedule, int rank);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "gpu/device.hpp"
+#include "tensor/memory_account.hpp"
 
 namespace cohort {
 
@@ -20,6 +21,16 @@ std::shared_ptr<void> host_memory(const std::string& label, Bytes bytes) {
   return {memory, memory->data()};  // shares ownership of the View, points to its memory
 }
 
+// The same memory, in the account of memory (memory_account.hpp) until its last owner is gone.
+std::shared_ptr<void> counted(std::shared_ptr<void> memory, const std::string& label, DeviceKind device, Bytes bytes) {
+  void* const data = memory.get();
+  count_memory(label, device, bytes);
+  return {data, [memory = std::move(memory), label, device, bytes](void*) mutable {
+            memory.reset();
+            count_memory(label, device, -bytes);
+          }};
+}
+
 }  // namespace
 
 Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, DeviceKind device) {
@@ -29,13 +40,13 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, 
   tensor.device_ = device;
   const Bytes bytes = bytes_of(shape, dtype);
   if (device == DeviceKind::cuda) {
-    tensor.owner_ = std::shared_ptr<void>(gpu::allocate(bytes, label), gpu::release);
+    tensor.owner_ = counted(std::shared_ptr<void>(gpu::allocate(bytes, label), gpu::release), label, device, bytes);
     tensor.data_ = tensor.owner_.get();
     gpu::zero_async(tensor.data_, bytes, gpu::compute_stream());
     return tensor;
   }
   try {
-    tensor.owner_ = host_memory("cohort::" + label, bytes);
+    tensor.owner_ = counted(host_memory("cohort::" + label, bytes), label, device, bytes);
   } catch (const std::exception& error) {
     fail(ExitCode::memory, "out of memory: {} bytes for {} {} of shape {} ({})", bytes, name_of(dtype), label, shape.str(),
          error.what());
@@ -49,7 +60,7 @@ Tensor Tensor::pinned(const std::string& label, const Shape& shape, DType dtype)
   if (!gpu::is_open()) return zeros(label, shape, dtype);
   const Bytes bytes = bytes_of(shape, dtype);
   Tensor tensor = wrap(gpu::allocate_pinned(bytes, label), shape, dtype);
-  tensor.owner_ = std::shared_ptr<void>(tensor.data_, gpu::release_pinned);
+  tensor.owner_ = counted(std::shared_ptr<void>(tensor.data_, gpu::release_pinned), label, DeviceKind::cpu, bytes);
   std::memset(tensor.data_, 0, static_cast<std::size_t>(bytes));
   return tensor;
 }

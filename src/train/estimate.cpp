@@ -10,7 +10,7 @@
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/pipeline/engine.hpp"
-#include "parallel/zero/shard_group.hpp"
+#include "parallel/zero/pass_plan.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/precision.hpp"
 
@@ -52,8 +52,9 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
   const std::string& stage = config.parallel.data;
   MemoryEstimate memory;
   Count owned = 0, largest = 0;
-  std::map<Count, Count> of_size;  // groups, by their elements: buffers are handed on between those of one size
-  for (const ShardGroup& group : make_shard_groups(model, config.parallel.wrap, 0, static_cast<int>(ranks))) {
+  std::map<Count, Count> of_size;  // groups, by their elements
+  const std::vector<ShardGroup> groups = make_shard_groups(model, config.parallel.wrap, 0, static_cast<int>(ranks));
+  for (const ShardGroup& group : groups) {
     const Bytes whole_compute = group.elements * size_of(placement.compute), shard = group.block * size_of(DType::f32);
     if (stage == "zero3") {
       memory.parameters += shard + (narrow ? group.block * size_of(placement.compute) : 0);
@@ -66,17 +67,12 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
     largest = std::max(largest, group.block);
     ++of_size[group.elements];
   }
-  // At once: gradients of the unit at work, of the one before, and of two on their way; weights of a unit and of the next.
-  constexpr Count kGradients = 4, kRounded = 2, kGathered = 2;
-  const bool rounds = reduction_of(config) != DType::f32 && all > 1;
-  for (const auto& [elements, groups] : of_size) {
-    const Count in_flight = stage == "zero1" ? groups : std::min(groups, kRounded);
-    if (stage != "zero1") memory.buffers += std::min(groups, kGradients) * elements * size_of(DType::f32);
-    if (rounds) memory.buffers += in_flight * elements * size_of(reduction_of(config));
-    if (stage == "zero3") memory.buffers += std::min(groups, kGathered) * elements * size_of(placement.compute);
+  memory.buffers = plan_pass(model, groups, stage, placement.compute, all > 1 ? reduction_of(config) : DType::f32).buffers;
+  if (config.parallel.offload == "parameters") {
     // Shards that come in from the host: of the unit that is gathered, and of the one after it.
-    if (config.parallel.offload == "parameters")
-      memory.buffers += std::min(groups, kGathered) * elements / ranks * size_of(placement.compute);
+    constexpr Count kFetched = 2;
+    for (const auto& [elements, of_this_size] : of_size)
+      memory.buffers += std::min(of_this_size, kFetched) * elements / ranks * size_of(placement.compute);
   }
   offload(config, owned, largest, memory);
   return memory;
@@ -113,11 +109,12 @@ Bytes ring_bytes(const RunConfig& config, Count samples, Count tokens) {
 ActivationEstimate activations_of(const RunConfig& config, int stage, const Model& model) {
   const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
   const Count tokens = config.model.context / config.parallel.cp;
-  const Bytes beside = ring_bytes(config, samples, tokens) + kBetweenTensors;
-  if (config.parallel.pp == 1) return {.arena = model.activation_bytes(samples, tokens) + beside};
+  if (config.model.kind == "mlp") return {.arena = model.activation_bytes(samples, tokens) + kBetweenTensors};
   const auto& decoder = dynamic_cast<const Decoder&>(model);
+  const Bytes scratch = decoder.scratch_bytes(samples, tokens, ring_bytes(config, samples, tokens));
+  if (config.parallel.pp == 1) return {.arena = decoder.held_bytes(0, samples, tokens) + scratch + kBetweenTensors};
   const pipeline::Schedule schedule = schedule_of(config.parallel, config.train.accumulation);
-  return {.arena = decoder.scratch_bytes(samples, tokens) + beside,
+  return {.arena = scratch + kBetweenTensors,
           .under_way = pipeline::Engine::held_bytes(decoder, schedule, stage, samples, tokens) +
                        pipeline::most_in_flight(schedule, stage) * kBetweenTensors,
           .messages = pipeline::Engine::message_bytes(decoder, schedule, stage, samples, tokens)};

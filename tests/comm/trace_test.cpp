@@ -58,6 +58,20 @@ TEST(CommTrace, RefusedCallsAreNotCounted) {
   EXPECT_EQ(trace.sum().calls, 0);
 }
 
+// So that the groups which a strategy makes for itself are counted, too.
+TEST(CommTrace, FollowsGroupsThatAreSplitFromAnObservedOne) {
+  const auto world = make_world_communicator();
+  const auto before = world->split(0, world->rank(), "before");
+  CommTrace trace;
+  trace.attach(*world);
+  const auto after = world->split(0, world->rank(), "after");
+  float x = 0.0f;
+  before->all_reduce(&x, 1, DType::f32, ReduceOp::sum);
+  after->all_reduce(&x, 1, DType::f32, ReduceOp::sum);
+  expect_totals(trace.totals("before", "all_reduce"), 0, 0, 0);
+  expect_totals(trace.totals("after", "all_reduce"), 1, 1, 4);
+}
+
 TEST(CommTrace, TheCommunicatorMayOutliveTheTrace) {
   const auto world = make_world_communicator();
   {

@@ -1,6 +1,7 @@
 // The order of a pipeline's messages: executed as NCCL does, on one stream and without buffers, no schedule deadlocks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -195,6 +196,37 @@ TEST(PipelineMessages, CountIsThatOfTheBoundariesBetweenStages) {
     for (int rank = 0; rank < schedule.stages; ++rank) sends += sends_of(schedule, rank);
     // An activation and a gradient for each micro-batch and boundary; with one rank nothing.
     EXPECT_EQ(sends, schedule.stages == 1 ? 0 : Count{2} * schedule.micro_batches * (schedule.virtual_stages() - 1));
+  });
+}
+
+// Messages in a rank's memory, action by action: what it has received and not yet given back, the gradient at work, and the last
+// gradient made, which may still be on its way.
+Count counted_messages(const Schedule& schedule, int rank) {
+  const std::vector<Action> actions = actions_of(schedule, rank);
+  const std::vector<Receives> receives = receives_of(schedule, rank);
+  const auto from_other = [&](const std::optional<Place>& place) { return place && place->rank != rank; };
+  Count live = 0, most = 0, being_sent = 0;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    live += static_cast<Count>(receives[i].before.size() + receives[i].during.size());
+    most = std::max(most, live + being_sent);
+    if (action.pass == Pass::forward) continue;
+    if (!source_of(schedule, rank, action)) ++live;  // of the loss: a buffer of its own
+    most = std::max(most, live + being_sent);
+    if (from_other(source_of(schedule, rank, {Pass::forward, action.micro_batch, action.chunk}))) --live;
+    --live;
+    being_sent = from_other(target_of(schedule, rank, action)) ? 1 : 0;
+  }
+  return most;
+}
+
+TEST(PipelineMessages, MemoryIsBoundedClosely) {
+  for_each_schedule([](const Schedule& schedule) {
+    for (int rank = 0; schedule.stages > 1 && rank < schedule.stages; ++rank) {
+      const Count counted = counted_messages(schedule, rank), most = most_messages(schedule, rank);
+      EXPECT_LE(counted, most) << "rank " << rank;
+      EXPECT_GE(counted, most - messages_on_their_way(schedule)) << "rank " << rank;
+    }
   });
 }
 

@@ -210,17 +210,22 @@ Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, C
 Bytes Engine::held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
   Bytes largest = 0;
   for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk)
-    largest = std::max(largest, model.held_bytes(chunk, samples, tokens));
+    largest = std::max(largest, model.forward_bytes(chunk, samples, tokens));
   return pipeline::most_in_flight(schedule, rank) * largest;
 }
 
 Bytes Engine::message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
-  constexpr Count kOnTheirWay = 3;  // one received ahead, the gradient at work, and one being sent
-  return (pipeline::most_in_flight(schedule, rank) + kOnTheirWay) * model.stream_bytes(samples, tokens);
+  return most_messages(schedule, rank) * model.stream_bytes(samples, tokens);
 }
 
 void Engine::reserve(Bytes bytes) {
   for (Slot& slot : slots_) slot.arena.reserve(bytes / static_cast<Count>(slots_.size()));
+}
+
+Bytes Engine::held_peak_bytes() const {
+  Bytes bytes = 0;
+  for (const Slot& slot : slots_) bytes += slot.arena.peak_bytes();
+  return bytes;
 }
 
 Engine::Slot& Engine::take_slot(int micro_batch, int chunk) {

@@ -36,7 +36,7 @@ class Engine : public MicroBatchRunner, public Predictor {
   void reserve(Bytes bytes);
   /// What micro-batches under way keep. The step takes Decoder::scratch_bytes() and message_bytes() more.
   static Bytes held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
-  /// At most, of messages of the stream that are there at once: inputs that wait for their backward, and those on their way.
+  /// At most, of messages that are there at once: pipeline::most_messages().
   static Bytes message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
 
   /// A step, for a strategy. The last rank alone adds to context.loss_sum: the sum over pp is the loss. // Collective over: pp
@@ -56,6 +56,8 @@ class Engine : public MicroBatchRunner, public Predictor {
   std::vector<Event> events() const { return recorder_.events(stages_.rank()); }
   /// Most micro-batches that were under way at once in the last step, each in one chunk: most_in_flight() says as much.
   Count most_under_way() const { return most_under_way_; }
+  /// Most that micro-batches under way have kept at once, if each slot was full at the same time: what held_bytes() foresees.
+  Bytes held_peak_bytes() const;
 
  private:
   class Step;

@@ -3,12 +3,6 @@
 #include "ops/pointwise.hpp"
 
 namespace cohort {
-namespace {
-
-// Whole gradients that may wait for their reduction: one is on its way while the next is computed.
-constexpr std::size_t kInFlight = 2;
-
-}  // namespace
 
 void ShardedGradients::make_gradients(ShardGroup& group) {
   group.own.gradients = Tensor::zeros("zero.gradients", {group.block}, DType::f32, model_.placement().device);

@@ -10,6 +10,9 @@ namespace cohort {
 class ShardedGradients : public Sharded {
  public:
   using Sharded::Sharded;
+  /// Whole gradients that may wait for their reduction: one is on its way while the next is computed.
+  static constexpr std::size_t kInFlight = 2;
+
   void pre_gradient(const Unit& unit) override;
   void end_pass() override;
 

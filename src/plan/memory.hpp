@@ -1,0 +1,77 @@
+// The memory of a rank by kind: what is predicted, what the papers say, and to which kind a tensor's label belongs.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/units.hpp"
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+enum class MemoryKind { parameters, gradients, optimizer, activations, buffers };
+
+inline constexpr std::array kMemoryKinds{MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer,
+                                         MemoryKind::activations, MemoryKind::buffers};
+
+std::string_view name_of(MemoryKind kind);
+
+/// One value for each kind, in the order of MemoryKind.
+template <class T>
+struct ByKind {
+  std::array<T, kMemoryKinds.size()> values{};
+  T& operator[](MemoryKind kind) { return values[static_cast<std::size_t>(kind)]; }
+  const T& operator[](MemoryKind kind) const { return values[static_cast<std::size_t>(kind)]; }
+};
+
+/// Bytes of a rank of the pipeline stage: estimate_memory(), where the second replica of parallel.data = "manual" counts as what
+/// it is, and activations are without kActivationReserve for each arena. `config` is validated and its vocabulary known.
+ByKind<Bytes> predict_memory(const RunConfig& config, int stage);
+
+/// The largest over the stages.
+struct PredictedMemory {
+  ByKind<Bytes> kinds;       // each by itself: one stage may have the most parameters, another the most activations
+  Bytes total = 0;           // of the stage that needs most in all
+  Bytes host = 0, disk = 0;  // what parallel.offload keeps there instead, at most
+  /// What of it may never be used. Buffers: how many messages of a pipeline are on their way at once is a matter of timing.
+  /// Activations: the slots of micro-batches under way of an interleaved pipeline have room for the largest chunk, but a slot may
+  /// never have served it.
+  ByKind<Bytes> spare;
+};
+PredictedMemory predict_memory(const RunConfig& config);
+
+/// What estimate_memory() adds to activations, so that what is lost between tensors, which begin at aligned addresses, has room.
+inline constexpr Bytes kActivationReserve = kMiB;
+
+struct PaperMemory {
+  double bytes = 0.0;
+  std::string formula;  // "" if the papers have none
+};
+
+/// The papers' formulas, of P parameters on the rank (a tensor-parallel part of a stage) shared by N:
+///   parameters, gradients, optimizer   Rajbhandari et al. 2020 ("ZeRO"), sections 3.1 and 5: 16-bit training keeps 2 P, 2 P and
+///       12 P (weights, momentum and variance in fp32). Stage 1 divides the optimizer's by N, stage 2 the gradients too, stage 3
+///       all. For fp32 we say 4 P, 4 P and 8 P.
+///   activations   Korthikanti et al. 2022, section 4, for 16 bits, with s tokens here, b samples, h width, a heads, t = tp:
+///       a layer keeps s b h (10 + 24/t + 5 a s/(h t)), with sequence parallelism s b h/t (34 + 5 a s/h), with full recomputation
+///       2 s b h; times the layers of the stage and the micro-batches under way (section 4.2.3). Twice for fp32.
+/// Ours differ: master weights count as parameters and gradients are fp32, so that 16-bit training takes 6 P, 4 P and 8 P; and
+/// flash attention keeps one number a row and head where the paper's keeps three a s x s matrices of a layer (the term 5 a s/h),
+/// and dropout masks are computed again instead of kept.
+ByKind<PaperMemory> paper_memory(const RunConfig& config);
+
+/// Our bytes of activations that each token leaves in each layer, here, with whole layers or checkpoints: the counterpart of the
+/// paper's s b h (...) divided by s b.
+Bytes activation_bytes_per_token_and_layer(const RunConfig& config);
+
+/// The kind that memory of this label (tensor/memory_account.hpp) belongs to. None for arenas, whose use is told by their peaks,
+/// and for what no prediction covers.
+std::optional<MemoryKind> kind_of_label(std::string_view label);
+/// Whether it is the memory of an arena of activations.
+bool is_arena_label(std::string_view label);
+/// Whether it is what CPU kernels take to compute in 16 bits (ops/fp32_copies.hpp), which no GPU has and no plan is about.
+bool is_emulation_label(std::string_view label);
+
+}  // namespace cohort

@@ -1,0 +1,30 @@
+// How much memory the tensors of this process take, by their label: what a plan is held against (src/plan). Every tensor that
+// owns memory is counted from its making to its end, on the host and on the GPU alike; an arena's or a pool's memory is counted
+// under the label of the arena or pool. Not counted: what libraries take for themselves (NCCL, cuBLASLt), and what comes from
+// gpu::allocate directly, such as the workspace.
+//
+// A tensor is made a few hundred times in a run, so a map behind a lock costs nothing that could be measured.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/device.hpp"
+#include "base/units.hpp"
+
+namespace cohort {
+
+struct MemoryUse {
+  Bytes live = 0;  // now
+  Bytes peak = 0;  // most at once since the start, or since reset_memory_peaks()
+};
+
+/// By label, without the prefix "cohort::". Safe from any thread, as all here.
+std::map<std::string, MemoryUse> memory_account(DeviceKind device);
+/// Peaks begin anew from what is live.
+void reset_memory_peaks();
+
+/// For who allocates: `bytes` more under this label, or less.
+void count_memory(const std::string& label, DeviceKind device, Bytes bytes);
+
+}  // namespace cohort
