@@ -101,7 +101,7 @@ class Svg {
     double x = kLeft;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       add("<text x=\"{}\" y=\"49\" fill=\"#1a1a1a\">{}</text>", x, name_of(pass));
-      x += 60.0;
+      x += 70.0;
       for (int chunk = 0; chunk < extent_.chunks; ++chunk, x += kSwatch) {
         add("<rect x=\"{}\" y=\"36\" width=\"{}\" height=\"{}\" fill=\"{}\"/>", x, kSwatch, kSwatch,
             fill_of(pass, chunk, extent_.chunks));
