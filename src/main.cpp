@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/open_world.hpp"
 #include "runtime/ending.hpp"
 
 namespace {
@@ -99,6 +100,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   cohort::Action action;
   add_commands(app, action);
+  cohort::set_command_line(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

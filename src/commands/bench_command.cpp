@@ -6,9 +6,9 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "comm/mpi_communicator.hpp"
 #include "commands/bench_kernels.hpp"
 #include "commands/commands.hpp"
+#include "commands/open_world.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
@@ -195,7 +195,7 @@ void print_result(const nlohmann::ordered_json& r) {
 int bench_step(Options options) {
   const double launched = steady_seconds();
   Runtime runtime;
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   for (const std::string& assignment : options.overrides) apply_override(options.config, assignment);
   options.config.data.tokens = "random";  // no file is read; validate() wants a name
   validate(options.config, world->size(), {.cuda = gpu::built()});

@@ -12,9 +12,9 @@
 #include "base/text.hpp"
 #include "comm/benchmark.hpp"
 #include "comm/device_benchmark.hpp"
-#include "comm/mpi_communicator.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "commands/commands.hpp"
+#include "commands/open_world.hpp"
 #include "gpu/device.hpp"
 #include "runtime/runtime.hpp"
 
@@ -113,7 +113,7 @@ nlohmann::ordered_json json_of(const char* key, std::string_view name, const Tim
 int measure(const Options& options) {
   const AllReduceBenchmark benchmark = benchmark_of(options);  // before anything is started
   const Runtime runtime;
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   const bool table = runtime.rank() == 0 && !options.json;
   if (table) {
     for (const std::string& warning : runtime.warnings()) fmt::print("warning: {}\n", warning);
@@ -142,7 +142,7 @@ int measure(const Options& options) {
 int measure_devices(const Options& options) {
   const DeviceBenchmark benchmark = device_benchmark_of(options);  // before anything is started
   Runtime runtime;
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   runtime.open_device(DeviceKind::cuda);
   nlohmann::ordered_json timings_json = nlohmann::ordered_json::array();
   {

@@ -5,9 +5,9 @@
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
-#include "comm/mpi_communicator.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/open_world.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
@@ -28,7 +28,7 @@ struct Options {
 
 int evaluate_checkpoint(const Options& options) {
   Runtime runtime;
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);

@@ -4,9 +4,9 @@
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
-#include "comm/mpi_communicator.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/open_world.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
@@ -31,7 +31,7 @@ struct Options {
 int generate_text(const Options& options) {
   Runtime runtime;
   if (runtime.size() > 1) throw SharedError(ExitCode::usage, "cohort generate runs on one rank: start it without mpirun");
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);

@@ -5,8 +5,8 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "comm/mpi_communicator.hpp"
 #include "commands/load_run.hpp"
+#include "commands/open_world.hpp"
 #include "commands/plan_run.hpp"
 #include "config/pipeline.hpp"
 #include "pipeline/drawing.hpp"
@@ -184,7 +184,7 @@ void print(const Outcome& outcome, const PlanRunOptions& options) {
 
 int plan_measure(const PlanRunOptions& options) {
   Runtime runtime;
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   RunConfig config = load_run(*world, options.run_file, options.overrides, world->size());
   if (!options.svg.empty() && config.parallel.pp == 1)
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");

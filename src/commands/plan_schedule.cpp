@@ -70,7 +70,7 @@ void check_options(const PlanScheduleOptions& options) {
   if (options.width < 40 || options.width > 10'000) {
     fail(ExitCode::config, "--width {}: a timeline needs from 40 to 10000 columns", options.width);
   }
-  check_size(alternative(options, ScheduleKind::interleaved), kMostSimulated, "the simulation");
+  check_size(schedule, kMostSimulated, "the simulation");
   if (!options.svg.empty()) check_size(schedule, kMostListed, "an SVG");
   if (options.json) check_size(schedule, kMostListed, "JSON");
 }
@@ -118,6 +118,7 @@ std::vector<Outcome> all_outcomes(const PlanScheduleOptions& options) {
     const Schedule schedule = alternative(options, kind);
     try {
       check(schedule);
+      check_size(schedule, kMostSimulated, "the simulation");
       all.push_back(simulated(options, schedule));
     } catch (const Error& error) {
       if (error.code() != ExitCode::config) throw;

@@ -3,9 +3,9 @@
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
-#include "comm/mpi_communicator.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/open_world.hpp"
 #include "commands/version.hpp"
 #include "config/describe.hpp"
 #include "runtime/ending.hpp"
@@ -56,7 +56,7 @@ int train(const Options& options) {
   if (options.ranks > 0 && !options.dry_run)
     fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
   Runtime runtime;
-  const std::unique_ptr<Communicator> world = make_world_communicator();
+  const std::unique_ptr<Communicator> world = open_world();
   RunConfig config = load_run(*world, options.run_file, options.overrides, options.ranks > 0 ? options.ranks : world->size());
   if (options.dry_run) return dry_run(config, *world);
   if (world->rank() == 0) {

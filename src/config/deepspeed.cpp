@@ -37,6 +37,7 @@ class Importer {
 
   DeepSpeedImport run() {
     batch();
+    layout();
     optimizer();
     schedule();
     precision();
@@ -101,6 +102,11 @@ class Importer {
     if (const auto value = number(from)) set(section, name, json(*value).dump());
   }
   void refuse(const std::string& reason) { import_.not_understood.push_back(last_ + ": " + reason); }
+
+  void layout() {
+    set_integer("pipeline.stages", "parallel", "pp");
+    set_integer("tensor_parallel.autotp_size", "parallel", "tp");
+  }
 
   void batch() {
     set_integer("train_batch_size", "train", "global_batch");

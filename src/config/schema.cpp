@@ -13,6 +13,7 @@ namespace {
 // Ends of ranges. They are wide; they exist so that products of sizes cannot overflow 64 bits, so that steps fit the 32 bits that
 // the random generator keeps for them, and so that no epsilon becomes zero in fp32.
 constexpr Count kMaxSize = 1 << 20;
+constexpr Count kMaxRanks = 1 << 15;
 constexpr Count kMaxSteps = 2147483647;
 constexpr Count kMaxSamples = 2147483647;
 constexpr NumberRange kPositive{0.0, 1e6, true};
@@ -108,12 +109,12 @@ std::vector<KeySpec> parallel_keys() {
           (Choices{{"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3", "NO_SHARD", "SHARD_GRAD_OP",
                     "FULL_SHARD", "HYBRID_SHARD"}}),
           "data-parallel strategy. FSDP's names mean bucketed, zero2, zero3, and zero3 with shard_ranks", {}),
-      KEY(parallel, dp, IntegerRange{0, kMaxSize}, "data-parallel ranks; 0 = all that pp, cp and tp leave", {}),
-      KEY(parallel, pp, IntegerRange{1, kMaxSize},
+      KEY(parallel, dp, IntegerRange{0, kMaxRanks}, "data-parallel ranks; 0 = all that pp, cp and tp leave", {}),
+      KEY(parallel, pp, IntegerRange{1, kMaxRanks},
           "pipeline stages: each holds consecutive layers, and micro-batches pass through them", {}),
-      KEY(parallel, cp, IntegerRange{1, kMaxSize}, "context-parallel ranks: each holds a part of every sample (ring attention)",
+      KEY(parallel, cp, IntegerRange{1, kMaxRanks}, "context-parallel ranks: each holds a part of every sample (ring attention)",
           {}),
-      KEY(parallel, tp, IntegerRange{1, kMaxSize}, "tensor-parallel ranks: each holds a part of every matrix", {}),
+      KEY(parallel, tp, IntegerRange{1, kMaxRanks}, "tensor-parallel ranks: each holds a part of every matrix", {}),
       KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are divided as well",
           tensor),
       KEY(parallel, schedule, (Choices{{"gpipe", "1f1b", "interleaved"}}),
@@ -123,7 +124,7 @@ std::vector<KeySpec> parallel_keys() {
           bucketed),
       KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together",
           zero),
-      KEY(parallel, shard_ranks, IntegerRange{0, kMaxSize},
+      KEY(parallel, shard_ranks, IntegerRange{0, kMaxRanks},
           "zero: ranks that hold one copy of the state between them, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding",
           zero),
       KEY(parallel, offload, (Choices{{"none", "optimizer", "parameters"}}),
@@ -146,7 +147,7 @@ std::vector<KeySpec> run_keys() {
 
 std::vector<KeySpec> other_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
-  const OnlyWith bucketed{"parallel.data", {"bucketed"}};
+  const OnlyWith summed{"parallel.data", {"bucketed", "zero1", "zero2", "zero3"}};
   const OnlyWith fp16{"precision.policy", {"fp16"}};
   return {
       KEY(checkpoint, every, IntegerRange{0, kMaxSteps}, "steps between checkpoints; 0 = only at the end", {}),
@@ -178,7 +179,7 @@ std::vector<KeySpec> other_keys() {
           "type of activations and of the weights that layers read; fp32 master weights, gradients and optimizer state in all",
           {}),
       KEY(precision, reduction, Choices{{"fp32", "compute"}},
-          "type in which gradients are summed over ranks; compute = the policy's type: half the traffic, less exact", bucketed),
+          "type in which gradients are summed over ranks; compute = the policy's type: half the traffic, less exact", summed),
       KEY(precision, loss_scale, kPositive, "first factor of the loss, which keeps small gradients from becoming 0 in fp16",
           fp16),
       KEY(precision, loss_scale_interval, IntegerRange{1, kMaxSteps}, "steps without overflow after which the factor doubles",

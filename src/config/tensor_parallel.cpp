@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/nearest.hpp"
 
 namespace cohort {
 namespace {
@@ -35,11 +36,6 @@ std::string nearest_degrees(const ModelSection& model, Count tp, bool sequence, 
   return join(found, " or ");
 }
 
-std::string nearest_multiples(Count value, Count unit) {
-  const Count below = value / unit * unit;
-  return below == 0 ? fmt::to_string(unit) : fmt::format("{} or {}", below, below + unit);
-}
-
 }  // namespace
 
 void check_tensor_parallel(const ModelSection& model, Count tp, bool sequence, const std::string& where, Count cp) {
@@ -64,7 +60,8 @@ void check_tensor_parallel(const ModelSection& model, Count tp, bool sequence, c
   need_multiple("model.ffn_width", model.ffn_width);
   if (sequence && model.context % (tp * cp) != 0) {
     refuse(fmt::format(
-        "parallel.sequence divides samples among the ranks, but model.context = {} is not a multiple of parallel.tp "
+        "parallel.sequence divides the tokens of a sample among the ranks, but model.context = {} is not a multiple of "
+        "parallel.tp "
         "= {}{} (multiples: {})",
         model.context, tp, cp > 1 ? fmt::format(" x parallel.cp = {}", cp) : "", nearest_multiples(model.context, tp * cp)));
   }

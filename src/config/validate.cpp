@@ -1,10 +1,10 @@
 #include "config/validate.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/nearest.hpp"
 #include "config/offload.hpp"
 #include "config/pipeline.hpp"
 #include "config/schema.hpp"
@@ -20,30 +20,6 @@ std::string at(const RunConfig& config, std::initializer_list<const char*> keys)
     if (origin != config.origins.end()) return origin->second + ": ";
   }
   return "";
-}
-
-// The nearest values to `from` in [1, high] that fit, one on each side: "96 or 128".
-std::string nearest_fits(Count from, Count high, const std::function<bool(Count)>& fits) {
-  std::vector<std::string> found;
-  for (Count value = std::min(from - 1, high); value >= 1; --value) {
-    if (fits(value)) {
-      found.push_back(fmt::format("{}", value));
-      break;
-    }
-  }
-  for (Count value = from + 1; value <= high; ++value) {
-    if (fits(value)) {
-      found.push_back(fmt::format("{}", value));
-      break;
-    }
-  }
-  return found.empty() ? "none" : join(found, " or ");
-}
-
-// The multiples of `unit` around `value`.
-std::string nearest_multiples(Count value, Count unit) {
-  const Count below = value / unit * unit;
-  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
 }
 
 // "Accepted and ignored" would be a lie to whoever set the key.
@@ -159,11 +135,11 @@ void check_layout(RunConfig& config, Count world_size) {
   const Count others = parallel.pp * parallel.cp * parallel.tp;
   if (parallel.dp == 0) parallel.dp = std::max<Count>(1, world_size / others);
   if (parallel.dp * others != world_size) {
-    fail(ExitCode::config,
-         "{}the layout dp {} x pp {} x cp {} x tp {} needs {} ranks, but the job has {}; start {} ranks, or set parallel.dp = {} "
-         "(or 0)",
-         at(config, {"parallel.dp"}), parallel.dp, parallel.pp, parallel.cp, parallel.tp, parallel.dp * others, world_size,
-         parallel.dp * others, std::max<Count>(1, world_size / others));
+    fail(ExitCode::config, "{}the layout dp {} x pp {} x cp {} x tp {} needs {} ranks, but the job has {}; start {} ranks, or {}",
+         at(config, {"parallel.dp", "parallel.pp", "parallel.cp", "parallel.tp"}), parallel.dp, parallel.pp, parallel.cp,
+         parallel.tp, parallel.dp * others, world_size, parallel.dp * others,
+         world_size % others == 0 ? fmt::format("set parallel.dp = {} (or 0)", world_size / others)
+                                  : fmt::format("choose pp, cp and tp whose product ({} now) divides {}", others, world_size));
   }
   if ((parallel.data == "monolith" || parallel.data == "manual") && world_size != 1) {
     fail(ExitCode::config,

@@ -1,6 +1,7 @@
 #include "models/decoder.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/linear.hpp"
 #include "tensor/convert.hpp"
@@ -122,11 +123,14 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
   if (chunks_[chunk].embeds) x = embed(kept, input, hooks);
 
   const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
+  std::array<Tensor, 2> turns;  // without backward two streams do: the one that a block has read is not needed any more
   for (std::size_t i = 0; i < layers; ++i) {
     const Block& block = blocks_[first_block(chunk) + i];
     const Unit& unit = units_[first_unit(chunk) + i];
     hooks.pre_forward(unit);
-    const Tensor out = kept.take(stream_shape(input));
+    const bool again = saved == nullptr && turns[i % 2].defined();
+    const Tensor out = again ? turns[i % 2] : kept.take(stream_shape(input));
+    turns[i % 2] = out;
     if (saved != nullptr) {
       // With checkpointing all that a block takes is scratch.
       saved->blocks.push_back(block.forward(spec_.block.checkpointing ? context : kept, out, x, input.samples));

@@ -108,7 +108,7 @@ ByKind<Bytes> predict_memory(const RunConfig& config, int stage) {
 
 PredictedMemory predict_memory(const RunConfig& config) {
   PredictedMemory largest;
-  for (int stage = 0; stage < config.parallel.pp; ++stage) {
+  for (const int stage : stages_to_estimate(config)) {
     const MemoryEstimate estimate = estimate_memory(config, stage);
     const ByKind<Bytes> memory = by_kind(config, stage, estimate);
     Bytes total = 0;
@@ -126,7 +126,7 @@ PredictedMemory predict_memory(const RunConfig& config) {
 
 ByKind<PaperMemory> paper_memory(const RunConfig& config) {
   Count largest = 0;
-  for (int stage = 0; stage < config.parallel.pp; ++stage)
+  for (const int stage : stages_to_estimate(config))
     largest = std::max(largest, PlannedPart(config, stage).model().parameters().elements());
   const auto parameters = static_cast<double>(largest);
   const int stage = zero_stage(config);

@@ -10,6 +10,7 @@
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/pipeline/engine.hpp"
+#include "parallel/pipeline/stages.hpp"
 #include "parallel/zero/pass_plan.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/precision.hpp"
@@ -137,9 +138,14 @@ MemoryEstimate estimate_memory(const RunConfig& config, int stage) {
   return memory;
 }
 
+std::vector<int> stages_to_estimate(const RunConfig& config) {
+  if (config.parallel.pp == 1) return {0};
+  return pipeline::heaviest_ranks(config.model, schedule_of(config.parallel, config.train.accumulation));
+}
+
 MemoryEstimate estimate_memory(const RunConfig& config) {
   MemoryEstimate most;
-  for (int stage = 0; stage < config.parallel.pp; ++stage) {
+  for (const int stage : stages_to_estimate(config)) {
     const MemoryEstimate memory = estimate_memory(config, stage);
     if (memory.total() > most.total()) most = memory;
   }

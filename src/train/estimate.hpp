@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/run_config.hpp"
 #include "models/model.hpp"
@@ -24,6 +25,8 @@ struct MemoryEstimate {
 
 /// Of a rank of pipeline stage `stage`. `config` is validated and its vocabulary known; builds nothing.
 MemoryEstimate estimate_memory(const RunConfig& config, int stage);
+/// Stages among which is the one that needs most.
+std::vector<int> stages_to_estimate(const RunConfig& config);
 /// Of the stage that needs most.
 MemoryEstimate estimate_memory(const RunConfig& config);
 

@@ -14,15 +14,16 @@ namespace cohort {
 
 /// Steps of one rank, as every rank knows them.
 struct ReferenceRun {
-  std::vector<double> losses, norms;  // [steps]
+  std::vector<double> losses, norms, rates;  // [steps]
+  std::vector<double> skipped;               // [steps] 1 where loss or gradient were not finite
   /// [steps] all elements of each tensor, by its dataset's name.
   std::vector<std::map<std::string, std::vector<float>>> gradients, weights;
 
-  /// Elements whose gradient, at some step up to this, was not zero but hardly larger than what rounding makes of it (the bias of
-  /// keys, for one, which softmax cancels). AdamW makes a whole step of its sign, which is chance: their weights say nothing.
-  std::vector<std::map<std::string, std::vector<bool>>> by_chance;  // [steps]
-  /// Of all elements, those by chance at the last step.
-  Count elements = 0, elements_by_chance = 0;
+  /// By how much rounding alone may have moved each weight up to a step. AdamW's step is about as large for a small gradient as
+  /// for a large one: what rounding changes of a gradient, relative to itself, it makes of the step, which is the learning rate
+  /// at most (the bias of keys, which softmax cancels, has gradients of nothing but rounding). Zero where all gradients were
+  /// exactly zero.
+  std::vector<std::map<std::string, std::vector<float>>> slack;  // [steps]
 };
 
 /// Where one tensor first differed by more than is allowed.
@@ -34,12 +35,17 @@ struct Parting {
 
 /// How far a layout is from one rank, at worst over all steps. Losses and norms: relative. Gradients and weights: relative to the
 /// largest element of the same tensor, or to a tenth of the largest of all tensors if that is more, since a gradient that is the
-/// difference of large terms is only as exact as they are. Weights by chance are left out.
+/// difference of large terms is only as exact as they are. A weight's difference is besides relative to its slack over the
+/// tolerance: at the tolerance it is what rounding explains. Steps that both skipped have no gradients to compare.
 struct ProofResult {
-  double losses = 0.0, norms = 0.0, gradients = 0.0, weights = 0.0;
+  double losses = 0.0, norms = 0.0, weights = 0.0;
+  double gradients = 0.0;         // of the first step, at the same weights
+  double later_gradients = 0.0;   // of the others, at weights which rounding has moved apart
   std::vector<Parting> partings;  // of the first step that has any, in the order of the model
 
+  /// To be held against the tolerance. Later gradients may differ by kLater times as much.
   double worst() const;
+  static constexpr double kLater = 10.0;  // the loss bends: a small step apart changes gradients by more than that step
 };
 
 /// What a layout may differ by, and why, in words for people.

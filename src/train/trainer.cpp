@@ -187,9 +187,10 @@ void Trainer::judge_skip(const StepResult& result) {
   }
   throw SharedError(
       ExitCode::training,
-      fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps or lower "
-                  "train.clip_norm, and go on from the last checkpoint with --resume",
-                  what, skips_ > 0 ? fmt::format(" ({} steps in a row were skipped)", skips_) : ""));
+      fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps{}, and "
+                  "go on from the last checkpoint with --resume",
+                  what, skips_ > 0 ? fmt::format(" ({} steps in a row were skipped)", skips_) : "",
+                  config_.train.clip_norm > 0.0 ? " or lower train.clip_norm" : ", set train.clip_norm"));
 }
 
 std::string Trainer::where_not_finite() {

@@ -1,5 +1,7 @@
 #include "parallel/pipeline/stages.hpp"
 
+#include <set>
+
 namespace cohort::pipeline {
 
 EndCosts end_costs(const ModelSection& model) {
@@ -13,8 +15,9 @@ EndCosts end_costs(const ModelSection& model) {
   return {.embedding = 3.0 * width / block, .head = 6.0 * static_cast<double>(model.vocabulary) * width / block};
 }
 
-std::vector<ChunkSpec> chunks_of(const ModelSection& model, const Schedule& schedule, int rank) {
-  const std::vector<LayerRange> ranges = stage_ranges(model.layers, schedule.virtual_stages(), end_costs(model));
+namespace {
+
+std::vector<ChunkSpec> chunks_at(const std::vector<LayerRange>& ranges, const Schedule& schedule, int rank) {
   std::vector<ChunkSpec> chunks;
   for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
     const int stage = schedule.virtual_stage({rank, chunk});
@@ -22,6 +25,25 @@ std::vector<ChunkSpec> chunks_of(const ModelSection& model, const Schedule& sche
     chunks.push_back({range.first, range.end, stage == 0, stage + 1 == schedule.virtual_stages()});
   }
   return chunks;
+}
+
+}  // namespace
+
+std::vector<ChunkSpec> chunks_of(const ModelSection& model, const Schedule& schedule, int rank) {
+  return chunks_at(stage_ranges(model.layers, schedule.virtual_stages(), end_costs(model)), schedule, rank);
+}
+
+std::vector<int> heaviest_ranks(const ModelSection& model, const Schedule& schedule) {
+  const std::vector<LayerRange> ranges = stage_ranges(model.layers, schedule.virtual_stages(), end_costs(model));
+  std::set<std::vector<Count>> seen;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < schedule.stages; ++rank) {
+    std::vector<Count> kind;
+    for (const ChunkSpec& chunk : chunks_at(ranges, schedule, rank))
+      kind.insert(kind.end(), {chunk.layers(), chunk.embeds ? 1 : 0, chunk.has_head ? 1 : 0});
+    if (seen.insert(kind).second) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 }  // namespace cohort::pipeline
