@@ -95,9 +95,9 @@ TEST_F(NonFinite, SkippingEndsWhenItDoesNotHelp) {
 // All ranks of a pipeline, and of matrices in parts, come to the same end.
 TEST_F(NonFinite, PartsStopTogether) {
   if (world_->size() % 2 != 0) GTEST_SKIP() << "the model's two heads and layers are for even numbers of ranks";
-  for (const char* layout : {"parallel.pp=2", "parallel.tp=2"}) {
-    const RunConfig run =
-        config({fmt::format("run.name={}", layout), layout, "train.micro_batch=3", "optimizer.learning_rate=1e6"});
+  for (const char* axis : {"pp", "tp"}) {
+    const RunConfig run = config({fmt::format("run.name={}", axis), fmt::format("parallel.{}=2", axis), "train.micro_batch=3",
+                                  "optimizer.learning_rate=1e6"});
     EXPECT_ERROR(train(run), ExitCode::training, "training has diverged", "on rank 0");
   }
 }
