@@ -98,7 +98,7 @@ TEST_F(NonFinite, PartsStopTogether) {
   for (const char* axis : {"pp", "tp"}) {
     const RunConfig run = config({fmt::format("run.name={}", axis), fmt::format("parallel.{}=2", axis), "train.micro_batch=3",
                                   "optimizer.learning_rate=1e6"});
-    EXPECT_ERROR(train(run), ExitCode::training, "training has diverged", "on rank 0");
+    EXPECT_ERROR(train(run), ExitCode::training, "gradient norm", "training has diverged");
   }
 }
 
