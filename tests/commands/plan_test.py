@@ -88,7 +88,7 @@ for option, value in (("--forward-ms", "0"), ("--backward-ms", "-1"), ("--transf
     job.expect(f"{option} {value}", job.run(plan("1f1b", 4, 8, option, value)), 3, [option], lines=1)
 job.expect("a cost of 0", job.run(plan("1f1b", 2, 8, "--stage-costs", "1,0")), 3, ["--stage-costs 0"], lines=1)
 job.expect("too narrow", job.run(plan("1f1b", 4, 8, "--width", "20")), 3, ["--width 20", "40"], lines=1)
-job.expect("too many micro-batches", job.run(plan("1f1b", 4, 2_000_000_000)), 3, ["2000000000 micro-batches", "try at most 262144"], lines=1)
+job.expect("too many micro-batches", job.run(plan("1f1b", 4, 2_000_000_000)), 3, ["2000000000 micro-batches", "try at most 524288"], lines=1)
 job.expect("too many stages", job.run(plan("gpipe", 2_000_000_000, 2_000_000_000)), 3, ["fewer stages"], lines=1)
 job.expect("a picture too large", job.run(plan("1f1b", 100, 2000, "--svg", "x.svg")), 3, ["an SVG", "at most 1000 micro-batches"], lines=1)
 job.expect("options missing", job.run(["plan", "--schedule", "1f1b"]), 2, ["--stages and --micro-batches missing"], lines=1)
