@@ -82,7 +82,8 @@ TEST_F(Collective, AnyLayoutLoadsWhatAnyOtherSaved) {
       const std::vector<StateShard> into = cut(zeros, loaded, rank, ranks);
       EXPECT_EQ(load_shards(*comm_, folder, into, kModel).step, saved + 1);
       const std::vector<StateShard> expected = cut(whole, loaded, rank, ranks);
-      for (std::size_t i = 0; i < into.size(); ++i) EXPECT_TRUE(same_bits(into[i].elements.to_host(), expected[i].elements.to_host()));
+      for (std::size_t i = 0; i < into.size(); ++i)
+        EXPECT_TRUE(same_bits(into[i].elements.to_host(), expected[i].elements.to_host()));
     }
   }
   // Shards that leave a gap, or that overlap, are no model.
