@@ -40,7 +40,17 @@ job.check("no layout parted", "PARTED" not in stdout and "parted at" not in stdo
 
 job.expect("bf16", job.run(prove("--steps", "2", "--set", "precision.policy=bf16", *layouts("data=zero3", "cp=2")), 2), 0, lines=0)
 
+job.expect("bf16, gradients summed in it", job.run(prove("--steps", "2", "--set", "precision.policy=bf16", "--set", "precision.reduction=compute",
+                                                         *layouts("data=zero3", "data=bucketed")), 2), 0, lines=0)
+code, stdout, stderr, _ = job.run(prove("--steps", "2", "--json", "--set", "precision.policy=fp16", "--set", "precision.loss_scale=1e6",
+                                        "--set", "model.init_std=0.6", *layouts("data=zero1")), 2)
+job.check("steps that both skip are equal", code == 0 and json.loads(stdout)["layouts"][0]["equal"], stdout + stderr)
+
 # Refused before work starts.
+job.expect("ranks with different options", job.run(
+    prove(*layouts("tp=2")) + [":", "-np", "1", job.program, *prove(*layouts("pp=2"))], 1), 2, ["command line differs between ranks"], lines=1)
+job.expect("a layout by --set", job.run(prove("--set", "parallel.tp=2"), 2), 2, ["--layout tp=2"], lines=1)
+job.expect("a layout without words", job.run(prove(*layouts("")), 2), 3, ["without words"], lines=1)
 job.expect("more ranks than there are", job.run(prove(*layouts("dp=3")), 2), 3, ["needs 3 ranks"], lines=1)
 job.expect("a key that is none", job.run(prove(*layouts("zero=3")), 2), 3, ["parallel.zero"], lines=1)
 job.expect("a sequence that does not divide", job.run(prove("--set", "model.context=30", *layouts("cp=2")), 2), 3,

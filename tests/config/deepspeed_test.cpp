@@ -47,6 +47,15 @@ TEST(DeepSpeed, ATypicalConfigurationIsAValidRunFile) {
   EXPECT_EQ(config.parallel.offload_directory, "");
 }
 
+TEST(DeepSpeed, StagesOfAPipelineAndPartsOfMatrices) {
+  const DeepSpeedImport import =
+      import_deepspeed(R"({"pipeline": {"stages": 4}, "tensor_parallel": {"autotp_size": 2}})", "ds.json");
+  const RunConfig config = parse_run_file(to_run_file(import), "the import");
+  EXPECT_EQ(config.parallel.pp, 4);
+  EXPECT_EQ(config.parallel.tp, 2);
+  EXPECT_TRUE(import.not_understood.empty());
+}
+
 TEST(DeepSpeed, WhatWasNotUnderstoodIsListed) {
   const DeepSpeedImport import = import_deepspeed(kTypical, "ds.json");
   const auto lists = [&](const std::string& part) {

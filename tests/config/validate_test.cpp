@@ -103,6 +103,13 @@ TEST(Validate, ShardsAndTheNamesOfFsdp) {
   EXPECT_ERROR(gpt2({"parallel.data=zero1", "parallel.bucket_mib=2"}, 4), ExitCode::config, "parallel.bucket_mib has no effect");
 }
 
+TEST(Validate, ShardsMayBeSummedInSixteenBits) {
+  for (const char* data : {"bucketed", "zero1", "zero2", "zero3"})
+    gpt2({fmt::format("parallel.data={}", data), "precision.policy=bf16", "precision.reduction=compute"}, 2);
+  EXPECT_ERROR(gpt2({"parallel.data=naive", "precision.policy=bf16", "precision.reduction=compute"}, 2), ExitCode::config,
+               "precision.reduction has no effect");
+}
+
 TEST(Validate, PipelinesAreChecked) {
   const RunConfig run = gpt2({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=4"}, 4);
   EXPECT_EQ(run.parallel.dp, 2);

@@ -98,6 +98,30 @@ TEST(Chunks, AreThoseOfTheVirtualStages) {
   EXPECT_EQ(chunks_of(model, schedule, 1), (std::vector<ChunkSpec>{chunk(1), chunk(3)}));
 }
 
+// Every other rank has the chunks of one of these, and no more micro-batches in flight.
+TEST(HeaviestRanks, StandForAll) {
+  ModelSection model = model_section("gpt2");
+  for (const Count layers : {8, 11, 16, 37}) {
+    model.layers = layers;
+    for (const Schedule& schedule : {Schedule{ScheduleKind::gpipe, 8, 1, 16}, Schedule{ScheduleKind::one_f_one_b, 8, 1, 16},
+                                     Schedule{ScheduleKind::interleaved, 4, 2, 16}}) {
+      const std::vector<int> heaviest = heaviest_ranks(model, schedule);
+      EXPECT_LE(heaviest.size(), 4u);
+      const auto sizes_of = [&](int rank) {
+        std::vector<Count> sizes;
+        for (const ChunkSpec& chunk : chunks_of(model, schedule, rank))
+          sizes.insert(sizes.end(), {chunk.layers(), Count{chunk.embeds}, Count{chunk.has_head}});
+        return sizes;
+      };
+      for (int rank = 0; rank < schedule.stages; ++rank) {
+        EXPECT_TRUE(std::any_of(heaviest.begin(), heaviest.end(), [&](int one) {
+          return sizes_of(one) == sizes_of(rank) && most_in_flight(schedule, one) >= most_in_flight(schedule, rank);
+        })) << rank;
+      }
+    }
+  }
+}
+
 TEST(Decoder, ChunksHaveTheNamesIdsAndInitialValuesOfTheWholeModel) {
   for (const char* kind : {"gpt2", "llama"}) {
     ModelSection section = model_section(kind);
