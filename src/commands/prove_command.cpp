@@ -53,7 +53,8 @@ void print_table(const std::vector<Line>& lines, const std::vector<std::string>&
   fmt::print(
       "Gradients after the first step are those of weights that rounding has moved apart: {:.0e}. Weights may differ, beside "
       "that, by\n"
-      "what AdamW makes of gradients that rounding changes: up to a step where a gradient is hardly more than rounding.\n",
+      "what AdamW makes of gradients that rounding changes: up to a step the other way where a gradient is hardly more than "
+      "rounding.\n",
       ProofResult::kLater * tolerance.value);
   if (!refused.empty()) fmt::print("\nRefused for this run:\n");
   for (const std::string& reason : refused) fmt::print("  {}\n", reason);

@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kFloor = 0.1;  // see ProofResult
 // Of the tolerance of gradients, the share by which rounding is taken to change them, relative to the largest as in ProofResult.
-// In fp32 that is 1e-6; sums of some hundred terms in another order differ by a few 1e-7.
-constexpr double kRoundingShare = 0.1;
+// In fp32 that is 3e-6, which sums of some hundred terms in another order come to at worst.
+constexpr double kRoundingShare = 0.3;
 
 using EachStep = std::function<void(Count step, const Trainee& trainee, const StepResult& result)>;
 
@@ -83,7 +83,7 @@ void find_slack(ReferenceRun& reference, double rounding) {
         slack.resize(values.size());
         for (std::size_t i = 0; i < values.size(); ++i) {
           const double size = std::abs(static_cast<double>(values[i]));
-          if (size > 0.0) slack[i] += static_cast<float>(reference.rates[step] * std::min(1.0, error / size));
+          if (size > 0.0) slack[i] += static_cast<float>(reference.rates[step] * std::min(2.0, error / size));
         }
       }
     }

@@ -20,8 +20,8 @@ struct ReferenceRun {
   std::vector<std::map<std::string, std::vector<float>>> gradients, weights;
 
   /// By how much rounding alone may have moved each weight up to a step. AdamW's step is about as large for a small gradient as
-  /// for a large one: what rounding changes of a gradient, relative to itself, it makes of the step, which is the learning rate
-  /// at most (the bias of keys, which softmax cancels, has gradients of nothing but rounding). Zero where all gradients were
+  /// for a large one: what rounding changes of a gradient, relative to itself, it makes of the step, up to a step in the other
+  /// direction (the bias of keys, which softmax cancels, has gradients of nothing but rounding). Zero where all gradients were
   /// exactly zero.
   std::vector<std::map<std::string, std::vector<float>>> slack;  // [steps]
 };
