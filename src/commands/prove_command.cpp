@@ -105,11 +105,12 @@ int run_proof(const Options& options) {
   std::vector<Line> lines;
   bool all_equal = true;
   for (const Layout& layout : layouts) {
-    if (speaks) fmt::print("{} ...\n", layout.name);
+    if (speaks) fmt::print("{} ...", layout.name);
     std::fflush(stdout);
     const ProofResult result = prove(layout, data, *world, reference, tolerance);
     lines.push_back({&layout, result, result.worst() <= tolerance.value});
     all_equal = all_equal && lines.back().equal;
+    if (speaks) fmt::print(" {}, at most {:.1e}\n", lines.back().equal ? "equal" : "PARTED", result.worst());
   }
   if (speaks) print_table(lines, refused, tolerance, options.find);
   if (world->rank() == 0 && options.json) fmt::print("{}\n", to_json(lines, refused, tolerance).dump(1));
