@@ -42,19 +42,20 @@ struct Line {
 };
 
 void print_table(const std::vector<Line>& lines, const std::vector<std::string>& refused, const Tolerance& tolerance, bool find) {
-  Table table({"layout", "loss", "gradient norm", "gradients", "later ones", "weights", "verdict"});
+  Table table({"layout", "loss", "norm", "later ones", "gradients", "later ones", "weights", "as they are", "verdict"});
   for (const Line& line : lines) {
     const ProofResult& r = line.result;
     const auto number = [](double x) { return x == 0.0 ? std::string("0") : fmt::format("{:.1e}", x); };
-    table.add({line.layout->name, number(r.losses), number(r.norms), number(r.gradients), number(r.later_gradients),
-               number(r.weights), line.equal ? "equal" : "PARTED"});
+    table.add({line.layout->name, number(r.losses), number(r.norms), number(r.later_norms), number(r.gradients),
+               number(r.later_gradients), number(r.weights), number(r.plain_weights), line.equal ? "equal" : "PARTED"});
   }
   fmt::print("\nLargest differences from one rank:\n{}Allowed: {:.0e} ({}).\n", table.str(), tolerance.value, tolerance.reason);
   fmt::print(
-      "Gradients after the first step are those of weights that rounding has moved apart: {:.0e}. Weights may differ, beside "
+      "Gradients (and their norms) after the first step are those of weights that rounding has moved apart: {:.0e}. Weights may "
+      "differ, beside "
       "that, by\n"
       "what AdamW makes of gradients that rounding changes: up to a step the other way where a gradient is hardly more than "
-      "rounding.\n",
+      "rounding;\n\"as they are\" is their difference without that allowance.\n",
       ProofResult::kLater * tolerance.value);
   if (!refused.empty()) fmt::print("\nRefused for this run:\n");
   for (const std::string& reason : refused) fmt::print("  {}\n", reason);
@@ -71,9 +72,16 @@ nlohmann::ordered_json to_json(const std::vector<Line>& lines, const std::vector
   nlohmann::ordered_json json{{"tolerance", tolerance.value}, {"refused", refused}, {"layouts", nlohmann::ordered_json::array()}};
   for (const Line& line : lines) {
     const ProofResult& r = line.result;
-    nlohmann::ordered_json item{
-        {"layout", line.layout->name}, {"ranks", line.layout->ranks},          {"loss", r.losses},     {"gradient_norm", r.norms},
-        {"gradients", r.gradients},    {"later_gradients", r.later_gradients}, {"weights", r.weights}, {"equal", line.equal}};
+    nlohmann::ordered_json item{{"layout", line.layout->name},
+                                {"ranks", line.layout->ranks},
+                                {"loss", r.losses},
+                                {"gradient_norm", r.norms},
+                                {"later_gradient_norms", r.later_norms},
+                                {"gradients", r.gradients},
+                                {"later_gradients", r.later_gradients},
+                                {"weights", r.weights},
+                                {"plain_weights", r.plain_weights},
+                                {"equal", line.equal}};
     if (!r.partings.empty()) item["parted_at"] = {{"step", r.partings.front().step}, {"first", r.partings.front().what}};
     json["layouts"].push_back(std::move(item));
   }

@@ -44,6 +44,7 @@ Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shap
   parameter->decays = global_shape.dims() >= 2;
   elements_ += parameter->elements();
   flat_elements_ += parameter->elements() + padding;
+  by_name_[parameter->name] = parameter.get();
   parameters_.push_back(std::move(parameter));
   return *parameters_.back();
 }
@@ -71,10 +72,8 @@ void ParameterRegistry::values_changed() const {
 }
 
 Parameter* ParameterRegistry::find(const std::string& name) const {
-  for (const auto& parameter : parameters_) {
-    if (parameter->name == name) return parameter.get();
-  }
-  return nullptr;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 }  // namespace cohort

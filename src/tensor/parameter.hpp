@@ -117,6 +117,7 @@ class ParameterRegistry {
 
  private:
   std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::map<std::string, Parameter*> by_name_;
   int next_id_ = 0;
   int layer_ = 0;
   Tensor values_;

@@ -91,24 +91,34 @@ void find_slack(ReferenceRun& reference, double rounding) {
   }
 }
 
-// The worst difference of each tensor, over the elements that this rank holds, in the order of the model. `slack` may be empty.
-std::vector<std::pair<std::string, double>> differences(const std::vector<StateShard>& shards,
-                                                        const std::map<std::string, std::vector<float>>& wanted,
-                                                        const std::map<std::string, std::vector<float>>& slack,
-                                                        double tolerance) {
+// NaN counts as infinite.
+void raise(double& worst, double difference) {
+  worst = std::max(worst, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+}
+
+struct Difference {
+  std::string dataset;
+  double worst = 0.0;
+  double plain = 0.0;  // without the slack
+};
+
+// The worst differences of each tensor, over the elements that this rank holds, in the order of the model. `slack` may be empty.
+std::vector<Difference> differences(const std::vector<StateShard>& shards,
+                                    const std::map<std::string, std::vector<float>>& wanted,
+                                    const std::map<std::string, std::vector<float>>& slack, double tolerance) {
   const double floor = floor_of(wanted);
-  std::vector<std::pair<std::string, double>> worst;
+  std::vector<Difference> worst;
   for_each_shard(shards, [&](const StateShard& shard, std::span<const float> elements) {
     const std::vector<float>& whole = wanted.at(shard.dataset);
     const double scale = std::max(floor, largest_of(whole));
     const auto slack_of = slack.find(shard.dataset);
-    if (worst.empty() || worst.back().first != shard.dataset) worst.emplace_back(shard.dataset, 0.0);
+    if (worst.empty() || worst.back().dataset != shard.dataset) worst.push_back({shard.dataset});
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const auto at = static_cast<std::size_t>(shard.map.global(shard.begin + static_cast<Count>(i)));
       const double more = slack_of == slack.end() ? 0.0 : static_cast<double>(slack_of->second[at]) / tolerance;
-      const double difference = std::abs(static_cast<double>(elements[i]) - whole[at]) / (scale + more);
-      worst.back().second =
-          std::max(worst.back().second, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+      const double difference = std::abs(static_cast<double>(elements[i]) - whole[at]);
+      raise(worst.back().worst, difference / (scale + more));
+      raise(worst.back().plain, difference / scale);
     }
   });
   return worst;
@@ -133,7 +143,9 @@ void share(Communicator& world, std::vector<std::map<std::string, std::vector<fl
 
 }  // namespace
 
-double ProofResult::worst() const { return std::max({losses, norms, gradients, weights, later_gradients / kLater}); }
+double ProofResult::worst() const {
+  return std::max({losses, norms, gradients, weights, later_gradients / kLater, later_norms / kLater});
+}
 
 Tolerance proof_tolerance(const PrecisionSection& precision) {
   if (precision.policy == "fp32")
@@ -190,10 +202,12 @@ ProofResult prove(const Layout& layout, const RunData& data, Communicator& world
     };
     const auto compare = [&](Count step, const char* kind, const std::vector<StateShard>& shards,
                              const std::map<std::string, std::vector<float>>& wanted,
-                             const std::map<std::string, std::vector<float>>& slack, double& worst, double allowed) {
-      for (const auto& [dataset, difference] : differences(shards, wanted, slack, tolerance.value)) {
-        worst = std::max(worst, difference);
-        part(step, fmt::format("{} {}", kind, parameter_name(dataset)), difference, allowed);
+                             const std::map<std::string, std::vector<float>>& slack, double& worst, double& plain,
+                             double allowed) {
+      for (const Difference& difference : differences(shards, wanted, slack, tolerance.value)) {
+        raise(worst, difference.worst);
+        raise(plain, difference.plain);
+        part(step, fmt::format("{} {}", kind, parameter_name(difference.dataset)), difference.worst, allowed);
       }
     };
     run_steps(
@@ -208,18 +222,21 @@ ProofResult prove(const Layout& layout, const RunData& data, Communicator& world
           const double loss = relative(found.loss, reference.losses[s]);
           const double norm = skipped ? 0.0 : relative(found.gradient_norm, reference.norms[s]);
           result.losses = std::max(result.losses, loss);
-          result.norms = std::max(result.norms, norm);
-          part(step, "loss", loss, tolerance.value);
-          part(step, "gradient norm", norm, tolerance.value);
+          double& norms = s == 0 ? result.norms : result.later_norms;
+          raise(norms, norm);
           double& gradients = s == 0 ? result.gradients : result.later_gradients;
           const double allowed = s == 0 ? tolerance.value : ProofResult::kLater * tolerance.value;
+          part(step, "loss", loss, tolerance.value);
+          part(step, "gradient norm", norm, allowed);
           if (!skipped) {
-            compare(step, "gradient of", trainee.gradient_shards(), reference.gradients[s], {}, gradients, allowed);
+            compare(step, "gradient of", trainee.gradient_shards(), reference.gradients[s], {}, gradients, gradients, allowed);
           }
-          compare(step, "weight", trainee.shards(), reference.weights[s], reference.slack[s], result.weights, tolerance.value);
+          compare(step, "weight", trainee.shards(), reference.weights[s], reference.slack[s], result.weights,
+                  result.plain_weights, tolerance.value);
         });
   }
-  for (double* number : {&result.losses, &result.norms, &result.gradients, &result.later_gradients, &result.weights})
+  for (double* number : {&result.losses, &result.norms, &result.gradients, &result.later_gradients, &result.weights,
+                         &result.plain_weights, &result.later_norms})
     *number = all_reduce_value(world, *number, ReduceOp::max);
   // The rank that parted first tells.
   const Count none = std::numeric_limits<Count>::max();

@@ -39,11 +39,13 @@ struct Parting {
 /// tolerance: at the tolerance it is what rounding explains. Steps that both skipped have no gradients to compare.
 struct ProofResult {
   double losses = 0.0, norms = 0.0, weights = 0.0;
+  double plain_weights = 0.0;     // without the slack: for people, not for the verdict
   double gradients = 0.0;         // of the first step, at the same weights
   double later_gradients = 0.0;   // of the others, at weights which rounding has moved apart
+  double later_norms = 0.0;       // likewise; `norms` is of the first step
   std::vector<Parting> partings;  // of the first step that has any, in the order of the model
 
-  /// To be held against the tolerance. Later gradients may differ by kLater times as much.
+  /// To be held against the tolerance. Later gradients and norms may differ by kLater times as much.
   double worst() const;
   static constexpr double kLater = 10.0;  // the loss bends: a small step apart changes gradients by more than that step
 };
