@@ -91,8 +91,10 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   commit_file(temporary, path);
 }
 
+void flush_to_disk(const std::filesystem::path& path) { sync(path, std::filesystem::is_directory(path)); }
+
 void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& path) {
-  sync(temporary, std::filesystem::is_directory(temporary));
+  flush_to_disk(temporary);
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     fail(ExitCode::io, "cannot rename '{}' to '{}': {}", temporary.string(), path.string(), reason(errno));
   }

@@ -15,6 +15,9 @@ std::string read_file(const std::filesystem::path& path, std::string_view what =
 /// The folder must exist. Throws Error(io). One process at a time may write one path.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// fsync of a file or a folder. Throws Error(io).
+void flush_to_disk(const std::filesystem::path& path);
+
 /// Makes a finished temporary file (or folder) the real one, for good: fsync of it, rename over `path`, fsync of the folder that
 /// holds it. Both names must lie in one file system. Throws Error(io).
 void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& path);

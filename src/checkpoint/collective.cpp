@@ -43,7 +43,7 @@ std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm
 
 TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
                                            const ParameterRegistry& registry, std::string_view model) {
-  const TrainingState state = load_shards(comm, path, shards_of({whole_of(registry)}, {}, false), model);
+  const TrainingState state = load_shards(comm, path, shards_of({whole_of(registry)}, {}, {}), model);
   registry.values_changed();
   return state;
 }

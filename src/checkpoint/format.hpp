@@ -1,41 +1,64 @@
-// The checkpoint format, version 1: a stable specification. A change that an older reader cannot understand raises
-// kFormatVersion.
+// The checkpoint format, version 2: a stable specification. A change that an older reader cannot understand raises
+// kFormatVersion. Version 1 (end of this page) is still read.
 //
 //   RUN/checkpoints/step_00000100/       named by the optimizer steps done, at least eight digits
-//     model.h5                           the tensors and the training state, in HDF5's 1.8 file format
-//     manifest.json                      what model.h5 holds; written last: without it there is no checkpoint
+//     model.h5                           the training state, and every tensor as one dataset, whole whatever layout wrote it
+//     rank_00000.h5, rank_00001.h5 ...   in the form "per_rank" alone: what each rank held; no file if it held nothing
+//     manifest.json                      what these files hold; written last: without it there is no checkpoint
 //   RUN/checkpoints/.step_00000100.tmp/  a save in progress, or what a killed one left; never counts, removed by the next save
-//   RUN/checkpoints/.step_00000100.old/  the former checkpoint of a step that is being saved again: there while the new one takes
-//   its
-//                                        place; counts as step 100 as long as step_00000100 does not
+//   RUN/checkpoints/.step_00000100.old/  the former checkpoint of a step that is being saved again: there while the new one
+//                                        takes its place; counts as step 100 as long as step_00000100 does not
 //
 // model.h5
-//   One dataset per logical tensor, whole whatever the layout that wrote it, contiguous and row-major, of the tensor's own shape.
-//   The dots of a parameter's name become groups:
-//     /model/blocks/3/attention/qkv/weight      the value of blocks.3.attention.qkv.weight
-//     /optim/m/blocks/3/attention/qkv/weight    optimizer state "m" (AdamW's first moment) of the same shape; "v" likewise
-//   Element types are little-endian: fp32 and fp64 as IEEE floats; fp16 and bf16 as 16-bit floats.
-//   /run_file                                   the resolved run file (TOML) as one string
+//   One dataset for each logical tensor, row-major, of the tensor's own shape. The dots of a parameter's name become groups:
+//     /model/blocks/3/attention/qkv/weight         the value of blocks.3.attention.qkv.weight
+//     /optim/m/blocks/3/attention/qkv/weight       optimizer state "m" (AdamW's first moment) of the same shape; "v" likewise
+//     /optim/master/blocks/3/attention/qkv/weight  the value in fp32, where /model is rounded to 16 bits; absent otherwise
+//   Element types are little-endian: fp32 and fp64 as IEEE floats, fp16 as IEEE half, bf16 as a float type of 16 bits (sign, 8
+//   bits of exponent, 7 of mantissa), which h5dump and h5py show as numbers.
+//   Form "consolidated": the datasets hold the elements; contiguous, or in chunks, compressed or not. HDF5's 1.8 format.
+//   Form "per_rank": the datasets are virtual, put together by HDF5 from those of the rank files beside it (a scalar shows as
+//   one of shape [1]). HDF5's 1.10 format. Readers that know this page use manifest and rank files, not the virtual datasets.
+//   /run_file                                      the resolved run file (TOML) as one string
 //   Attributes of the root group:
-//     format "cohort-checkpoint", version 1
-//     step          optimizer steps done
-//     samples_seen  samples consumed by all ranks together: the position of the sampler, whose order is a pure function of the
-//     seed tokens_seen   tokens trained on by all ranks together seed          of all random streams, as a signed 64-bit integer
-//     of the same bits. The generator is counter-based: it has no other state. model         description of the model: its kind
-//     and the sizes that shape it; the loader refuses another one data          what was trained on (the token file's name and
-//     checksum); the loader returns it, the trainer decides cohort_version, git_revision, created (UTC, ISO 8601), ranks, layout
-//     ("dp 4 x ..."): who wrote it; no meaning for loading
+//     format "cohort-checkpoint", version 2
+//     step             optimizer steps done
+//     samples_seen     samples consumed by all ranks together: the position of the sampler, whose order is a pure function of
+//                      the seed
+//     tokens_seen      tokens trained on by all ranks together
+//     seed             of all random streams, as a signed 64-bit integer of the same bits. The generator is counter-based: it
+//                      has no other state
+//     loss_scale, loss_scale_good_steps   of fp16: the factor, and the steps without overflow since it last changed
+//     model            description of the model: its kind and the sizes that shape it; the loader refuses another one
+//     data             what was trained on (the token file's name and checksum); the loader returns it, the trainer decides
+//     validation_loss  the last that was measured, as a decimal number; "" if none was
+//     history          a line for each resume that was allowed to change something
+//     cohort_version, git_revision, created (UTC, ISO 8601), ranks, layout ("dp 4 x ..."): who wrote it; not for loading
 //   The learning-rate schedule has no state beyond the step, and the run file says which schedule it is.
+//
+// rank_NNNNN.h5
+//   A dataset for each part of a tensor that the rank wrote, named TENSOR/0, TENSOR/1, ..., flat or in the shape of its box.
+//   Attributes of each: tensor (its name), global_shape, box_start and box_shape (the box of the tensor that the rank's layout
+//   cut out), begin (how many elements of the box, in row-major order, come before these).
+//   Attributes of the root group: format, version, rank.
 //
 // manifest.json: an object with these members
 //   format, version, step   as in model.h5
-//   file, file_bytes        "model.h5" and its exact size
-//   datasets                an array with one object for each dataset in the file: name, dtype ("fp32", ..., or "text"), shape,
-//   and crc32:
-//                           the CRC-32 of zlib over the elements as stored (little-endian, row-major), as eight lowercase hex
-//                           digits
+//   form                    "consolidated" or "per_rank"
+//   run_file_crc32          of the text /run_file
+//   files                   an array with name and exact size (bytes) of each; the first is model.h5
+//   tensors                 an array in the order of the model with name, dtype ("fp32", ...), shape and parts of each. A part:
+//     file, dataset         where its elements are; file counts in `files` from 0
+//     range                 [dim, begin, end]: the box is this range of one dim; absent: the whole tensor
+//     begin, elements       which elements of the box, in row-major order
+//     block, crc32          checksums, each of `block` elements (the last of what is left), eight lowercase hex digits one after
+//                           the other: zlib's CRC-32 of the elements as stored, before compression (little-endian)
 //   manifest_crc32          the last member: CRC-32 of this very file with these eight digits replaced by zeros
 // So every bit is covered: elements and manifest by these sums, HDF5's own structures and the attributes by HDF5's checksums.
+// Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it reads.
+//
+// Version 1 had one form, which is "consolidated", without validation_loss and history; its manifest named one file (file,
+// file_bytes) and in `datasets` the name, dtype, shape and one crc32 of each dataset, /run_file among them with dtype "text".
 #pragma once
 
 #include <filesystem>
@@ -48,12 +71,13 @@
 namespace cohort {
 
 inline constexpr std::string_view kFormatName = "cohort-checkpoint";
-inline constexpr Count kFormatVersion = 1;
+inline constexpr Count kFormatVersion = 2;
 inline constexpr std::string_view kModelFile = "model.h5";
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kRunFileDataset = "/run_file";
-inline constexpr std::string_view kTextDType = "text";
 inline constexpr std::string_view kModelGroup = "/model/";
+inline constexpr std::string_view kMasterGroup = "/optim/master/";
+inline constexpr Count kBlockElements = Count{1} << 20;  // that a checksum covers
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_folder(const std::filesystem::path& run_folder);

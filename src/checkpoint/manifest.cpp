@@ -1,7 +1,10 @@
 #include "checkpoint/manifest.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -28,46 +31,219 @@ bool seal(std::string& text) {
   return true;
 }
 
+// The checksums of a part are one string, eight digits a block.
+std::string hex(const std::vector<std::uint32_t>& checksums) {
+  std::string text;
+  for (const std::uint32_t crc : checksums) text += hex(crc);
+  return text;
+}
+
+std::vector<std::uint32_t> checksums_from(const std::string& text) {
+  if (text.size() % kChecksumDigits != 0) throw std::invalid_argument("checksums of " + std::to_string(text.size()) + " digits");
+  std::vector<std::uint32_t> checksums;
+  for (std::size_t at = 0; at < text.size(); at += kChecksumDigits) {
+    checksums.push_back(static_cast<std::uint32_t>(std::stoul(text.substr(at, kChecksumDigits), nullptr, 16)));
+  }
+  return checksums;
+}
+
+Shape shape_from(const Json& json) {
+  Count elements = 1;
+  const auto dims = json.get<std::vector<Count>>();
+  if (dims.size() > Shape::kMaxDims) throw std::invalid_argument(fmt::format("a tensor of {} dims", dims.size()));
+  for (const Count size : dims) {
+    // So that products of sizes and bytes cannot overflow, whatever was put into the file.
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements) || elements > std::numeric_limits<Count>::max() / 16) {
+      throw std::invalid_argument(fmt::format("a tensor of the impossible size {}", size));
+    }
+  }
+  return Shape(dims);
+}
+
+Json to_json(const ManifestPart& part) {
+  Json json{{"file", part.file}, {"dataset", part.dataset}};
+  if (const auto& range = part.part.range()) json["range"] = {range->dim, range->begin, range->end};
+  json["begin"] = part.part.begin();
+  json["elements"] = part.part.elements();
+  json["block"] = part.block;
+  json["crc32"] = hex(part.crc32);
+  return json;
+}
+
+ManifestPart part_from(const Json& json, const Manifest& manifest, const Shape& shape) {
+  std::optional<TensorPart::Range> range;
+  if (json.contains("range")) {
+    const auto numbers = json.at("range").get<std::array<Count, 3>>();
+    if (numbers[0] < 0 || numbers[0] >= shape.dims()) throw std::invalid_argument("a range of a dim that is none");
+    range = TensorPart::Range{static_cast<int>(numbers[0]), numbers[1], numbers[2]};
+  }
+  ManifestPart part{json.at("file").get<std::size_t>(),
+                    json.at("dataset").get<std::string>(),
+                    {shape, range, json.at("begin").get<Count>(), json.at("elements").get<Count>()},
+                    json.at("block").get<Count>(),
+                    checksums_from(json.at("crc32").get<std::string>())};
+  if (part.file >= manifest.files.size()) throw std::invalid_argument(fmt::format("a part in file number {}", part.file));
+  if (part.block <= 0 || static_cast<std::size_t>(part.blocks()) != part.crc32.size()) {
+    throw std::invalid_argument(fmt::format("{} checksums for a part of {} elements in blocks of {}", part.crc32.size(),
+                                            part.part.elements(), part.block));
+  }
+  return part;
+}
+
+// A name that is a path could lead out of the checkpoint.
+std::string file_name_from(const Json& json) {
+  auto name = json.get<std::string>();
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+    throw std::invalid_argument("the file name '" + name + "'");
+  }
+  return name;
+}
+
+CheckpointForm form_from(const std::string& name) {
+  for (const CheckpointForm form : {CheckpointForm::consolidated, CheckpointForm::per_rank}) {
+    if (name_of(form) == name) return form;
+  }
+  throw std::invalid_argument("the form '" + name + "'");
+}
+
 Manifest from_json(const Json& json) {
   Manifest manifest;
-  manifest.step = json.at("step").get<Count>();
-  manifest.file = json.at("file").get<std::string>();
-  manifest.file_bytes = json.at("file_bytes").get<Bytes>();
-  for (const Json& dataset : json.at("datasets")) {
-    ManifestEntry entry;
-    entry.name = dataset.at("name").get<std::string>();
-    entry.dtype = dataset.at("dtype").get<std::string>();
-    entry.shape = dataset.at("shape").get<std::vector<Count>>();
-    entry.crc32 = static_cast<std::uint32_t>(std::stoul(dataset.at("crc32").get<std::string>(), nullptr, 16));
-    manifest.datasets.push_back(std::move(entry));
+  manifest.form = form_from(json.at("form").get<std::string>());
+  for (const Json& file : json.at("files")) {
+    manifest.files.push_back({file_name_from(file.at("name")), file.at("bytes").get<Bytes>()});
+  }
+  manifest.run_file_crc32 = checksums_from(json.at("run_file_crc32").get<std::string>()).at(0);
+  for (const Json& item : json.at("tensors")) {
+    ManifestTensor tensor{item.at("name").get<std::string>(),
+                          dtype_from_name(item.at("dtype").get<std::string>()),
+                          shape_from(item.at("shape")),
+                          {}};
+    for (const Json& part : item.at("parts")) tensor.parts.push_back(part_from(part, manifest, tensor.shape));
+    check_coverage(tensor);
+    manifest.add(std::move(tensor));
+  }
+  return manifest;
+}
+
+// Version 1: one file of whole tensors, one checksum each; the run file was listed among them, with the type "text".
+Manifest from_version_1(const Json& json) {
+  Manifest manifest;
+  manifest.files.push_back({file_name_from(json.at("file")), json.at("file_bytes").get<Bytes>()});
+  for (const Json& item : json.at("datasets")) {
+    const auto name = item.at("name").get<std::string>();
+    const std::vector<std::uint32_t> crc32 = checksums_from(item.at("crc32").get<std::string>());
+    if (name == kRunFileDataset) {
+      manifest.run_file_crc32 = crc32.at(0);
+      continue;
+    }
+    const Shape shape = shape_from(item.at("shape"));
+    ManifestTensor tensor{name, dtype_from_name(item.at("dtype").get<std::string>()), shape, {}};
+    if (shape.elements() > 0) tensor.parts.push_back({0, name, TensorPart(shape), shape.elements(), crc32});
+    manifest.add(std::move(tensor));
   }
   return manifest;
 }
 
 }  // namespace
 
-const ManifestEntry* Manifest::find(const std::string& dataset) const {
-  const auto found =
-      std::find_if(datasets.begin(), datasets.end(), [&](const ManifestEntry& entry) { return entry.name == dataset; });
-  return found == datasets.end() ? nullptr : &*found;
+std::string_view name_of(CheckpointForm form) { return form == CheckpointForm::consolidated ? "consolidated" : "per_rank"; }
+
+void Manifest::add(ManifestTensor tensor) {
+  if (!by_name_.emplace(tensor.name, tensors_.size()).second) throw std::invalid_argument(tensor.name + " is listed twice");
+  tensors_.push_back(std::move(tensor));
+}
+
+const ManifestTensor* Manifest::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+Bytes Manifest::bytes() const {
+  Bytes sum = 0;
+  for (const ManifestFile& file : files) sum += file.bytes;
+  return sum;
+}
+
+Count Manifest::parameters() const {
+  Count sum = 0;
+  for (const ManifestTensor& tensor : tensors_) {
+    if (tensor.name.starts_with(kModelGroup)) sum += tensor.elements();
+  }
+  return sum;
+}
+
+// All parts of a tensor cut the same dim, if any. So they cover it once if those of one range follow each other in it, and the
+// ranges follow each other in the dim.
+void check_coverage(const ManifestTensor& tensor) {
+  std::vector<const TensorPart*> parts;
+  for (const ManifestPart& part : tensor.parts) {
+    if (part.part.elements() > 0) parts.push_back(&part.part);
+  }
+  const auto key = [](const TensorPart* part) { return std::pair(part->range() ? part->range()->begin : 0, part->begin()); };
+  std::sort(parts.begin(), parts.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
+  Count in_dim = 0;  // up to here the dim is covered by whole boxes
+  Count in_box = 0;  // elements covered of the box that begins there
+  bool fits = true;
+  for (const TensorPart* part : parts) {
+    const auto& range = part->range();
+    const auto& first = parts.front()->range();
+    fits = fits && range.has_value() == first.has_value() && (!range || range->dim == first->dim) &&
+           (range ? range->begin : 0) == in_dim && part->begin() == in_box;
+    in_box += part->elements();
+    if (in_box == part->box_shape().elements()) {
+      in_box = 0;
+      in_dim = range ? range->end : 1;
+    }
+  }
+  const Count whole = parts.empty() || !parts.front()->range() ? 1 : tensor.shape[parts.front()->range()->dim];
+  if (tensor.elements() == 0 ? !parts.empty() : !fits || in_box != 0 || in_dim != whole) {
+    fail(ExitCode::internal, "the parts of {} do not cover its shape {} once", tensor.name, tensor.shape.str());
+  }
 }
 
 std::string to_json_text(const Manifest& manifest) {
-  Json json;
-  json["format"] = kFormatName;
-  json["version"] = kFormatVersion;
-  json["step"] = manifest.step;
-  json["file"] = manifest.file;
-  json["file_bytes"] = manifest.file_bytes;
-  json["datasets"] = Json::array();
-  for (const ManifestEntry& entry : manifest.datasets) {
-    json["datasets"].push_back(
-        {{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}, {"crc32", hex(entry.crc32)}});
+  Json json{{"format", kFormatName},
+            {"version", kFormatVersion},
+            {"form", name_of(manifest.form)},
+            {"step", manifest.step},
+            {"run_file_crc32", hex(manifest.run_file_crc32)},
+            {"files", Json::array()},
+            {"tensors", Json::array()}};
+  for (const ManifestFile& file : manifest.files) json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+  for (const ManifestTensor& tensor : manifest.tensors()) {
+    Json item{
+        {"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape.vector()}, {"parts", Json::array()}};
+    for (const ManifestPart& part : tensor.parts) item["parts"].push_back(to_json(part));
+    json["tensors"].push_back(std::move(item));
   }
   json["manifest_crc32"] = kNoChecksum;
   std::string text = json.dump(1) + "\n";
   COHORT_CHECK(seal(text), "the manifest has no place for its checksum");
   return text;
+}
+
+Manifest manifest_from_text(const std::string& text, const std::string& path) {
+  std::string sealed = text;
+  if (!seal(sealed) || sealed != text) {
+    fail(ExitCode::checkpoint, "{}: damaged or edited: it does not match its own checksum; use another checkpoint", path);
+  }
+  Count version = 0;
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format").get<std::string>() != kFormatName) throw std::invalid_argument("of another program");
+    version = json.at("version").get<Count>();
+    if (version <= kFormatVersion) {
+      Manifest manifest = version == 1 ? from_version_1(json) : from_json(json);
+      if (manifest.files.empty()) throw std::invalid_argument("no files");
+      manifest.version = version;
+      manifest.step = json.at("step").get<Count>();
+      return manifest;
+    }
+  } catch (const std::exception& error) {  // of the JSON library, or what a number or name is wrong for
+    fail(ExitCode::checkpoint, "{}: not a manifest of a checkpoint: {}", path, error.what());
+  }
+  fail(ExitCode::checkpoint, "{}: format version {}, but this Cohort knows versions up to {}: use a newer Cohort", path, version,
+       kFormatVersion);
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {
@@ -77,27 +253,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
     fail(ExitCode::checkpoint, "{}: not there, so this folder is not a checkpoint; a save that was cut short leaves no manifest",
          path.string());
   }
-  const std::string text = read_file(path, "manifest");
-  std::string sealed = text;
-  if (!seal(sealed) || sealed != text) {
-    fail(ExitCode::checkpoint, "{}: damaged or edited: it does not match its own checksum; use another checkpoint",
-         path.string());
-  }
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("format").get<std::string>() != kFormatName)
-      fail(ExitCode::checkpoint, "{}: not a Cohort checkpoint", path.string());
-    const auto version = json.at("version").get<Count>();
-    if (version > kFormatVersion) {
-      fail(ExitCode::checkpoint, "{}: format version {}, but this Cohort knows versions up to {}: use a newer Cohort",
-           path.string(), version, kFormatVersion);
-    }
-    return from_json(json);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {  // of the JSON library, or a number that is none
-    fail(ExitCode::checkpoint, "{}: not a manifest of a checkpoint: {}", path.string(), error.what());
-  }
+  return manifest_from_text(read_file(path, "manifest"), path.string());
 }
 
 }  // namespace cohort

@@ -112,7 +112,8 @@ void tidy_checkpoints(const fs::path& run_folder) {
   }
 }
 
-void prune_checkpoints(const fs::path& run_folder, Count step, Count keep) {
+void prune_checkpoints(const fs::path& run_folder, Count step, const Retention& retention) {
+  const Count keep = retention.keep;
   if (keep <= 0) return;
   std::vector<StoredCheckpoint> found = list_checkpoints(run_folder);
   std::erase_if(found, [&](const StoredCheckpoint& checkpoint) { return checkpoint.step > step; });

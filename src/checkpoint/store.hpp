@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "checkpoint/save_options.hpp"
 
 namespace cohort {
 
@@ -34,8 +35,8 @@ void publish_checkpoint(const std::filesystem::path& run_folder, const std::file
 /// Clears away what killed saves left behind. For the one process that saves: a reader would destroy a save in progress.
 void tidy_checkpoints(const std::filesystem::path& run_folder);
 
-/// Keeps the `keep` newest checkpoints up to `step`, which was just written; 0 keeps all. Later steps, left by a run that was
-/// taken back to an earlier checkpoint, are not ours to judge and stay. Throws Error(io).
-void prune_checkpoints(const std::filesystem::path& run_folder, Count step, Count keep);
+/// Deletes the checkpoints up to `step`, which was just written, that the retention does not keep. Later steps, left by a run
+/// that was taken back to an earlier checkpoint, are not ours to judge and stay. Throws Error(io).
+void prune_checkpoints(const std::filesystem::path& run_folder, Count step, const Retention& retention);
 
 }  // namespace cohort

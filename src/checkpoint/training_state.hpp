@@ -18,6 +18,8 @@ struct TrainingState {
   std::string run_file;             // the resolved run file (TOML)
   std::string loss_scale = "1";     // of fp16, as a decimal number; 1 in other types
   Count loss_scale_good_steps = 0;  // steps without overflow since it last changed
+  std::string validation_loss;      // the last measured, as a decimal number; "" if none was
+  std::string history;              // a line for each resume that was allowed to change something: what, and from which step on
 
   // Who wrote it. For people; loading does not depend on it.
   std::string cohort_version;
@@ -41,6 +43,8 @@ void for_each_field(State& state, Visit&& visit) {
   visit("data", state.data);
   visit("loss_scale", state.loss_scale);
   visit("loss_scale_good_steps", state.loss_scale_good_steps);
+  visit("validation_loss", state.validation_loss);
+  visit("history", state.history);
   visit("cohort_version", state.cohort_version);
   visit("git_revision", state.git_revision);
   visit("created", state.created);

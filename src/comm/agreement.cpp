@@ -68,6 +68,27 @@ std::string broadcast_text(Communicator& comm, std::string text, int root) {
   return text;
 }
 
+std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root) {
+  std::vector<std::string> texts;
+  if (comm.rank() != root) {
+    const auto length = static_cast<std::int64_t>(text.size());
+    comm.send(&length, 1, DType::i64, root);
+    comm.send(text.data(), length, DType::u8, root);
+    return texts;
+  }
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank == root) {
+      texts.push_back(std::move(text));
+      continue;
+    }
+    std::int64_t length = 0;
+    comm.recv(&length, 1, DType::i64, rank);
+    std::string& received = texts.emplace_back(static_cast<std::size_t>(length), ' ');
+    comm.recv(received.data(), length, DType::u8, rank);
+  }
+  return texts;
+}
+
 bool same_on_all_ranks(Communicator& comm, std::string_view text) {
   const auto crc = static_cast<std::int64_t>(crc32_of(text.data(), static_cast<Bytes>(text.size())));
   return all_reduce_value(comm, crc, ReduceOp::max) == -all_reduce_value(comm, -crc, ReduceOp::max);

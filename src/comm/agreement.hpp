@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.hpp"
 
@@ -16,6 +17,9 @@ void agree(Communicator& comm, std::string_view what, const std::function<void()
 
 /// The text of rank `root`, on all ranks. // Collective over: comm
 std::string broadcast_text(Communicator& comm, std::string text, int root);
+
+/// Every rank's text, in the order of ranks, on rank `root`; elsewhere nothing. // Collective over: comm
+std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root);
 
 /// Whether all ranks gave the same text. // Collective over: comm
 bool same_on_all_ranks(Communicator& comm, std::string_view text);

@@ -122,6 +122,10 @@ class Communicator {
   /// null. Who observes this group observes the new one as well. // Collective
   std::unique_ptr<Communicator> split(int color, int key, std::string name);
 
+  /// From now on, who waits in an operation of this group sleeps most of the time instead of asking all the time: for a thread in
+  /// the background, which must not take a core from the training. Other backends than MPI wait as ever.
+  virtual void be_patient() {}
+
   /// Calls `observer` at each operation from now on; an empty function ends it.
   void observe(std::function<void(const CommEvent&)> observer) { observer_ = std::move(observer); }
 

@@ -15,6 +15,8 @@ class MpiCommunicator : public Communicator {
   MpiCommunicator(std::shared_ptr<const MpiGroup> group, Count limit)
       : Communicator(group->name(), group->rank(), group->size()), group_(std::move(group)), limit_(limit) {}
   std::string_view backend() const override { return "mpi"; }
+  const MPI_Comm& comm() const { return group_->comm(); }
+  void be_patient() override { patient_ = true; }
 
  protected:
   Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp op) override;
@@ -27,7 +29,9 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Communicator> do_split(int color, int key, std::string name) override;
 
  private:
-  std::unique_ptr<MpiRequest> start(const char* operation) const { return std::make_unique<MpiRequest>(group_, operation); }
+  std::unique_ptr<MpiRequest> start(const char* operation) const {
+    return std::make_unique<MpiRequest>(group_, operation, patient_);
+  }
   /// Elements of each block in one call, for the calls that move size() blocks.
   Count block_limit() const { return std::max<Count>(1, limit_ / size()); }
   void reduce_scatter_slices(MpiRequest& request, const std::byte* send, std::byte* recv, Count block_elements, DType dtype,
@@ -36,6 +40,7 @@ class MpiCommunicator : public Communicator {
 
   std::shared_ptr<const MpiGroup> group_;
   Count limit_;
+  bool patient_ = false;
 };
 
 /// Calls body(offset, elements) for each piece of at most `limit` of `total` elements, in order.
@@ -180,6 +185,20 @@ std::unique_ptr<Communicator> make_world_communicator(const MpiOptions& options)
   check_mpi_setup(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup of MPI_COMM_WORLD");
   auto group = std::make_shared<MpiGroup>(world, "world", std::make_shared<MpiHalfOps>());
   return std::make_unique<MpiCommunicator>(std::move(group), options.max_elements_per_call);
+}
+
+const void* mpi_handle(const Communicator& comm) {
+  static const MPI_Comm self = MPI_COMM_SELF;
+  if (comm.backend() == "self") return &self;
+  const auto* mpi = dynamic_cast<const MpiCommunicator*>(&comm);
+  COHORT_CHECK(mpi != nullptr, "the group '{}' of the backend {} has no MPI communicator", comm.name(), comm.backend());
+  return &mpi->comm();
+}
+
+bool all_threads_may_communicate() {
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi_setup(MPI_Query_thread(&provided), "MPI_Query_thread");
+  return provided == MPI_THREAD_MULTIPLE;
 }
 
 }  // namespace cohort

@@ -24,4 +24,12 @@ struct MpiOptions {
 /// destroyed. Collective over: MPI_COMM_WORLD
 std::unique_ptr<Communicator> make_world_communicator(const MpiOptions& options = {});
 
+/// The MPI communicator of a group, for libraries that take one (MPI-IO): points to an MPI_Comm, which this header need not know.
+/// Valid as long as `comm`; messages of one's own on it would meet the group's. A group of backend "self" gives MPI_COMM_SELF.
+/// Throws Error(internal) for backends other than mpi and self.
+const void* mpi_handle(const Communicator& comm);
+
+/// Whether several threads of this process may communicate at the same time (MPI_THREAD_MULTIPLE).
+bool all_threads_may_communicate();
+
 }  // namespace cohort

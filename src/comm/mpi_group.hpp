@@ -41,7 +41,7 @@ class MpiGroup {
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;
 
-  MPI_Comm comm() const { return comm_; }
+  const MPI_Comm& comm() const { return comm_; }
   const std::string& name() const { return name_; }
   int rank() const { return rank_; }
   int size() const { return size_; }

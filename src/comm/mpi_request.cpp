@@ -1,6 +1,9 @@
 #include "comm/mpi_request.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 #include "comm/scaling.hpp"
@@ -50,6 +53,12 @@ bool MpiRequest::test() {
 // One by one: MPI_Waitall of Open MPI 4.1 can spin for ever on a receive that fails while it waits (seen with a truncated
 // message).
 void MpiRequest::wait() {
+  if (patient_) {
+    // Longer naps the longer it takes: a message under way comes in microseconds, a rank that writes gigabytes in seconds.
+    constexpr std::chrono::microseconds kShortest{20}, kLongest{2000};
+    for (std::chrono::microseconds nap = kShortest; !test(); nap = std::min(2 * nap, kLongest)) std::this_thread::sleep_for(nap);
+    return;
+  }
   for (; done_ < requests_.size(); ++done_) {
     MPI_Status status;
     check(MPI_Wait(&requests_[done_], &status));

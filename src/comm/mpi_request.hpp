@@ -12,7 +12,9 @@ namespace cohort {
 
 class MpiRequest : public Request::State {
  public:
-  MpiRequest(std::shared_ptr<const MpiGroup> group, const char* operation) : group_(std::move(group)), operation_(operation) {}
+  /// `patient`: see Communicator::be_patient().
+  MpiRequest(std::shared_ptr<const MpiGroup> group, const char* operation, bool patient)
+      : group_(std::move(group)), operation_(operation), patient_(patient) {}
   ~MpiRequest() override;
 
   /// The slot for the request of the next MPI call; valid until the next call of add().
@@ -39,6 +41,7 @@ class MpiRequest : public Request::State {
 
   std::shared_ptr<const MpiGroup> group_;
   const char* operation_;
+  bool patient_;
   std::vector<MPI_Request> requests_;
   std::size_t done_ = 0;                   // the requests before this one are complete
   std::vector<int> expected_;              // elements of each request; empty unless they are receives

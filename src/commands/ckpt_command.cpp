@@ -24,7 +24,7 @@ struct Options {
 };
 
 struct TensorFacts {
-  ManifestEntry entry;
+  const ManifestTensor* stored;
   Count elements = 0;
   double norm = 0.0;  // L2
 };
@@ -68,39 +68,41 @@ double norm_of(const Tensor& tensor) {
 // Reads every tensor once, which also checks its checksum.
 std::vector<TensorFacts> read_tensors(const CheckpointReader& reader) {
   std::vector<TensorFacts> tensors;
-  for (const ManifestEntry& entry : reader.manifest().datasets) {
-    if (entry.dtype == kTextDType) continue;
-    const CheckpointReader::Loaded loaded = reader.read(entry);
-    tensors.push_back({entry, loaded.tensor.elements(), norm_of(loaded.tensor)});
+  for (const ManifestTensor& stored : reader.manifest().tensors()) {
+    const CheckpointReader::Loaded loaded = reader.read(stored);
+    tensors.push_back({&stored, loaded.tensor.elements(), norm_of(loaded.tensor)});
   }
   return tensors;
 }
 
 nlohmann::ordered_json as_json(const CheckpointReader& reader, const std::vector<TensorFacts>& tensors) {
   nlohmann::ordered_json json;
-  json["file"] = reader.file_name();
-  json["bytes"] = reader.manifest().file_bytes;
+  json["file"] = reader.model_file();
+  json["form"] = name_of(reader.manifest().form);
+  json["bytes"] = reader.manifest().bytes();
   for_each_field(reader.state(), [&](const char* name, const auto& field) { json[name] = field; });
   json["run_file"] = reader.state().run_file;
   json["tensors"] = nlohmann::ordered_json::array();
   for (const TensorFacts& tensor : tensors) {
     // JSON has no infinity and no NaN: null.
-    json["tensors"].push_back(
-        {{"name", tensor.entry.name}, {"dtype", tensor.entry.dtype}, {"shape", tensor.entry.shape}, {"norm", tensor.norm}});
+    json["tensors"].push_back({{"name", tensor.stored->name},
+                               {"dtype", name_of(tensor.stored->dtype)},
+                               {"shape", tensor.stored->shape.vector()},
+                               {"norm", tensor.norm}});
   }
   return json;
 }
 
 void print(const CheckpointReader& reader, const std::vector<TensorFacts>& tensors) {
-  Table facts({"file", reader.file_name()});
-  facts.add({"size", human_bytes(reader.manifest().file_bytes)});
+  Table facts({"file", reader.model_file()});
+  facts.add({"size", human_bytes(reader.manifest().bytes())});
   for_each_field(reader.state(), [&](const char* name, const auto& field) { facts.add({name, fmt::format("{}", field)}); });
   Table table({"tensor", "dtype", "shape", "elements", "norm"});
   Count parameters = 0;
   for (const TensorFacts& tensor : tensors) {
-    if (tensor.entry.name.starts_with("/model/")) parameters += tensor.elements;
-    table.add({tensor.entry.name, tensor.entry.dtype, Shape(tensor.entry.shape).str(), std::to_string(tensor.elements),
-               fmt::format("{:.6g}", tensor.norm)});
+    if (tensor.stored->name.starts_with(kModelGroup)) parameters += tensor.elements;
+    table.add({tensor.stored->name, std::string(name_of(tensor.stored->dtype)), tensor.stored->shape.str(),
+               std::to_string(tensor.elements), fmt::format("{:.6g}", tensor.norm)});
   }
   fmt::print("{}\n{}\n{} parameters; every checksum is right\n", facts.str(2), table.str(3),
              human_count(static_cast<double>(parameters)));

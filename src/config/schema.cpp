@@ -149,11 +149,40 @@ std::vector<KeySpec> other_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
   const OnlyWith summed{"parallel.data", {"bucketed", "zero1", "zero2", "zero3"}};
   const OnlyWith fp16{"precision.policy", {"fp16"}};
+  const OnlyWith consolidated{"checkpoint.form", {"consolidated"}};
   return {
       KEY(checkpoint, every, IntegerRange{0, kMaxSteps}, "steps between checkpoints; 0 = only at the end", {}),
       KEY(checkpoint, at_end, kAny, "write one after the last step", {}),
+      KEY(checkpoint, form, Choices{{"consolidated", "per_rank"}},
+          "one file of whole tensors, or a file a rank and an index through which tools see whole tensors; any layout loads "
+          "either",
+          {}),
+      KEY(checkpoint, async, kAny, "copy the state and write it in the background while training goes on", {}),
+      KEY(checkpoint, weights, Choices{{"fp32", "bf16", "fp16"}},
+          "type of /model; 16 bits: rounded for those who only want the weights, with exact fp32 copies in /optim/master", {}),
       KEY(checkpoint, keep, IntegerRange{0, kMaxSteps}, "newest checkpoints kept; 0 = all", {}),
+      KEY(checkpoint, keep_every, IntegerRange{0, kMaxSteps},
+          "besides the newest, keep those whose step is a multiple of this; 0 = none", {}),
+      KEY(checkpoint, keep_best, kAny, "besides the newest, keep the one with the lowest validation loss", {}),
       KEY(checkpoint, verify, kAny, "read each checkpoint back and compare its checksums before it counts", {}),
+      KEY(checkpoint, on_commit, kAny,
+          "shell command when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; its failure is reported, no more",
+          {}),
+      KEY(checkpoint, site, Choices{{"local", "nfs", "lustre"}},
+          "file system of the run folder: says who writes and how, unless the keys below do", {}),
+      KEY(checkpoint, write, Choices{{"site", "gathered", "collective"}},
+          "who writes a consolidated file: gathered = rank 0; collective = all ranks through MPI-IO; site = collective on lustre",
+          consolidated),
+      KEY(checkpoint, chunk, IntegerRange{0, 16 * kMiB}, "bytes of a chunk of a dataset; 0 = contiguous", {}),
+      KEY(checkpoint, compression, IntegerRange{0, 9}, "gzip level of chunks, after shuffling bytes; 0 = none", {}),
+      KEY(checkpoint, alignment, IntegerRange{-1, kGiB}, "datasets of this many bytes begin at a multiple of it; -1 = the site's",
+          {}),
+      KEY(checkpoint, stripe_count, IntegerRange{-1, 100000},
+          "lustre: storage targets of a collectively written file; 0 = as the folder says, -1 = the site's", {}),
+      KEY(checkpoint, stripe_size, IntegerRange{-1, 4 * kGiB},
+          "lustre: bytes of a stripe; 0 = as the folder says, -1 = the site's", {}),
+      KEY(checkpoint, locking, kAny,
+          "lock files while they are written, against other programs; many network file systems cannot", {}),
 
       KEY(log, every, IntegerRange{1, kMaxSteps}, "steps between progress lines on the console (metrics.jsonl has every step)",
           {}),

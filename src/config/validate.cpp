@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/checkpointing.hpp"
 #include "config/nearest.hpp"
 #include "config/offload.hpp"
 #include "config/pipeline.hpp"
@@ -248,6 +249,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   choose_bucket(config);
   check_batch(config);
   check_stages(config);
+  validate_checkpointing(config, [&](const char* key) { return at(config, {key}); });
   check_schedule(config);
   check_device(config, features);
 }

@@ -1,10 +1,9 @@
 #include "hdf5/hdf5.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "hdf5/hdf5_internal.hpp"
 
@@ -14,30 +13,15 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 namespace cohort::hdf5 {
 namespace {
 
+// HDF5 is started before main, and never ended. Ending it would close once more the files that were given up (a full disk), and
+// crash after the second failure: at exit, and in MPI_Finalize, where HDF5 hooks in only if it is started while MPI is up. There
+// is nothing to end: files are closed by their handles.
+[[maybe_unused]] const bool started_early = H5dont_atexit() >= 0 && H5open() >= 0;
+
 herr_t collect(unsigned depth, const H5E_error2_t* entry, void* data) {
   auto& reasons = *static_cast<std::vector<std::string>*>(data);
   if (depth < 64 && entry->desc != nullptr) reasons.emplace_back(entry->desc);
   return 0;
-}
-
-Handle make_access_list() {
-  Handle list = make_property_list(H5P_FILE_ACCESS);
-  COHORT_CHECK(H5Pset_libver_bounds(list.id(), H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0, "HDF5 cannot set its format: {}",
-               take_reason());
-#if H5_VERSION_GE(1, 10, 7)
-  COHORT_CHECK(H5Pset_file_locking(list.id(), false, true) >= 0, "HDF5 cannot turn file locking off: {}", take_reason());
-#endif
-  return list;
-}
-
-// HDF5 reports a missing file and a directory with its own wording and the wrong blame; the C library knows better.
-void check_readable(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) fail(ExitCode::io, "{}: cannot be opened: {}", path, std::strerror(errno));
-  char byte = 0;
-  const bool directory = std::fread(&byte, 1, 1, file) == 0 && std::ferror(file) != 0;
-  std::fclose(file);
-  if (directory) fail(ExitCode::io, "{}: cannot be read: {}", path, std::strerror(errno));
 }
 
 }  // namespace
@@ -48,11 +32,28 @@ Handle make_property_list(hid_t list_class) {
   return list;
 }
 
+Handle make_space(std::span<const Count> shape) {
+  const std::vector<hsize_t> sizes(shape.begin(), shape.end());
+  Handle space(Handle::Kind::dataspace,
+               sizes.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
+  COHORT_CHECK(space.id() >= 0, "HDF5 cannot make the shape {}: {}", text_of_sizes(shape), take_reason());
+  return space;
+}
+
+Handle make_dataset_access_list() {
+  Handle list = make_property_list(H5P_DATASET_ACCESS);
+  COHORT_CHECK(H5Pset_chunk_cache(list.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, kLargestChunk, H5D_CHUNK_CACHE_W0_DEFAULT) >= 0,
+               "HDF5 cannot set its chunk cache: {}", take_reason());
+  return list;
+}
+
 Handle make_creation_list(hid_t list_class) {
   Handle list = make_property_list(list_class);
   COHORT_CHECK(H5Pset_obj_track_times(list.id(), false) >= 0, "HDF5 cannot leave out times: {}", take_reason());
   return list;
 }
+
+std::string text_of_sizes(std::span<const Count> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
 
 std::string take_reason() {
   std::vector<std::string> reasons;  // innermost first
@@ -77,11 +78,15 @@ Handle& Handle::operator=(Handle&& other) noexcept {
 bool Handle::close() noexcept {
   const Kind kind = id_ < 0 ? Kind::none : kind_;
   kind_ = Kind::none;
+  if (kind == Kind::none) return true;  // needs no turn
+  const Turn turn;
   switch (kind) {
     case Kind::none:
       return true;
     case Kind::file:
-      return H5Fclose(id_) >= 0;
+      if (flush_file(id_)) return H5Fclose(id_) >= 0;
+      give_up(id_);
+      return false;
     case Kind::group:
       return H5Gclose(id_) >= 0;
     case Kind::dataset:
@@ -98,34 +103,23 @@ bool Handle::close() noexcept {
   return false;
 }
 
+Object& Object::operator=(Object&& other) noexcept {
+  if (this != &other) {
+    close_handle();
+    handle_ = std::move(other.handle_);
+    origin_ = std::move(other.origin_);
+    name_ = std::move(other.name_);
+  }
+  return *this;
+}
+
+void Object::close_handle() noexcept {
+  const Turn turn;  // the reason is taken before another thread's calls
+  if (!handle_.close()) origin_->lost = take_reason();
+}
+
 void Object::fail_here(const std::string& doing) const {
   throw Error(origin_->code, fmt::format("{}: {}: {}: {}", path(), name_, doing, take_reason()));
-}
-
-File File::create(const std::string& path, ExitCode code) {
-  silence();
-  const Handle access = make_access_list();
-  const Handle creation = make_creation_list(H5P_FILE_CREATE);
-  Handle file(Handle::Kind::file, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()));
-  if (file.id() < 0) fail(ExitCode::io, "{}: cannot be created: {}", path, take_reason());
-  return File(std::move(file), std::make_shared<const Origin>(Origin{path, code}), "/");
-}
-
-File File::open(const std::string& path, ExitCode code) {
-  silence();
-  check_readable(path);
-  if (H5Fis_hdf5(path.c_str()) == 0) throw Error(code, fmt::format("{}: not an HDF5 file (or its beginning is damaged)", path));
-  const Handle access = make_access_list();
-  Handle file(Handle::Kind::file, H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()));
-  if (file.id() < 0) throw Error(code, fmt::format("{}: truncated or damaged HDF5 file: {}", path, take_reason()));
-  return File(std::move(file), std::make_shared<const Origin>(Origin{path, code}), "/");
-}
-
-void File::close() {
-  COHORT_CHECK(H5Fget_obj_count(id(), H5F_OBJ_ALL | H5F_OBJ_LOCAL) == 1, "{}: closed while groups or datasets of it are open",
-               path());
-  if (H5Fflush(id(), H5F_SCOPE_GLOBAL) < 0) fail_here("cannot flush");
-  if (!handle_.close()) fail_here("cannot close");
 }
 
 std::string Group::full_name(const std::string& name) const { return name_ == "/" ? "/" + name : name_ + "/" + name; }
@@ -139,6 +133,7 @@ void Group::create_parents(const std::string& name) {
 }
 
 Group Group::create_group(const std::string& name) {
+  const Turn turn;
   create_parents(name);
   const Handle creation = make_creation_list(H5P_GROUP_CREATE);
   Handle group(Handle::Kind::group, H5Gcreate2(id(), name.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT));
@@ -147,36 +142,23 @@ Group Group::create_group(const std::string& name) {
 }
 
 Group Group::open_group(const std::string& name) const {
+  const Turn turn;
   if (!has_group(name)) throw Error(origin_->code, fmt::format("{}: there is no group '{}'", path(), full_name(name)));
   Handle group(Handle::Kind::group, H5Gopen2(id(), name.c_str(), H5P_DEFAULT));
   if (group.id() < 0) fail_here(fmt::format("cannot open the group '{}'", name));
   return Group(std::move(group), origin_, full_name(name));
 }
 
-Dataset Group::create_dataset(const std::string& name, Element element, std::span<const Count> shape) {
-  const std::vector<hsize_t> sizes(shape.begin(), shape.end());
-  for (const Count size : shape) COHORT_CHECK(size >= 0, "{}: the dataset '{}' has a negative size {}", path(), name, size);
-  const Handle space(Handle::Kind::dataspace, sizes.empty()
-                                                  ? H5Screate(H5S_SCALAR)
-                                                  : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
-  if (space.id() < 0) fail_here(fmt::format("cannot make the shape of the dataset '{}'", name));
-  create_parents(name);
-  const Handle type = make_type(element);
-  const Handle creation = make_creation_list(H5P_DATASET_CREATE);
-  Handle dataset(Handle::Kind::dataset,
-                 H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT));
-  if (dataset.id() < 0) fail_here(fmt::format("cannot create the dataset '{}'", name));
-  return Dataset(std::move(dataset), origin_, full_name(name));
-}
-
 Dataset Group::open_dataset(const std::string& name) const {
+  const Turn turn;
   if (!has_dataset(name)) throw Error(origin_->code, fmt::format("{}: there is no dataset '{}'", path(), full_name(name)));
-  Handle dataset(Handle::Kind::dataset, H5Dopen2(id(), name.c_str(), H5P_DEFAULT));
+  Handle dataset(Handle::Kind::dataset, H5Dopen2(id(), name.c_str(), make_dataset_access_list().id()));
   if (dataset.id() < 0) fail_here(fmt::format("cannot open the dataset '{}'", name));
   return Dataset(std::move(dataset), origin_, full_name(name));
 }
 
 bool Group::has(const std::string& name, Handle::Kind kind) const {
+  const Turn turn;
   // H5Lexists fails instead of saying no when a group on the way is missing: ask for each prefix.
   for (std::size_t slash = name.find('/');; slash = name.find('/', slash + 1)) {
     const htri_t found = H5Lexists(id(), name.substr(0, slash).c_str(), H5P_DEFAULT);
@@ -195,6 +177,7 @@ bool Group::has_group(const std::string& name) const { return has(name, Handle::
 bool Group::has_dataset(const std::string& name) const { return has(name, Handle::Kind::dataset); }
 
 std::vector<std::string> Group::children() const {
+  const Turn turn;
   H5G_info_t info;
   if (H5Gget_info(id(), &info) < 0) fail_here("cannot list");
   std::vector<std::string> names;

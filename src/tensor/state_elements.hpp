@@ -2,7 +2,9 @@
 // an optimizer's state was offloaded. Checkpoints save and load through it, a run at a time. Copies share the elements.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "base/scratch_file.hpp"
 #include "tensor/tensor.hpp"
@@ -23,8 +25,13 @@ class StateElements {
   StateElements slice(Count begin, Count end) const;
   /// [n] on the host: the elements themselves if they lie there, else a copy. Throws Error(io) if the file cannot be read.
   Tensor to_host() const;
+  /// Copies the elements to `host`, [n] fp32 in host memory. Throws Error(io) if the file cannot be read.
+  void copy_to(const Tensor& host) const;
   /// Overwrites the elements by those of `other`, [n] fp32. Throws Error(io) if the file cannot be written.
   void copy_from(const Tensor& other) const;
+  /// Overwrites the elements by what `fill` writes into host memory for them: the elements themselves if they lie there. Throws
+  /// Error(io) like copy_from.
+  void overwrite(const std::function<void(std::span<float>)>& fill) const;
 
  private:
   Tensor memory_;

@@ -42,7 +42,7 @@ void run_steps(const RunConfig& config, const RunData& data, Communicator& group
 template <class Body>
 void for_each_shard(const std::vector<StateShard>& shards, const Body& body) {
   for (const StateShard& shard : shards) {
-    if (!shard.dataset.starts_with(kModelGroup)) continue;
+    if (!shard.tensor.starts_with(kModelGroup)) continue;
     const Tensor host = shard.elements.to_host();
     body(shard, host.span<float>());
   }
@@ -109,12 +109,12 @@ std::vector<Difference> differences(const std::vector<StateShard>& shards,
   const double floor = floor_of(wanted);
   std::vector<Difference> worst;
   for_each_shard(shards, [&](const StateShard& shard, std::span<const float> elements) {
-    const std::vector<float>& whole = wanted.at(shard.dataset);
+    const std::vector<float>& whole = wanted.at(shard.tensor);
     const double scale = std::max(floor, largest_of(whole));
-    const auto slack_of = slack.find(shard.dataset);
-    if (worst.empty() || worst.back().dataset != shard.dataset) worst.push_back({shard.dataset});
+    const auto slack_of = slack.find(shard.tensor);
+    if (worst.empty() || worst.back().dataset != shard.tensor) worst.push_back({shard.tensor});
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      const auto at = static_cast<std::size_t>(shard.map.global(shard.begin + static_cast<Count>(i)));
+      const auto at = static_cast<std::size_t>(shard.part.global(static_cast<Count>(i)));
       const double more = slack_of == slack.end() ? 0.0 : static_cast<double>(slack_of->second[at]) / tolerance;
       const double difference = std::abs(static_cast<double>(elements[i]) - whole[at]);
       raise(worst.back().worst, difference / (scale + more));
@@ -174,7 +174,7 @@ ReferenceRun run_reference(const RunConfig& run, const RunData& data, Communicat
       reference.skipped[s] = result.skipped ? 1.0 : 0.0;
       const auto keep = [](auto& tensors) {
         return [&](const StateShard& shard, std::span<const float> elements) {
-          tensors[shard.dataset].assign(elements.begin(), elements.end());
+          tensors[shard.tensor].assign(elements.begin(), elements.end());
         };
       };
       for_each_shard(trainee.gradient_shards(), keep(reference.gradients[s]));

@@ -101,16 +101,16 @@ std::vector<StateShard> Trainee::shards() const {
     m.segments.push_back(optimizer_->moments(segment).m);
     v.segments.push_back(optimizer_->moments(segment).v);
   }
-  // Ranks that share a model between them write their shards; of replicas, the first writes.
-  Communicator* const shard_group = strategy_->shard_group();
-  const bool writes = group_.rank() < (shard_group != nullptr ? shard_group->size() : 1);
-  return shards_of(optimizer_->owned(), {m, v}, writes);
+  // Ranks that share a model between them write their shards; replicas share the writing.
+  const Communicator* const shard_group = strategy_->shard_group();
+  const int holders = shard_group != nullptr ? shard_group->size() : 1;
+  return shards_of(optimizer_->owned(), {m, v}, {group_.rank() / holders, group_.size() / holders});
 }
 
 std::vector<StateShard> Trainee::gradient_shards() const {
   std::vector<OwnedSegment> owned = optimizer_->owned();
   for (OwnedSegment& segment : owned) segment.values = segment.gradients;
-  return shards_of(owned, {}, true);
+  return shards_of(owned, {}, {});
 }
 
 void Trainee::shards_changed() {

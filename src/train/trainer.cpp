@@ -14,6 +14,7 @@
 #include "gpu/device.hpp"
 #include "gpu/nvml.hpp"
 #include "runtime/signals.hpp"
+#include "train/checkpointing.hpp"
 #include "train/estimate.hpp"
 #include "train/generate.hpp"
 #include "train/precision.hpp"
@@ -49,6 +50,8 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
       share_(BatchShare::of(mesh_, trainee_.ring() ? &trainee_.ring()->split() : nullptr)),
       batches_(*data.dataset, sampler_, config.train, share_, trainee_.device()) {
   if (options.resume_from) resume(options);
+  saver_ =
+      std::make_unique<CheckpointSaver>(world, config.run.directory, save_options_of(config.checkpoint), config.checkpoint.async);
   agree(world_, "opening the logs", [&] {
     log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level),
                                      options.resume_from.has_value());
@@ -71,6 +74,7 @@ void Trainer::resume(const TrainerOptions& options) {
   trainee_.shards_changed();
   trainee_.restore_loss_scale(std::strtod(saved.loss_scale.c_str(), nullptr), saved.loss_scale_good_steps);
   done_ = saved.step;
+  history_ = saved.history;
   saved_at_ = done_;
   const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
   if (!changes.empty() && !options.allow_changes) {
@@ -83,7 +87,10 @@ void Trainer::resume(const TrainerOptions& options) {
                       fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
                                   options.resume_from->string(), done_, config_.train.steps));
   }
-  for (const std::string& change : changes) say("accepted change: " + change);
+  for (const std::string& change : changes) {
+    say("accepted change: " + change);
+    history_ += fmt::format("from step {} on: {}\n", done_, change);
+  }
 }
 
 void Trainer::say(const std::string& text) {
@@ -135,6 +142,7 @@ ExitCode Trainer::stop() {
   say(fmt::format("stopping after step {}: {}", done_, signal_name(signal)));
   log_->info("stopping after step {}: {}", done_, signal_name(signal));
   if (done_ > 0 && saved_at_ != done_) save();
+  report_saved();
   if (progress_) progress_->finish();
   // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
   world_.barrier();
@@ -149,8 +157,10 @@ std::optional<Count> Trainer::load_step(Count step) {
   const auto scope = timers_.scope(Phase::communication);
   // Ranks of one tensor-parallel group or pipeline have the same samples: the first of them counts.
   const bool counts_targets = mesh_.index(Axis::tp) == 0 && mesh_.index(Axis::pp) == 0;
-  std::array<std::int64_t, 2> counts{counts_targets ? batches_.valid_targets() : 0, stop_requested() ? 1 : 0};
+  std::array<std::int64_t, 3> counts{counts_targets ? batches_.valid_targets() : 0, stop_requested() ? 1 : 0,
+                                     saver_->has_news() ? 1 : 0};
   all_reduce(world_, std::span<std::int64_t>(counts), ReduceOp::sum);
+  if (counts[2] > 0) report_saved();
   if (counts[1] > 0) return std::nullopt;
   return counts[0];
 }
@@ -220,6 +230,7 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   const Count every = config_.train.validate_every;
   if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
   const auto scope = timers_.scope(Phase::validation);
+  evaluated_at_ = done_;
   last_evaluation_ = evaluate(
       {trainee_.exec(), trainee_.strategy(), trainee_.activations(), share_, trainee_.ring(), &mesh_.host_axis(Axis::pp)},
       trainee_.predictor(), *data_.dataset, mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
@@ -264,6 +275,8 @@ TrainingState Trainer::state() const {
   state.git_revision = git_revision_;
   state.loss_scale = fmt::format("{}", trainee_.loss_scale().scale());
   state.loss_scale_good_steps = trainee_.loss_scale().good_steps();
+  if (evaluated_at_ == done_) state.validation_loss = fmt::format("{}", last_evaluation_->loss);
+  state.history = history_;
   state.ranks = world_.size();
   state.layout = mesh_.shape().str();
   return state;
@@ -271,11 +284,22 @@ TrainingState Trainer::state() const {
 
 void Trainer::save() {
   const auto scope = timers_.scope(Phase::checkpoint);
-  const fs::path folder = save_shards(world_, config_.run.directory, trainee_.shards(), state(),
-                                      {.keep = config_.checkpoint.keep, .verify = config_.checkpoint.verify});
+  report_saved();  // of the one before, which is waited for
+  saver_->save(trainee_.shards(), state());
   saved_at_ = done_;
-  log_->info("step {} saved {}", done_, folder.string());
-  say(fmt::format("step {}: saved {}", done_, folder.string()));
+  if (!config_.checkpoint.async) report_saved();
+}
+
+void Trainer::report_saved() {
+  const std::optional<CheckpointSaver::Report> report = saver_->finish();
+  if (!report) return;
+  const Saved& saved = report->saved;
+  const std::string times = config_.checkpoint.async
+                                ? fmt::format(" in {:.2f} s, of which training waited {:.2f} s", report->seconds, report->stall)
+                                : fmt::format(" in {:.2f} s", report->seconds);
+  log_->info("step {} saved {}{}", saved.step, saved.folder.string(), times);
+  say(fmt::format("step {}: saved {} ({}{})", saved.step, saved.folder.string(), human_bytes(saved.bytes), times));
+  if (!saved.trouble.empty()) say(fmt::format("warning: step {} is saved, but: {}", saved.step, saved.trouble));
 }
 
 void Trainer::save_if_due() {
@@ -285,6 +309,7 @@ void Trainer::save_if_due() {
 }
 
 void Trainer::finish() {
+  report_saved();
   if (progress_) progress_->finish();
   if (world_.rank() == 0) {
     fmt::print("validation loss {:.4f} over {} targets", last_evaluation_->loss, last_evaluation_->targets);

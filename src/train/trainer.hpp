@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/training_state.hpp"
+#include "checkpoint/saver.hpp"
 #include "mesh/mesh.hpp"
 #include "observe/log.hpp"
 #include "observe/metrics.hpp"
@@ -51,6 +51,8 @@ class Trainer {
   void write_metrics(const StepResult& result, const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();
   void save();
+  // Tells of a save that has come to its end, or throws its error. // Collective over: world
+  void report_saved();
   void save_if_due();
   void finish();
   void show_sample();
@@ -70,9 +72,12 @@ class Trainer {
   std::vector<Count> samples_;  // of the step that was started last
   Count done_ = 0;              // optimizer steps
   Count saved_at_ = -1;         // done_ of the last checkpoint
+  std::string history_;         // what resumes were allowed to change
   Count skips_ = 0;             // steps in a row that were skipped
   double mean_rate_ = 0.0;      // tokens per second, smoothed
   std::optional<Evaluation> last_evaluation_;
+  Count evaluated_at_ = -1;  // done_ of it
+  std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<RankLog> log_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0
   std::unique_ptr<ProgressLine> progress_;  // rank 0

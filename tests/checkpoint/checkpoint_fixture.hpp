@@ -71,8 +71,7 @@ inline std::vector<StateShard> whole_shards(const ParameterRegistry& registry, b
   std::vector<StateShard> shards;
   for (const auto& parameter : registry.all()) {
     const auto add = [&](const std::string& dataset, const Tensor& tensor) {
-      shards.push_back({dataset, parameter->id, tensor.shape(), ShardMap(tensor.shape(), {}), 0,
-                        tensor.reshaped({tensor.elements()}), writes});
+      shards.push_back({dataset, parameter->id, TensorPart(tensor.shape()), tensor.reshaped({tensor.elements()}), writes});
     };
     add(value_dataset(parameter->name), parameter->value);
     for (const std::string& slot : slots) add(state_dataset(slot, parameter->name), parameter->optimizer_state.at(slot));

@@ -45,7 +45,7 @@ TEST_F(KilledSave, NewestCheckpointIsAlwaysWhole) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       try {
-        for (;;) save_checkpoint(run_, *model, make_state(first), {.keep = 3});
+        for (;;) save_checkpoint(run_, *model, make_state(first), {.retention = {.keep = 3}});
       } catch (...) {
         ::_exit(1);
       }
@@ -64,7 +64,7 @@ TEST_F(KilledSave, NewestCheckpointIsAlwaysWhole) {
   }
   EXPECT_GT(hit_in_the_middle, 0) << "no child was killed during a save: this test tested nothing";
   set_values(*model, static_cast<std::uint64_t>(newest + 1));
-  save_checkpoint(run_, *model, make_state(newest + 1), {.keep = 2});
+  save_checkpoint(run_, *model, make_state(newest + 1), {.retention = {.keep = 2}});
   EXPECT_EQ(steps().size(), entries()) << "the next save removes what the killed ones left";
 }
 

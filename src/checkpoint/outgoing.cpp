@@ -1,0 +1,150 @@
+#include "checkpoint/outgoing.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "checkpoint/format.hpp"
+#include "comm/agreement.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr int kRoot = 0;
+
+auto key_of(const OutgoingPart& p) {
+  return std::tuple(!p.tensor.starts_with(kModelGroup), p.order, std::string_view(p.tensor),
+                    p.part.range() ? p.part.range()->begin : 0, p.part.begin());
+}
+
+std::string to_text(const std::vector<OutgoingPart>& parts) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const OutgoingPart& p : parts) {
+    nlohmann::json item{p.tensor, p.order, name_of(p.dtype), p.part.shape().vector(), p.part.begin(), p.part.elements()};
+    if (const auto& range = p.part.range()) item.insert(item.end(), {range->dim, range->begin, range->end});
+    list.push_back(std::move(item));
+  }
+  return list.dump();
+}
+
+void append_from_text(const std::string& text, int rank, std::vector<RemotePart>& parts) {
+  for (const auto& item : nlohmann::json::parse(text)) {
+    std::optional<TensorPart::Range> range;
+    if (item.size() > 6) range = TensorPart::Range{item[6], item[7], item[8]};
+    const TensorPart part(Shape(item[3].get<std::vector<Count>>()), range, item[4], item[5]);
+    parts.push_back({rank, {item[0], item[1], dtype_from_name(item[2].get<std::string>()), part, {}}});
+  }
+}
+
+template <class To, class From>
+void convert_elements(const Tensor& from, std::byte* to) {
+  for (const From value : from.span<From>()) {
+    const To stored = from_float<To>(to_float(value));
+    std::memcpy(to, &stored, sizeof(To));
+    to += sizeof(To);
+  }
+}
+
+template <class To>
+void convert_elements(const Tensor& from, std::byte* to) {
+  switch (from.dtype()) {
+    case DType::f32:
+      return convert_elements<To, float>(from, to);
+    case DType::bf16:
+      return convert_elements<To, bf16>(from, to);
+    case DType::f16:
+      return convert_elements<To, f16>(from, to);
+    default:
+      COHORT_CHECK(false, "{} elements stored as another type", name_of(from.dtype()));
+  }
+}
+
+void convert_elements(const Tensor& from, DType dtype, std::byte* to) {
+  switch (dtype) {
+    case DType::f32:
+      return convert_elements<float>(from, to);
+    case DType::bf16:
+      return convert_elements<bf16>(from, to);
+    case DType::f16:
+      return convert_elements<f16>(from, to);
+    default:
+      COHORT_CHECK(false, "{} elements stored as {}", name_of(from.dtype()), name_of(dtype));
+  }
+}
+
+}  // namespace
+
+std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, DType model_dtype) {
+  std::vector<OutgoingPart> parts;
+  for (const StateShard& shard : shards) {
+    if (!shard.writes) continue;
+    const auto add = [&](std::string tensor, DType dtype) {
+      parts.push_back(
+          {std::move(tensor), shard.order, dtype, shard.part, [elements = shard.elements] { return elements.to_host(); }});
+    };
+    const bool rounded = model_dtype != DType::f32 && shard.tensor.starts_with(kModelGroup);
+    add(shard.tensor, rounded ? model_dtype : DType::f32);
+    if (rounded) add(std::string(kMasterGroup) + shard.tensor.substr(kModelGroup.size()), DType::f32);
+  }
+  return parts;
+}
+
+void sort_outgoing(std::vector<OutgoingPart>& parts) {
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+}
+
+StoredElements::StoredElements(const OutgoingPart& part) : given_(part.read()), width_(size_of(part.dtype)) {
+  COHORT_CHECK(given_.on_host() && given_.elements() == part.part.elements(), "{}: {} elements instead of {}", part.tensor,
+               given_.elements(), part.part.elements());
+  data_ = static_cast<const std::byte*>(given_.raw());
+  if (given_.dtype() == part.dtype) return;
+  converted_.resize(static_cast<std::size_t>(given_.elements() * width_));
+  convert_elements(given_, part.dtype, converted_.data());
+  data_ = converted_.data();
+}
+
+std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own) {
+  std::string all = to_text(own);
+  if (comm.size() > 1) {
+    nlohmann::json texts = gather_texts(comm, std::move(all), kRoot);
+    all = broadcast_text(comm, texts.dump(), kRoot);
+  } else {
+    all = nlohmann::json{all}.dump();
+  }
+  std::vector<RemotePart> parts;
+  int rank = 0;
+  for (const auto& text : nlohmann::json::parse(all)) append_from_text(text, rank++, parts);
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a.part) < key_of(b.part); });
+  return parts;
+}
+
+std::vector<TensorFacts> tensors_of(const std::vector<RemotePart>& parts) {
+  std::vector<TensorFacts> tensors;
+  std::set<std::string> names;
+  for (const RemotePart& remote : parts) {
+    const OutgoingPart& p = remote.part;
+    if (tensors.empty() || tensors.back().name != p.tensor) {
+      COHORT_CHECK(names.insert(p.tensor).second, "{} is stored twice", p.tensor);
+      tensors.push_back({p.tensor, p.dtype, p.part.shape(), {}});
+    }
+    const TensorFacts& tensor = tensors.back();
+    COHORT_CHECK(tensor.shape == p.part.shape() && tensor.dtype == p.dtype, "{} is {} {} on rank {} and {} {} on another",
+                 p.tensor, name_of(p.dtype), p.part.shape().str(), remote.rank, name_of(tensor.dtype), tensor.shape.str());
+    tensors.back().parts.push_back(&remote);
+  }
+  // Names become paths.
+  for (const std::string& name : names) {
+    COHORT_CHECK(name.starts_with('/') && name.find("//") == std::string::npos && !name.ends_with('/'),
+                 "the parameter stored as {} has an empty part in its name", name);
+    for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+      COHORT_CHECK(!names.contains(name.substr(0, slash)), "parameter {} is also the beginning of {}", name.substr(0, slash),
+                   name);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace cohort

@@ -1,0 +1,60 @@
+// What a rank gives to a checkpoint that is being written.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/shards.hpp"
+
+namespace cohort {
+
+/// Elements of one logical tensor on their way into a file.
+struct OutgoingPart {
+  std::string tensor;        // its name in the checkpoint
+  int order = 0;             // of the parameter in the whole model
+  DType dtype = DType::f32;  // as stored
+  TensorPart part;
+  std::function<Tensor()> read;  // the elements, in host memory, of a floating type or of `dtype`; called once
+};
+
+/// The shards that write. With a `model_dtype` of 16 bits the values under /model are rounded to it, and fp32 copies of them go
+/// to /optim/master, so that nothing is lost.
+std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, DType model_dtype);
+
+/// Puts them in the order of the format: values, then states, in the order of the model. Throws Error(internal) if two names are
+/// in each other's way: "a" beside "a.b" would be a dataset and a group of one name.
+void sort_outgoing(std::vector<OutgoingPart>& parts);
+
+/// The elements of a part as they are stored: what read() gave, converted where `dtype` is another. Needs no Kokkos, so that a
+/// thread beside the main one may do it.
+class StoredElements {
+ public:
+  explicit StoredElements(const OutgoingPart& part);
+  /// Elements [begin, begin + elements).
+  const std::byte* at(Count begin) const { return data_ + static_cast<std::size_t>(begin * width_); }
+
+ private:
+  Tensor given_;
+  std::vector<std::byte> converted_;
+  const std::byte* data_;
+  Bytes width_;  // of an element
+};
+
+/// All ranks' parts but for read(), in order, with the rank that has them; on every rank. // Collective over: comm
+struct RemotePart {
+  int rank;
+  OutgoingPart part;
+};
+std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own);
+
+/// The tensors of a list of parts, as a manifest without files has them. Throws Error(internal) if ranks disagree on one.
+struct TensorFacts {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::vector<const RemotePart*> parts;
+};
+std::vector<TensorFacts> tensors_of(const std::vector<RemotePart>& parts);
+
+}  // namespace cohort

@@ -1,0 +1,130 @@
+#include "checkpoint/rank_files.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/model_file.hpp"
+#include "comm/agreement.hpp"
+#include "hdf5/hdf5.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr int kRoot = 0;
+
+// A rank may have several parts of a tensor.
+std::string part_dataset(const std::string& tensor, int number) { return fmt::format("{}/{}", tensor, number); }
+
+// What h5dump and h5py show beside the elements, so that a file explains itself without the manifest.
+void describe(hdf5::Dataset& dataset, const std::string& tensor, const TensorPart& part) {
+  dataset.set_attribute("tensor", tensor);
+  dataset.set_attribute("global_shape", part.shape().vector());
+  dataset.set_attribute("box_start", part.box_start());
+  dataset.set_attribute("box_shape", part.box_shape().vector());
+  dataset.set_attribute("begin", part.begin());
+}
+
+// What rank 0 does not know of a rank's file: its size, and the datasets and checksums of its parts.
+std::string to_text(const RankFile& written) {
+  nlohmann::json json{written.file.name, written.file.bytes, nlohmann::json::array()};
+  for (const ManifestPart& part : written.parts) json[2].push_back({part.dataset, part.crc32});
+  return json.dump();
+}
+
+}  // namespace
+
+std::string rank_file_name(int rank) { return fmt::format("rank_{:05}.h5", rank); }
+
+RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<OutgoingPart>& parts,
+                         const StorageOptions& storage) {
+  RankFile written;
+  if (parts.empty()) return written;
+  const std::string name = rank_file_name(rank);
+  hdf5::File file = hdf5::File::create((folder / name).string(), ExitCode::io, file_options(storage));
+  file.set_attribute("format", std::string(kFormatName));
+  file.set_attribute("version", std::int64_t{kFormatVersion});
+  file.set_attribute("rank", std::int64_t{rank});
+  std::map<std::string, int> numbers;
+  for (const OutgoingPart& p : parts) {
+    const StoredElements elements(p);
+    const hdf5::Element element = hdf5::element_of(p.dtype);
+    const std::string dataset_name = part_dataset(p.tensor, numbers[p.tensor]++);
+    const bool shaped = p.part.holds_whole_box() && p.part.shape().dims() > 0;
+    const std::vector<Count> shape = shaped ? p.part.box_shape().vector() : std::vector<Count>{p.part.elements()};
+    hdf5::Dataset dataset = file.create_dataset(dataset_name.substr(1), element, shape, dataset_layout(storage));
+    describe(dataset, p.tensor, p.part);
+    ManifestPart part{0, dataset_name, p.part, kBlockElements, {}};
+    for (Count begin = 0; begin < p.part.elements(); begin += kBlockElements) {
+      const Count n = std::min(kBlockElements, p.part.elements() - begin);
+      // Summed up right before it is written, while it is in the cache.
+      const std::vector<std::uint32_t> sums = block_sums(elements.at(begin), n, p.dtype);
+      part.crc32.insert(part.crc32.end(), sums.begin(), sums.end());
+      dataset.write_range(begin, n, elements.at(begin), element);
+    }
+    written.parts.push_back(std::move(part));
+  }
+  file.close();
+  written.file = finished_file(folder, name);
+  return written;
+}
+
+void write_index(const std::filesystem::path& folder, Manifest& manifest, const TrainingState& state) {
+  const std::string name(kModelFile);
+  hdf5::File file = hdf5::File::create((folder / name).string(), ExitCode::io, {.virtual_datasets = true});
+  for (const ManifestTensor& tensor : manifest.tensors()) {
+    const hdf5::Element element = hdf5::element_of(tensor.dtype);
+    std::vector<Count> shape = tensor.shape.vector();
+    std::vector<hdf5::VirtualPart> parts;
+    for (const ManifestPart& part : tensor.parts) {
+      parts.push_back({part.part.box_start(), part.part.box_shape().vector(), part.part.begin(), part.part.elements(),
+                       manifest.files[part.file - 1].name, part.dataset, !part.part.holds_whole_box()});
+    }
+    if (shape.empty()) {  // HDF5 has no virtual scalars: vectors of one element stand for them
+      shape = {1};
+      parts.front().start = {0};
+      parts.front().count = {1};
+    }
+    file.create_virtual_dataset(tensor.name.substr(1), element, shape, parts);
+  }
+  write_state(file, state);
+  file.close();
+  manifest.files.insert(manifest.files.begin(), finished_file(folder, name));
+}
+
+Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,
+                          const TrainingState& state, const StorageOptions& storage) {
+  const std::vector<RemotePart> all = exchange_outgoing(comm, own);
+  const std::vector<TensorFacts> tensors = tensors_of(all);
+  RankFile written;
+  agree(comm, "saving the checkpoint", [&] { written = write_rank_file(folder, comm.rank(), own, storage); });
+  const std::vector<std::string> texts = gather_texts(comm, to_text(written), kRoot);
+  Manifest manifest;
+  agree(comm, "saving the checkpoint", [&] {
+    if (comm.rank() != kRoot) return;
+    manifest.form = CheckpointForm::per_rank;
+    std::vector<nlohmann::json> files;
+    std::vector<std::size_t> file_of_rank;
+    for (const std::string& text : texts) {
+      files.push_back(nlohmann::json::parse(text));
+      if (!files.back()[2].empty()) manifest.files.push_back({files.back()[0], files.back()[1]});
+      file_of_rank.push_back(manifest.files.size());
+    }
+    std::vector<std::size_t> next(texts.size(), 0);  // each rank's parts came in the order in which they are listed
+    for (const TensorFacts& facts : tensors) {
+      ManifestTensor tensor{facts.name, facts.dtype, facts.shape, {}};
+      for (const RemotePart* remote : facts.parts) {
+        const auto rank = static_cast<std::size_t>(remote->rank);
+        const nlohmann::json& part = files[rank][2].at(next[rank]++);
+        tensor.parts.push_back({file_of_rank[rank], part[0], remote->part.part, kBlockElements, part[1]});
+      }
+      check_coverage(tensor);
+      manifest.add(std::move(tensor));
+    }
+    write_index(folder, manifest, state);
+  });
+  return manifest;
+}
+
+}  // namespace cohort

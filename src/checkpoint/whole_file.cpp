@@ -1,0 +1,243 @@
+#include "checkpoint/whole_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/model_file.hpp"
+#include "comm/agreement.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "hdf5/hdf5.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr int kRoot = 0;
+constexpr Count kWindowBlocks = 16;
+
+Count blocks_of(Count elements) { return ManifestPart::block_count(elements, kBlockElements); }
+
+/// Brings the elements of a window to the rank that writes it.
+class Exchange {
+ public:
+  Exchange(Communicator& comm, const std::vector<OutgoingPart>& own, int writers) : comm_(comm), own_(own), writers_(writers) {}
+
+  /// The elements of this rank's window of the tensor in this round. // Collective over: comm
+  const std::vector<std::byte>& window(const TensorFacts& tensor, Count index, Count round) {
+    const Bytes width = size_of(tensor.dtype);
+    std::vector<Request> requests;
+    std::vector<std::vector<std::byte>> outgoing;
+    std::vector<Arrival> arrivals;
+    outgoing.reserve(tensor.parts.size() * static_cast<std::size_t>(writers_));  // requests keep addresses of what it holds
+    arrivals.reserve(tensor.parts.size());
+    for (int writer = 0; writer < writers_; ++writer) {
+      const Window window = window_of(tensor.shape.elements(), index, writers_, writer, round);
+      const TensorPart target(tensor.shape, std::nullopt, window.begin, window.elements);
+      if (writer == comm_.rank()) window_.resize(static_cast<std::size_t>(window.elements * width));
+      for (const RemotePart* remote : tensor.parts) {
+        const bool gives = remote->rank == comm_.rank();
+        const bool takes = writer == comm_.rank();
+        if (!gives && !takes) continue;
+        const TensorPart& source = remote->part.part;
+        const Count n = common_elements(source, target);
+        if (n == 0) continue;
+        if (gives && takes) {
+          const StoredElements& elements = stored(*remote);
+          for_each_overlap(source, target, [&](Count i, Count j, Count run) { copy(window_, j, elements.at(i), run, width); });
+        } else if (gives) {
+          outgoing.push_back(packed(stored(*remote), source, target, n, width));
+          requests.push_back(comm_.send_async(outgoing.back().data(), n * width, DType::u8, writer));
+        } else {
+          arrivals.push_back({&source, std::vector<std::byte>(static_cast<std::size_t>(n * width))});
+          requests.push_back(comm_.recv_async(arrivals.back().packed.data(), n * width, DType::u8, remote->rank));
+        }
+      }
+    }
+    for (Request& request : requests) request.wait();
+    const Window own = window_of(tensor.shape.elements(), index, writers_, comm_.rank(), round);
+    const TensorPart target(tensor.shape, std::nullopt, own.begin, own.elements);
+    for (const Arrival& arrival : arrivals) {
+      Count at = 0;
+      for_each_overlap(*arrival.source, target, [&](Count, Count j, Count run) {
+        copy(window_, j, arrival.packed.data() + static_cast<std::size_t>(at * width), run, width);
+        at += run;
+      });
+    }
+    return window_;
+  }
+
+ private:
+  struct Arrival {
+    const TensorPart* source;
+    std::vector<std::byte> packed;
+  };
+
+  static void copy(std::vector<std::byte>& to, Count at, const std::byte* from, Count n, Bytes width) {
+    std::memcpy(to.data() + static_cast<std::size_t>(at * width), from, static_cast<std::size_t>(n * width));
+  }
+  static std::vector<std::byte> packed(const StoredElements& elements, const TensorPart& source, const TensorPart& target,
+                                       Count n, Bytes width) {
+    std::vector<std::byte> packed(static_cast<std::size_t>(n * width));
+    Count at = 0;
+    for_each_overlap(source, target, [&](Count i, Count, Count run) {
+      copy(packed, at, elements.at(i), run, width);
+      at += run;
+    });
+    return packed;
+  }
+
+  // This rank's part, read once for all the rounds of its tensor.
+  const StoredElements& stored(const RemotePart& remote) {
+    if (current_ != &remote) {
+      const OutgoingPart& like = remote.part;
+      const auto own = std::find_if(own_.begin(), own_.end(), [&](const OutgoingPart& part) {
+        return part.tensor == like.tensor && part.part == like.part;
+      });
+      COHORT_CHECK(own != own_.end(), "this rank has no part of {} at {}", like.tensor, like.part.begin());
+      elements_.reset();  // before the next is read, not after
+      elements_.emplace(*own);
+      current_ = &remote;
+    }
+    return *elements_;
+  }
+
+  Communicator& comm_;
+  const std::vector<OutgoingPart>& own_;
+  int writers_;
+  std::vector<std::byte> window_;
+  const RemotePart* current_ = nullptr;
+  std::optional<StoredElements> elements_;
+};
+
+/// model.h5 while it is written, and the checksums of the blocks that this rank writes.
+class WholeFile {
+ public:
+  WholeFile(Communicator& comm, const std::filesystem::path& folder, const std::vector<TensorFacts>& tensors,
+            const StorageOptions& storage)
+      : comm_(comm), tensors_(tensors), collective_(storage.collective && comm.size() > 1) {
+    const std::string path = (folder / kModelFile).string();
+    agree(comm_, "creating the checkpoint", [&] {
+      if (collective_) {
+        file_.emplace(hdf5::File::create_parallel(path, mpi_handle(comm_), ExitCode::io, file_options(storage)));
+      } else if (comm_.rank() == kRoot) {
+        file_.emplace(hdf5::File::create(path, ExitCode::io, file_options(storage)));
+      }
+      if (!file_) return;
+      for (const TensorFacts& tensor : tensors_) {
+        file_->create_dataset(tensor.name.substr(1), hdf5::element_of(tensor.dtype), tensor.shape.vector(),
+                              dataset_layout(storage));
+      }
+    });
+  }
+
+  int writers() const { return collective_ ? comm_.size() : 1; }
+
+  /// Writes this rank's window. Every rank of a collective file comes, also with an empty one.
+  void write(Count index, const Window& window, const std::byte* data) {
+    if (!file_ || (!collective_ && window.elements == 0)) return;
+    const TensorFacts& tensor = tensors_[static_cast<std::size_t>(index)];
+    const hdf5::Element element = hdf5::element_of(tensor.dtype);
+    Count block = window.begin / kBlockElements;
+    for (const std::uint32_t sum : block_sums(data, window.elements, tensor.dtype)) sums_.push_back({index, block++, sum});
+    hdf5::Dataset dataset = file_->open_dataset(tensor.name.substr(1));
+    if (!collective_) return dataset.write_range(window.begin, window.elements, data, element);
+    const Count largest = std::min(tensor.shape.elements(), kWindowBlocks * kBlockElements);
+    dataset.write_range_collectively(window.begin, window.elements, data, element,
+                                     hdf5::Dataset::collective_rounds(largest, element));
+  }
+
+  void close(const TrainingState& state) {
+    agree(comm_, "closing the checkpoint", [&] {
+      if (!file_) return;
+      write_state(*file_, state);
+      file_->close();
+    });
+  }
+
+  const std::vector<std::array<std::int64_t, 3>>& sums() const { return sums_; }
+
+ private:
+  Communicator& comm_;
+  const std::vector<TensorFacts>& tensors_;
+  bool collective_;
+  std::optional<hdf5::File> file_;
+  std::vector<std::array<std::int64_t, 3>> sums_;  // tensor, block, checksum
+};
+
+// All windows of all tensors. A rank that cannot write goes on exchanging until all have heard of it.
+void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, const std::vector<TensorFacts>& tensors,
+                   WholeFile& file) {
+  Exchange exchange(comm, own, file.writers());
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const Count elements = tensors[t].shape.elements();
+    const auto index = static_cast<Count>(t);
+    for (Count round = 0; round < rounds_of(elements, file.writers()); ++round) {
+      const std::vector<std::byte>& data = exchange.window(tensors[t], index, round);
+      agree(comm, "saving the checkpoint", [&] {
+        if (comm.rank() < file.writers()) {
+          file.write(index, window_of(elements, index, file.writers(), comm.rank(), round), data.data());
+        }
+      });
+    }
+  }
+}
+
+}  // namespace
+
+Window window_of(Count elements, Count tensor, int writers, int writer, Count round) {
+  const Count turn = (writer + tensor) % writers;
+  const Count blocks = blocks_of(elements);
+  const Count end = blocks * (turn + 1) / writers;
+  const Count first = std::min(blocks * turn / writers + round * kWindowBlocks, end);
+  const Count last = std::min(first + kWindowBlocks, end);
+  const Count begin = std::min(first * kBlockElements, elements);
+  return {begin, std::min(last * kBlockElements, elements) - begin};
+}
+
+Count rounds_of(Count elements, int writers) {
+  const Count most = (blocks_of(elements) + writers - 1) / writers;  // blocks of the writer that has most
+  return (most + kWindowBlocks - 1) / kWindowBlocks;
+}
+
+Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,
+                          const TrainingState& state, const StorageOptions& storage) {
+  const std::vector<RemotePart> all = exchange_outgoing(comm, own);
+  const std::vector<TensorFacts> tensors = tensors_of(all);
+  Manifest manifest;
+  agree(comm, "saving the checkpoint", [&] {
+    for (const TensorFacts& facts : tensors) {
+      ManifestTensor given{facts.name, facts.dtype, facts.shape, {}};
+      for (const RemotePart* remote : facts.parts) given.parts.push_back({0, "", remote->part.part, kBlockElements, {}});
+      check_coverage(given);
+    }
+  });
+  WholeFile file(comm, folder, tensors, storage);
+  write_tensors(comm, own, tensors, file);
+  file.close(state);
+  const std::vector<std::string> sums = gather_texts(comm, nlohmann::json(file.sums()).dump(), kRoot);
+  agree(comm, "saving the checkpoint", [&] {
+    if (comm.rank() != kRoot) return;
+    manifest.files.push_back(finished_file(folder, std::string(kModelFile)));
+    std::vector<ManifestTensor> list;
+    for (const TensorFacts& facts : tensors) {
+      list.push_back({facts.name, facts.dtype, facts.shape, {}});
+      const Count blocks = blocks_of(facts.shape.elements());
+      if (blocks == 0) continue;
+      list.back().parts.push_back(
+          {0, facts.name, TensorPart(facts.shape), kBlockElements, std::vector<std::uint32_t>(static_cast<std::size_t>(blocks))});
+    }
+    for (const std::string& text : sums) {
+      for (const auto& [tensor, block, sum] : nlohmann::json::parse(text).get<std::vector<std::array<std::size_t, 3>>>()) {
+        list.at(tensor).parts.front().crc32.at(block) = static_cast<std::uint32_t>(sum);
+      }
+    }
+    for (ManifestTensor& tensor : list) manifest.add(std::move(tensor));
+  });
+  return manifest;
+}
+
+}  // namespace cohort
