@@ -32,10 +32,10 @@ std::vector<Logical> make_tensors(float scale) {
     for (Count i = 0; i < tensor.elements(); ++i) tensor.f32()[i] *= scale;
     tensors.push_back({name, tensor});
   };
-  add("/model/large", {1031, 2053}, 1);  // two blocks and a bit
+  add("/model/large", {1031, 1031}, 1);  // two blocks
   add("/model/small", {5}, 2);
   add("/model/cube", {6, 7, 8}, 3);
-  add("/optim/m/large", {1031, 2053}, 4);
+  add("/optim/m/large", {1031, 1031}, 4);
   add("/optim/m/small", {5}, 5);
   return tensors;
 }
@@ -89,13 +89,18 @@ class Forms : public ::testing::Test {
 
   void expect_whole(const fs::path& folder, const std::vector<Logical>& tensors) const {
     if (comm_->rank() != 0) return;
-    const CheckpointReader reader(folder);
-    EXPECT_EQ(reader.manifest().tensors().size(), tensors.size());
+    {
+      const CheckpointReader reader(folder);
+      EXPECT_EQ(reader.manifest().tensors().size(), tensors.size());
+      for (const Logical& tensor : tensors) {
+        EXPECT_TRUE(same_bits(reader.read(*reader.manifest().find(tensor.name)).tensor, tensor.whole)) << tensor.name;
+      }
+    }
+    // And as the tools of HDF5 see it.
+    const hdf5::File model = hdf5::File::open((folder / kModelFile).string(), ExitCode::checkpoint);
     for (const Logical& tensor : tensors) {
-      EXPECT_TRUE(same_bits(reader.read(*reader.manifest().find(tensor.name)).tensor, tensor.whole)) << tensor.name;
-      // And as the tools of HDF5 see it.
       const Tensor seen = Tensor::zeros("test", tensor.whole.shape());
-      reader.file(0).open_dataset(tensor.name.substr(1)).read_raw(seen.raw(), seen.elements(), hdf5::Element::f32);
+      model.open_dataset(tensor.name.substr(1)).read_raw(seen.raw(), seen.elements(), hdf5::Element::f32);
       EXPECT_TRUE(same_bits(seen, tensor.whole)) << tensor.name;
     }
   }
