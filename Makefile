@@ -20,7 +20,7 @@ CLANG_FORMAT ?= clang-format
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # install comes before build; Ninja brings the parallelism
-.PHONY: build demo stories test debug-test gpu-test bench format format-check install install-format help clean
+.PHONY: build demo stories python test debug-test gpu-test bench format format-check install install-format help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
@@ -34,8 +34,12 @@ stories: build ## Write the corpus that the demo and the labs train on into data
 	$(COHORT) data synth stories --out data/stories.txt
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char
 
-test: install build ## Build and run all tests
+test: install build python ## Build and run all tests
 	ctest --test-dir build/cpu -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
+
+# Without it the tests that need it are skipped, or fail where COHORT_REQUIRE_PYTHON=1.
+python: ## Make the Python environment build/python for the tests against PyTorch, transformers and safetensors
+	@INSTALL=$(INSTALL) tools/python-environment || true
 
 # Leaks are not looked for: Open MPI and HDF5 keep memory until the process ends, and their reports would bury ours.
 debug-test: install ## Build with the address and undefined-behaviour sanitizers and run all tests

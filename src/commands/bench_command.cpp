@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
+#include "commands/bench_checkpoint.hpp"
 #include "commands/bench_kernels.hpp"
 #include "commands/commands.hpp"
 #include "commands/open_world.hpp"
@@ -328,6 +329,7 @@ void add_bench_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   add_step(*command, action);
   add_kernels(*command, action);
+  add_bench_checkpoint(*command, action);
 }
 
 }  // namespace cohort

@@ -140,6 +140,8 @@ void add_ckpt_command(CLI::App& app, Action& action) {
   auto* json = show_command->add_flag("--json", options->json, "Print JSON");
   show_command->add_flag("--run-file", options->run_file, "Print the run file inside, nothing else")->excludes(json);
   show_command->callback([&action, options] { action = [options] { return show(*options); }; });
+  add_ckpt_export(*command, action);
+  add_ckpt_import(*command, action);
 }
 
 }  // namespace cohort

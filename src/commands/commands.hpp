@@ -14,6 +14,8 @@ void add_eval_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_ckpt_command(CLI::App& app, Action& action);
+void add_ckpt_export(CLI::App& ckpt, Action& action);  // below `ckpt`
+void add_ckpt_import(CLI::App& ckpt, Action& action);
 void add_comm_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_prove_command(CLI::App& app, Action& action);

@@ -1,4 +1,6 @@
 // `cohort train`: trains the model of a run file.
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.hpp"
@@ -37,6 +39,24 @@ ExistingRun existing_run(const Options& options) {
   return ExistingRun::refuse;
 }
 
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  const auto inner = std::filesystem::weakly_canonical(path), outer = std::filesystem::weakly_canonical(folder);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// Before anything of an earlier run is deleted: the weights to start from are there, and not what would be deleted.
+// Collective over: world
+void check_initial_checkpoint(Communicator& world, const RunSection& run, ExistingRun existing) {
+  const bool starts = existing == ExistingRun::refuse || existing == ExistingRun::overwrite;
+  if (run.initial_checkpoint.empty() || !starts) return;
+  read_training_state_collectively(world, run.initial_checkpoint);
+  if (existing != ExistingRun::overwrite || !lies_in(run.initial_checkpoint, run.directory)) return;
+  throw SharedError(ExitCode::usage,
+                    fmt::format("run.initial_checkpoint = {} lies in the run folder {}, which --overwrite empties; "
+                                "choose another folder with --set run.name=NAME",
+                                run.initial_checkpoint, run.directory));
+}
+
 int dry_run(RunConfig config, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
   if (world.rank() == 0) {
@@ -64,6 +84,7 @@ int train(const Options& options) {
   }
   const RunData data = open_data(*world, config, DataUse::training);
   runtime.open_device(device_of(config), config.device.share);
+  check_initial_checkpoint(*world, config.run, existing_run(options));
   TrainerOptions trainer_options;
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
   trainer_options.allow_changes = options.allow_changes;

@@ -16,6 +16,7 @@ struct RunSection {
   std::string name = "run";
   std::string directory;  // "" = runs/<name>
   std::uint64_t seed = 1234;
+  std::string initial_checkpoint;  // checkpoint or run whose weights training starts from; "" = random ones
 
   bool operator==(const RunSection&) const = default;
 };

@@ -142,6 +142,7 @@ std::vector<KeySpec> run_keys() {
       KEY(run, name, kAny, "name of the run: letters, digits, '.', '_' and '-'", {}),
       KEY(run, directory, kAny, "folder of logs, metrics and checkpoints; \"\" = runs/<name>", {}),
       KEY(run, seed, (IntegerRange{0, INT64_MAX}), "seed of initial weights, sample order, dropout and sampling", {}),
+      KEY(run, initial_checkpoint, kAny, "checkpoint or run whose weights training starts from; \"\" = random weights", {}),
   };
 }
 

@@ -4,11 +4,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "checkpoint/collective.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
 #include "gpu/device.hpp"
@@ -18,7 +16,6 @@
 #include "train/estimate.hpp"
 #include "train/generate.hpp"
 #include "train/precision.hpp"
-#include "train/resume.hpp"
 #include "train/run_directory.hpp"
 
 namespace cohort {
@@ -49,7 +46,11 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
       sampler_(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
       share_(BatchShare::of(mesh_, trainee_.ring() ? &trainee_.ring()->split() : nullptr)),
       batches_(*data.dataset, sampler_, config.train, share_, trainee_.device()) {
-  if (options.resume_from) resume(options);
+  if (options.resume_from) {
+    resume(options);
+  } else if (!config.run.initial_checkpoint.empty()) {
+    take_initial_weights();
+  }
   saver_ =
       std::make_unique<CheckpointSaver>(world, config.run.directory, save_options_of(config.checkpoint), config.checkpoint.async);
   agree(world_, "opening the logs", [&] {
@@ -68,30 +69,6 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
 }
 
 Trainer::~Trainer() = default;
-
-void Trainer::resume(const TrainerOptions& options) {
-  const TrainingState saved = load_shards(world_, *options.resume_from, trainee_.shards(), describe_model(config_.model));
-  trainee_.shards_changed();
-  trainee_.restore_loss_scale(std::strtod(saved.loss_scale.c_str(), nullptr), saved.loss_scale_good_steps);
-  done_ = saved.step;
-  history_ = saved.history;
-  saved_at_ = done_;
-  const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
-  if (!changes.empty() && !options.allow_changes) {
-    throw SharedError(ExitCode::config,
-                      fmt::format("{} was trained otherwise; {}. Undo the changes, or accept them with --allow-changes",
-                                  options.resume_from->string(), join(changes, "; ")));
-  }
-  if (done_ >= config_.train.steps) {
-    throw SharedError(ExitCode::config,
-                      fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
-                                  options.resume_from->string(), done_, config_.train.steps));
-  }
-  for (const std::string& change : changes) {
-    say("accepted change: " + change);
-    history_ += fmt::format("from step {} on: {}\n", done_, change);
-  }
-}
 
 void Trainer::say(const std::string& text) {
   if (world_.rank() != 0) return;
@@ -113,7 +90,11 @@ void Trainer::greet() {
     fmt::print("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
                data_.tokens->entropy()->exact);
   }
-  if (done_ > 0) fmt::print("resumed     at step {}\n", done_);
+  if (done_ > 0) {
+    fmt::print("resumed     at step {}\n", done_);
+  } else if (!config_.run.initial_checkpoint.empty()) {
+    fmt::print("weights     of {}\n", config_.run.initial_checkpoint);
+  }
   std::fflush(stdout);
 }
 
@@ -260,52 +241,6 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Evalua
   }
   if (evaluation) record["validation_loss"] = evaluation->loss;
   metrics_->write(record);
-}
-
-TrainingState Trainer::state() const {
-  TrainingState state;
-  state.step = done_;
-  state.samples_seen = done_ * sampler_.global_batch();
-  state.tokens_seen = state.samples_seen * (config_.model.kind == "mlp" ? 1 : config_.model.context);
-  state.seed = config_.run.seed;
-  state.model = describe_model(config_.model);
-  state.data = data_.description;
-  state.run_file = to_toml(config_);
-  state.cohort_version = cohort_version_;
-  state.git_revision = git_revision_;
-  state.loss_scale = fmt::format("{}", trainee_.loss_scale().scale());
-  state.loss_scale_good_steps = trainee_.loss_scale().good_steps();
-  if (evaluated_at_ == done_) state.validation_loss = fmt::format("{}", last_evaluation_->loss);
-  state.history = history_;
-  state.ranks = world_.size();
-  state.layout = mesh_.shape().str();
-  return state;
-}
-
-void Trainer::save() {
-  const auto scope = timers_.scope(Phase::checkpoint);
-  report_saved();  // of the one before, which is waited for
-  saver_->save(trainee_.shards(), state());
-  saved_at_ = done_;
-  if (!config_.checkpoint.async) report_saved();
-}
-
-void Trainer::report_saved() {
-  const std::optional<CheckpointSaver::Report> report = saver_->finish();
-  if (!report) return;
-  const Saved& saved = report->saved;
-  const std::string times = config_.checkpoint.async
-                                ? fmt::format(" in {:.2f} s, of which training waited {:.2f} s", report->seconds, report->stall)
-                                : fmt::format(" in {:.2f} s", report->seconds);
-  log_->info("step {} saved {}{}", saved.step, saved.folder.string(), times);
-  say(fmt::format("step {}: saved {} ({}{})", saved.step, saved.folder.string(), human_bytes(saved.bytes), times));
-  if (!saved.trouble.empty()) say(fmt::format("warning: step {} is saved, but: {}", saved.step, saved.trouble));
-}
-
-void Trainer::save_if_due() {
-  const Count every = config_.checkpoint.every;
-  const bool last = done_ == config_.train.steps && config_.checkpoint.at_end;
-  if (last || (every > 0 && done_ % every == 0)) save();
 }
 
 void Trainer::finish() {

@@ -1,4 +1,4 @@
-# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN; and
+# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN, libdeflate; and
 # CUDA with cuBLASLt and NCCL, which needs a Kokkos with the CUDA backend.
 
 find_package(Threads REQUIRED)
@@ -17,6 +17,7 @@ set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(CBLAS REQUIRED)    # tools/cmake/FindCBLAS.cmake
 find_package(ZLIB REQUIRED)
+find_package(Libdeflate)       # tools/cmake/FindLibdeflate.cmake
 find_package(fmt REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)

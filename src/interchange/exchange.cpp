@@ -1,0 +1,119 @@
+#include "interchange/exchange.hpp"
+
+#include <map>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "config/run_file.hpp"
+#include "interchange/checkpoint_weights.hpp"
+#include "interchange/hf_config.hpp"
+#include "interchange/hf_layout.hpp"
+#include "interchange/safetensors.hpp"
+#include "interchange/safetensors_writer.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kRunFile = "run.toml";
+
+bool is_export_file(const std::string& name) {
+  return name == kConfigFile || name == kRunFile || name == kSingleFile || name == kIndexFile ||
+         (name.starts_with("model-") && name.ends_with(".safetensors"));
+}
+
+// Leftovers of an export that had other files must not be taken for parts of the new one. What names the model goes first: the
+// folder counts as unfinished from then on.
+void delete_export(const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : {kConfigFile, kRunFile, kIndexFile}) fs::remove(folder / name, error);
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (is_export_file(entry.path().filename().string())) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) {
+    if (!error) fs::remove(file, error);
+  }
+  if (error) fail(ExitCode::io, "cannot delete what is in '{}': {}", folder.string(), error.message());
+}
+
+// The parameters themselves, in their order, of a source that has them in any.
+class InOrder : public TensorSource {
+ public:
+  InOrder(const TensorSource& source, const ModelSection& model) : source_(source), tensors_(parameters_of(model)) {
+    for (std::size_t i = 0; i < source.tensors().size(); ++i) positions_[source.tensors()[i].name] = i;
+  }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  void read(std::size_t index, std::vector<float>& into) const override {
+    source_.read(positions_.at(tensors_.at(index).name), into);
+  }
+
+ private:
+  const TensorSource& source_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, std::size_t> positions_;
+};
+
+std::unique_ptr<TensorSource> in_order(const TensorSource& source, const ModelSection& model, const std::string& where) {
+  require_tensors(where, parameters_of(model), source.tensors());
+  return std::make_unique<InOrder>(source, model);
+}
+
+}  // namespace
+
+void require_empty(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (!fs::exists(status)) return;
+  if (fs::is_directory(status) && fs::is_empty(folder, error)) return;
+  fail(ExitCode::usage, "{} exists and is not an empty folder: choose another --out, or replace what is in it with --overwrite",
+       folder.string());
+}
+
+Exported export_checkpoint(const ExportOptions& options) {
+  const CheckpointWeights ours(options.checkpoint);
+  const std::string where = ours.folder().string();
+  const RunConfig config = parse_run_file(ours.state().run_file, where + ", its run file");
+  const ModelSection model = resolved_model(config.model, where);
+  const bool hf = options.format == FolderFormat::hf;
+  const std::string description = hf ? hf_config_json(model, options.dtype) : ours.state().run_file;
+  const auto weights = hf ? as_hugging_face(ours, model, where) : in_order(ours, model, where);
+  if (!options.overwrite) require_empty(options.folder);
+  if (fs::exists(options.folder / "checkpoints")) {  // its run.toml is not ours to delete
+    fail(ExitCode::usage, "{} is a run's folder: choose another --out", options.folder.string());
+  }
+
+  make_folders(options.folder);
+  delete_export(options.folder);
+  Exported exported{ours.folder(), {}, model.kind, static_cast<Count>(weights->tensors().size()), 0};
+  // transformers wants to know for which library the tensors were laid out.
+  const std::map<std::string, std::string> metadata{{"format", "pt"}};
+  exported.files = write_safetensors(options.folder, *weights, {options.dtype, options.shard_bytes, metadata});
+  exported.files.emplace_back(hf ? kConfigFile : kRunFile);
+  write_file_atomically(options.folder / exported.files.back(), description);
+  for (const TensorInfo& tensor : weights->tensors()) exported.parameters += elements_of(tensor.shape);
+  return exported;
+}
+
+ImportFolder::ImportFolder(const fs::path& folder) {
+  const fs::path config_file = folder / kConfigFile;
+  const fs::path run_file = folder / kRunFile;
+  if (fs::exists(config_file)) {
+    config_.model = read_hf_config(config_file);
+    stored_ = std::make_unique<SafetensorsFolder>(folder);
+    weights_ = as_cohort(*stored_, config_.model, folder.string());
+  } else if (fs::exists(run_file)) {
+    format_ = FolderFormat::safetensors;
+    config_ = load_run_file(run_file);
+    config_.model = resolved_model(config_.model, run_file.string());
+    stored_ = std::make_unique<SafetensorsFolder>(folder);
+    weights_ = in_order(*stored_, config_.model, folder.string());
+  } else {
+    fail(ExitCode::checkpoint, "{}: neither {} (Hugging Face) nor {} (safetensors of Cohort) is in it", folder.string(),
+         kConfigFile, kRunFile);
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,26 @@
+// config.json of Hugging Face's transformers: GPT2LMHeadModel and LlamaForCausalLM, the two models that gpt2 and llama here equal
+// number for number.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/dtype.hpp"
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// The text of config.json for weights of this type. Our tokenizers have no special tokens, so none is named. Throws
+/// Error(config) for an mlp.
+std::string hf_config_json(const ModelSection& model, DType dtype);
+
+/// Reads a config.json. Every key that changes what the model computes is either understood or refused with its value; keys that
+/// the model leaves out have the meaning that transformers gives them. Error (checkpoint) names the file and the key; (io) if it
+/// cannot be read. The sizes fit each other, as after resolved_model().
+ModelSection read_hf_config(const std::filesystem::path& file);
+
+/// The section with derived values filled in (kv_heads, ffn_width) and all sizes checked against each other, as in a run file.
+/// Error (checkpoint) begins with `where`.
+ModelSection resolved_model(const ModelSection& model, const std::string& where);
+
+}  // namespace cohort

@@ -1,0 +1,56 @@
+#include "interchange/tensor_source.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kShown = 5;
+
+std::string first_few(const char* title, const std::vector<std::string>& items) {
+  if (items.empty()) return "";
+  const std::size_t shown = std::min(items.size(), kShown);
+  const std::string more = items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "";
+  return fmt::format("; {}: {}{}", title, join({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown)}), more);
+}
+
+}  // namespace
+
+Count elements_of(const std::vector<Count>& shape) {
+  Count elements = 1;
+  for (const Count extent : shape) elements *= extent;
+  return elements;
+}
+
+std::string shape_text(const std::vector<Count>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+void require_tensors(const std::string& where, const std::vector<TensorInfo>& wanted, const std::vector<TensorInfo>& found) {
+  std::map<std::string, const TensorInfo*> left;
+  for (const TensorInfo& tensor : found) left[tensor.name] = &tensor;
+  std::vector<std::string> missing, other, extra;
+  for (const TensorInfo& tensor : wanted) {
+    const auto same_name = left.find(tensor.name);
+    if (same_name == left.end()) {
+      missing.push_back(tensor.name);
+      continue;
+    }
+    if (same_name->second->shape != tensor.shape) {
+      other.push_back(
+          fmt::format("{} is {} instead of {}", tensor.name, shape_text(same_name->second->shape), shape_text(tensor.shape)));
+    }
+    left.erase(same_name);
+  }
+  for (const auto& [name, tensor] : left) extra.push_back(name);
+  const std::string differences =
+      first_few("missing", missing) + first_few("of another shape", other) + first_few("extra", extra);
+  if (differences.empty()) return;
+  fail(ExitCode::checkpoint, "{}: not the tensors of the model that its configuration describes{}", where, differences);
+}
+
+}  // namespace cohort

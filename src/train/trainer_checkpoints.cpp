@@ -1,0 +1,92 @@
+// Trainer's dealings with checkpoints: going on from one, beginning with the weights of one, and saving.
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/shards.hpp"
+#include "config/describe.hpp"
+#include "train/resume.hpp"
+#include "train/trainer.hpp"
+
+namespace cohort {
+
+void Trainer::resume(const TrainerOptions& options) {
+  const TrainingState saved = load_shards(world_, *options.resume_from, trainee_.shards(), describe_model(config_.model));
+  trainee_.shards_changed();
+  trainee_.restore_loss_scale(std::strtod(saved.loss_scale.c_str(), nullptr), saved.loss_scale_good_steps);
+  done_ = saved.step;
+  history_ = saved.history;
+  saved_at_ = done_;
+  const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
+  if (!changes.empty() && !options.allow_changes) {
+    throw SharedError(ExitCode::config,
+                      fmt::format("{} was trained otherwise; {}. Undo the changes, or accept them with --allow-changes",
+                                  options.resume_from->string(), join(changes, "; ")));
+  }
+  if (done_ >= config_.train.steps) {
+    throw SharedError(ExitCode::config,
+                      fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
+                                  options.resume_from->string(), done_, config_.train.steps));
+  }
+  for (const std::string& change : changes) {
+    say("accepted change: " + change);
+    history_ += fmt::format("from step {} on: {}\n", done_, change);
+  }
+}
+
+void Trainer::take_initial_weights() {
+  std::vector<StateShard> weights;
+  for (const StateShard& shard : trainee_.shards()) {
+    if (shard.tensor.starts_with(kModelGroup)) weights.push_back(shard);
+  }
+  load_shards(world_, config_.run.initial_checkpoint, weights, describe_model(config_.model));
+  trainee_.shards_changed();
+}
+
+TrainingState Trainer::state() const {
+  TrainingState state;
+  state.step = done_;
+  state.samples_seen = done_ * sampler_.global_batch();
+  state.tokens_seen = state.samples_seen * (config_.model.kind == "mlp" ? 1 : config_.model.context);
+  state.seed = config_.run.seed;
+  state.model = describe_model(config_.model);
+  state.data = data_.description;
+  state.run_file = to_toml(config_);
+  state.cohort_version = cohort_version_;
+  state.git_revision = git_revision_;
+  state.loss_scale = fmt::format("{}", trainee_.loss_scale().scale());
+  state.loss_scale_good_steps = trainee_.loss_scale().good_steps();
+  if (evaluated_at_ == done_) state.validation_loss = fmt::format("{}", last_evaluation_->loss);
+  state.history = history_;
+  state.ranks = world_.size();
+  state.layout = mesh_.shape().str();
+  return state;
+}
+
+void Trainer::save() {
+  const auto scope = timers_.scope(Phase::checkpoint);
+  report_saved();  // of the one before, which is waited for
+  saver_->save(trainee_.shards(), state());
+  saved_at_ = done_;
+  if (!config_.checkpoint.async) report_saved();
+}
+
+void Trainer::report_saved() {
+  const std::optional<CheckpointSaver::Report> report = saver_->finish();
+  if (!report) return;
+  const Saved& saved = report->saved;
+  const std::string times = config_.checkpoint.async
+                                ? fmt::format(" in {:.2f} s, of which training waited {:.2f} s", report->seconds, report->stall)
+                                : fmt::format(" in {:.2f} s", report->seconds);
+  log_->info("step {} saved {}{}", saved.step, saved.folder.string(), times);
+  say(fmt::format("step {}: saved {} ({}{})", saved.step, saved.folder.string(), human_bytes(saved.bytes), times));
+  if (!saved.trouble.empty()) say(fmt::format("warning: step {} is saved, but: {}", saved.step, saved.trouble));
+}
+
+void Trainer::save_if_due() {
+  const Count every = config_.checkpoint.every;
+  const bool last = done_ == config_.train.steps && config_.checkpoint.at_end;
+  if (last || (every > 0 && done_ % every == 0)) save();
+}
+
+}  // namespace cohort

@@ -1,0 +1,157 @@
+"""`cohort ckpt export` and `import` as people start them, and training from imported weights.
+
+commands_test.py COHORT -- MPIRUN FLAG ..."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "commands"))
+from launched import Launched
+from training import Training
+
+MLP = """\
+[model]
+kind = "mlp"
+layers = 2
+width = 8
+[data]
+kind = "two_moons"
+samples = 64
+[train]
+steps = 1
+"""
+
+
+def test_export(job, training):
+    run, path = training.path("run"), training.path
+    out = job.run(["ckpt", "export", run, "--out", path("hf")])
+    job.expect("export", out, 0, lines=0)
+    parts = ("model.safetensors", "config.json", "gpt2", "tokenizer is not exported", "fp32")
+    job.check("export says what was written, and that there is no tokenizer", all(part in out[1] for part in parts), out[1])
+    job.check("these files and no other", sorted(os.listdir(path("hf"))) == ["config.json", "model.safetensors"])
+    again = ["ckpt", "export", run, "--out", path("hf")]
+    job.expect("a folder that is not empty", job.run(again), 2, ["not an empty folder"], 1)
+    job.expect("shards over an earlier export",
+               job.run([*again, "--overwrite", "--shard-size", "20KB", "--dtype", "bf16"]), 0)
+    names = sorted(os.listdir(path("hf")))
+    job.check("nothing is left of the earlier one",
+              "model.safetensors" not in names and "model.safetensors.index.json" in names, names)
+    with open(path("hf/config.json"), encoding="utf-8") as file:
+        job.check("the type in config.json", json.load(file)["torch_dtype"] == "bfloat16")
+    job.expect("no such checkpoint", job.run(["ckpt", "export", path("nowhere"), "--out", path("x")]), 6, ["nowhere"], 1)
+    export = ["ckpt", "export", run, "--out", path("x")]
+    job.expect("a size that is none", job.run([*export, "--shard-size", "big"]), 2, ["'big'"], 1)
+    job.expect("a type that is none", job.run([*export, "--dtype", "int8"]), 2, ["int8"], 1)
+    job.check("refusals write nothing", not os.path.exists(path("x")))
+    job.expect("into the run itself", job.run(["ckpt", "export", run, "--out", run, "--overwrite"]), 2, ["a run's folder"], 1)
+    job.check("... whose run file stays", os.path.exists(path("run/run.toml")))
+    two = job.run(["ckpt", "export", run, "--out", path("two"), "--format", "safetensors"], ranks=2)
+    job.expect("under mpirun one rank works and speaks", two, 0, lines=0)
+    job.check("... and the other is silent", two[1].count("model.safetensors") == 1, two[1])
+
+
+def test_mlp(job, training):
+    path = training.path
+    training.write("mlp.toml", MLP)
+    job.expect("train an mlp", job.run(["train", path("mlp.toml"), "--set", f"run.directory={path('mlp')}"]), 0)
+    job.expect("an mlp is no model of transformers", job.run(["ckpt", "export", path("mlp"), "--out", path("x")]), 3,
+               ["mlp", "--format safetensors"], 1)
+    job.check("... refused before anything is written", not os.path.exists(path("x")))
+    job.expect("an mlp as plain safetensors",
+               job.run(["ckpt", "export", path("mlp"), "--out", path("mlp.plain"), "--format", "safetensors"]), 0)
+    job.expect("... and back", job.run(["ckpt", "import", path("mlp.plain"), "--out", path("mlp.back")]), 0)
+    same = [job.run(["eval", path(name), "--json"])[1].split('"validation_loss":')[1] for name in ("mlp", "mlp.back")]
+    job.check("... with the same loss", same[0] == same[1], same)
+
+
+def test_import_refusals(job, training):
+    path = training.path
+    shutil.rmtree(path("hf"))
+    job.expect("export again", job.run(["ckpt", "export", path("run"), "--out", path("hf")]), 0)
+    with open(path("hf/config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+
+    def refused(what, change, parts, code=6):
+        with open(path("hf/config.json"), "w", encoding="utf-8") as file:
+            json.dump({**config, **change}, file)
+        job.expect(what, job.run(["ckpt", "import", path("hf"), "--out", path("refused")]), code, parts, 1)
+        job.check("... and nothing was written", not os.path.exists(path("refused")))
+
+    refused("another activation", {"activation_function": "relu"}, ['"activation_function": "relu"'])
+    refused("another model", {"model_type": "opt"}, ["opt"])
+    refused("more layers than there are", {"n_layer": 2}, ["missing: transformer.h.1"])
+    refused("a head of its own that is not there", {"tie_word_embeddings": False}, ["missing: lm_head.weight"])
+    refused("another width", {"n_positions": 16}, ["transformer.wpe.weight is [32, 32] instead of [16, 32]"])
+    with open(path("hf/config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    job.expect("a run folder in use", job.run(["ckpt", "import", path("hf"), "--out", path("run")]), 2, ["--overwrite"], 1)
+    job.expect("no folder to import", job.run(["ckpt", "import", path("nowhere"), "--out", path("x")]), 6,
+               ["nowhere", "config.json"], 1)
+    with open(path("hf/model.safetensors"), "r+b") as file:
+        file.truncate(5000)
+    job.expect("a truncated file", job.run(["ckpt", "import", path("hf"), "--out", path("x")]), 6,
+               ["model.safetensors"], 1)
+
+
+def test_tuning(job, training):
+    """Training from imported weights starts where they are: its loss after a step of no size is theirs."""
+    path = training.path
+    job.expect("export", job.run(["ckpt", "export", path("run"), "--out", path("good")]), 0)
+    done = job.run(["ckpt", "import", path("good"), "--out", path("imported"), "--run-file", path("tune.toml"),
+                    "--tokens", training.tokens])
+    job.expect("import", done, 0, lines=0)
+    job.check("import says what to do next",
+              all(part in done[1] for part in ("cohort eval", "cohort train", "step_00000000")), done[1])
+    ours = json.loads(job.run(["eval", path("run"), "--json"])[1])["validation_loss"]
+    imported = json.loads(job.run(["eval", path("imported"), "--json"])[1])["validation_loss"]
+    # The run file of the import has another micro-batch: the same losses in another order of sums.
+    job.check("the same loss", abs(ours - imported) < 1e-8, (ours, imported))
+    still = {"train__steps": 1, "train__micro_batch": 2, "optimizer__learning_rate": 1e-12, "sample__tokens": 0}
+
+    def tuned(name, ranks, **keys):
+        done = job.run(training.words(name, run_file=path("tune.toml"), **still, **keys), ranks=ranks)
+        job.expect(f"tuning: {name}", done, 0, lines=0)
+        loss = (training.metrics(name) or [{"validation_loss": -1.0}])[-1]["validation_loss"]
+        return done[1], loss
+
+    for name, ranks, keys in (("one rank", 0, {}), ("two ranks, sharded", 2, {"parallel__data": "zero3"}),
+                              ("two ranks, tensor-parallel", 2, {"parallel__tp": 2})):
+        said, loss = tuned(name, ranks, **keys)
+        job.check("... starts from the weights", abs(loss - ours) < 1e-5, (loss, ours))
+        job.check("... and says so", "weights     of " + path("imported") in said, said)
+    _, loss = tuned("from random weights", 0, run__initial_checkpoint="")
+    job.check("... is another loss", abs(loss - ours) > 0.05, (loss, ours))
+    words = training.words("other", run_file=path("tune.toml"), model__width=64)
+    job.expect("weights of another model", job.run(words), 6, ["another model"], 1)
+    words = training.words("other", run_file=path("tune.toml"), run__initial_checkpoint=path("nowhere"))
+    job.expect("weights that are not there", job.run(words), 6, ["nowhere"], 1)
+    job.expect("weights that --overwrite would delete",
+               job.run(["train", path("tune.toml"), "--overwrite", "--set", f"run.directory={path('imported')}"]), 2,
+               ["run.initial_checkpoint"], 1)
+    job.check("... stay", training.checkpoints("imported") == [0])
+    words = training.words("one rank", "--overwrite", run_file=path("tune.toml"), run__initial_checkpoint=path("nowhere"))
+    job.expect("an earlier run is not deleted for weights that are not there", job.run(words), 6, ["nowhere"], 1)
+    job.check("... stays", training.checkpoints("one rank") == [1])
+    job.expect("an imported run cannot be resumed",
+               job.run(["train", path("tune.toml"), "--resume", "--set", f"run.directory={path('imported')}"]), 6,
+               ["cannot be resumed"], 1)
+    job.expect("a second import over the first",
+               job.run(["ckpt", "import", path("good"), "--out", path("imported"), "--overwrite"]), 0)
+
+
+def main():
+    job = Launched(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(job, folder)
+        job.expect("train", job.run(training.words("run", train__steps=30)), 0)
+        test_export(job, training)
+        test_mlp(job, training)
+        test_import_refusals(job, training)
+        test_tuning(job, training)
+    job.finish()
+
+
+main()

@@ -1,0 +1,168 @@
+// Safetensors as an attacker or a bad disk would have them: each is refused with a message, none is a crash or fills the memory.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "interchange/safetensors_writer.hpp"
+#include "safetensors_fixture.hpp"
+
+namespace cohort::test {
+namespace {
+
+class DamagedSafetensors : public ::testing::Test {
+ protected:
+  void refused(const std::string& bytes, std::initializer_list<const char*> parts) {
+    write_bytes(file_, bytes);
+    SCOPED_TRACE(bytes.substr(0, 120));
+    expect_error([&] { read_everything(file_); }, ExitCode::checkpoint, parts);
+    expect_error([&] { read_everything(file_); }, ExitCode::checkpoint, {"x.safetensors"});
+  }
+  void refused_header(const std::string& header, std::size_t data, std::initializer_list<const char*> parts) {
+    refused(file_bytes(header, data), parts);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_ / "x.safetensors";
+};
+
+TEST_F(DamagedSafetensors, LengthOfTheHeader) {
+  refused("", {"0 bytes long"});
+  refused("1234567", {"7 bytes long"});
+  refused(length_prefix(0), {"does not begin with '{'"});
+  refused(length_prefix(9) + "{}", {"9 bytes", "ends 2 bytes"});
+  refused(length_prefix(100'000'001) + "{}", {"100000001"});
+  refused(length_prefix(~std::uint64_t{0}) + "{}", {"18446744073709551615"});
+}
+
+TEST_F(DamagedSafetensors, Json) {
+  refused_header(" {}", 0, {"does not begin"});
+  refused_header("[1]", 0, {"does not begin"});
+  refused_header("{\"a\":", 0, {"not JSON"});
+  refused_header("{} {}", 0, {"not JSON"});
+  refused_header("{\"\xff\":1}", 0, {"not JSON"});
+  refused_header("{\"a\":[[[[[[", 0, {"nested deeper"});
+  refused_header("{\"a\":" + std::string(1'000'000, '['), 0, {"nested deeper"});
+  refused_header(R"({"a":1})", 0, {"'a'", "not an object"});
+  refused_header(R"({"__metadata__":{"a":1}})", 0, {"'a'", "not a string"});
+  refused_header(R"({"__metadata__":1})", 0, {"not an object"});
+}
+
+TEST_F(DamagedSafetensors, NamesTwice) {
+  const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
+  refused_header("{\"twin\":" + entry + ",\"twin\":" + entry + "}", 1, {"'twin' twice"});
+  refused_header(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, {"'dtype' twice"});
+}
+
+TEST_F(DamagedSafetensors, Entries) {
+  const auto entry = [](const char* dtype, const char* shape, const char* offsets) {
+    return fmt::format(R"({{"w":{{"dtype":{},"shape":{},"data_offsets":{}}}}})", dtype, shape, offsets);
+  };
+  refused_header(entry("\"F31\"", "[1]", "[0,4]"), 4, {"'w'", "unknown dtype \"F31\"", "BF16"});
+  refused_header(entry("7", "[1]", "[0,4]"), 4, {"unknown dtype 7"});
+  refused_header(entry("\"F32\"", "1", "[0,4]"), 4, {"shape"});
+  refused_header(entry("\"F32\"", "[-1]", "[0,4]"), 4, {"shape"});
+  refused_header(entry("\"F32\"", "[1.0]", "[0,4]"), 4, {"shape"});
+  refused_header(entry("\"F32\"", "[99999999999999999999]", "[0,4]"), 4, {"shape"});
+  refused_header(entry("\"F32\"", "[9223372036854775808]", "[0,4]"), 4, {"shape"});
+  refused_header(entry("\"F32\"", "[4294967296,4294967296]", "[0,4]"), 4, {"larger than any file"});
+  refused_header(entry("\"F32\"", "[4294967296,4294967296,0]", "[0,0]"), 0, {"larger than any file"});
+  refused_header(entry("\"F32\"", "[2305843009213693952]", "[0,0]"), 0, {"larger than any file"});  // 2^61 x 4 bytes
+  refused_header(entry("\"F32\"", "[1]", "[4,0]"), 4, {"data_offsets"});
+  refused_header(entry("\"F32\"", "[1]", "[0]"), 4, {"data_offsets"});
+  refused_header(entry("\"F32\"", "[1]", "[0,4,4]"), 4, {"data_offsets"});
+  refused_header(entry("\"F32\"", "[1]", "{}"), 4, {"data_offsets"});
+  refused_header(entry("\"F32\"", "[2]", "[0,8]"), 4, {"ends at byte 8", "has 4"});
+  refused_header(entry("\"F32\"", "[2]", "[0,4]"), 4, {"8 bytes", "hold 4"});
+  refused_header(entry("\"F32\"", "[1]", "[0,5]"), 5, {"4 bytes", "hold 5"});
+  refused_header(R"({"w":{"dtype":"F32","shape":[1]}})", 4, {"data_offsets is missing"});
+  refused_header(entry("\"I64\"", "[1]", "[0,8]"), 8, {"'w' is I64", "weights are"});
+}
+
+TEST_F(DamagedSafetensors, GapsAndOverlaps) {
+  const auto two = [](const char* first, const char* second) {
+    return fmt::format(
+        R"({{"a":{{"dtype":"U8","shape":[4],"data_offsets":{}}},"b":{{"dtype":"U8","shape":[4],"data_offsets":{}}}}})", first,
+        second);
+  };
+  refused_header(two("[0,4]", "[2,6]"), 6, {"'b'", "overlap"});
+  refused_header(two("[0,4]", "[0,4]"), 4, {"overlap"});
+  refused_header(two("[0,4]", "[5,9]"), 9, {"'b'", "belong to none"});
+  refused_header(two("[1,5]", "[5,9]"), 9, {"'a'", "belong to none"});
+  refused_header(two("[0,4]", "[4,8]"), 9, {"end at byte 8", "has 9"});
+  refused_header("{}", 1, {"end at byte 0"});
+}
+
+TEST_F(DamagedSafetensors, NotAFile) {
+  EXPECT_ERROR(SafetensorsFile(folder_ / "nowhere"), ExitCode::io, "nowhere");
+  EXPECT_ERROR(SafetensorsFile(folder_.path()), ExitCode::io, "directory");
+}
+
+TEST_F(DamagedSafetensors, ShorterWhileItIsRead) {
+  write_bytes(file_, file_bytes(R"({"w":{"dtype":"F32","shape":[100000],"data_offsets":[0,400000]}})", 400'000));
+  const SafetensorsFile file(file_);
+  std::filesystem::resize_file(file_, 300'000);
+  std::vector<float> values;
+  EXPECT_ERROR(file.read(file.entries()[0], values), ExitCode::checkpoint, "'w'", "shorter");
+}
+
+// Every file cut short, and many with a few bytes changed, are read or refused: never anything else.
+TEST_F(DamagedSafetensors, CutOrChangedAnywhere) {
+  MemorySource source;
+  source.add("first.weight", {3, 2});
+  source.add("second", {2});
+  write_safetensors(folder_.path(), source, {.metadata = {{"format", "pt"}}});
+  const std::string whole = text_of(folder_ / kSingleFile);
+  for (std::size_t length = 0; length < whole.size(); ++length) refused(whole.substr(0, length), {});
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) {
+    std::string changed = whole;
+    for (std::uint32_t changes = 1 + random() % 3; changes > 0; --changes) {
+      changed[random() % (whole.size() - 32)] = static_cast<char>(random() % 256);
+    }
+    write_bytes(file_, changed);
+    try {
+      read_everything(file_);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ExitCode::checkpoint) << error.what();
+    }
+  }
+}
+
+class DamagedIndex : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    MemorySource source;
+    source.add("a", {4});
+    source.add("b", {4});
+    write_safetensors(folder_.path(), source, {.shard_bytes = 16});
+  }
+  void refused(const std::string& index, std::initializer_list<const char*> parts) {
+    write_bytes(folder_ / kIndexFile, index);
+    SCOPED_TRACE(index);
+    expect_error([&] { SafetensorsFolder{folder_.path()}; }, ExitCode::checkpoint, parts);
+  }
+  TemporaryFolder folder_;
+  const std::string one_ = "model-00001-of-00002.safetensors", two_ = "model-00002-of-00002.safetensors";
+};
+
+TEST_F(DamagedIndex, Refused) {
+  refused("", {"weight_map"});
+  refused("[]", {"weight_map"});
+  refused(R"({"weight_map":[]})", {"weight_map"});
+  for (const char* file : {"\"../x.safetensors\"", "\"/etc/passwd\"", "\"\"", "\"..\"", "\".\"", "\"a/b\"", "3"}) {
+    refused(fmt::format(R"({{"weight_map":{{"a":{}}}}})", file), {"'a'", "no name of a file"});
+  }
+  refused(R"({"weight_map":{"a":"model-9.safetensors"}})", {"model-9.safetensors", "not there"});
+  const auto map = [&](const std::string& text) { return R"({"weight_map":{)" + text + "}}"; };
+  refused(map("\"a\":\"" + two_ + "\",\"b\":\"" + one_ + "\""), {"'a'", "says"});
+  refused(map("\"a\":\"" + one_ + "\",\"c\":\"" + two_ + "\""), {"'b'", "does not name it"});
+  refused(map("\"a\":\"" + one_ + "\",\"b\":\"" + two_ + "\",\"c\":\"" + one_ + "\""), {"'c'", "is not"});
+}
+
+TEST_F(DamagedIndex, NoWeightsAtAll) {
+  const TemporaryFolder empty;
+  EXPECT_ERROR(SafetensorsFolder(empty.path()), ExitCode::checkpoint, "model.safetensors", "pytorch_model.bin");
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,163 @@
+// config.json: what is written is read back, and keys that would change what a model computes are refused.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "interchange/hf_config.hpp"
+#include "safetensors_fixture.hpp"
+
+namespace cohort::test {
+namespace {
+
+using Json = nlohmann::json;
+
+ModelSection gpt2() {
+  ModelSection model;
+  model.kind = "gpt2";
+  model.layers = 3;
+  model.width = 24;
+  model.heads = 4;
+  model.ffn_width = 40;
+  model.context = 10;
+  model.vocabulary = 77;
+  model.tied_head = false;
+  model.dropout = 0.25;
+  model.norm_epsilon = 1e-3;
+  return model;
+}
+
+ModelSection llama() {
+  ModelSection model = gpt2();
+  model.kind = "llama";
+  model.kv_heads = 2;
+  model.dropout = 0.0;
+  model.rope_theta = 500000.0;
+  return model;
+}
+
+class HfConfig : public ::testing::Test {
+ protected:
+  ModelSection read(const Json& json) {
+    write_bytes(file_, json.dump());
+    return read_hf_config(file_);
+  }
+  static Json written(const ModelSection& model) { return Json::parse(hf_config_json(model, DType::f32)); }
+  void refused(const ModelSection& model, const char* key, const Json& value, std::initializer_list<const char*> parts = {}) {
+    Json json = written(model);
+    json[key] = value;
+    SCOPED_TRACE(json.dump());
+    expect_error([&] { read(json); }, ExitCode::checkpoint, parts);
+    expect_error([&] { read(json); }, ExitCode::checkpoint, {"config.json", key});
+  }
+  void accepted(const ModelSection& model, const char* key, const Json& value) {
+    Json json = written(model);
+    json[key] = value;
+    EXPECT_EQ(read(json), model) << key << " = " << value;
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_ / "config.json";
+};
+
+TEST_F(HfConfig, ReadBack) {
+  for (ModelSection model : {gpt2(), llama()}) {
+    EXPECT_EQ(read(written(model)), model);
+    model.tied_head = true;
+    EXPECT_EQ(read(written(model)), model);
+  }
+  EXPECT_EQ(Json::parse(hf_config_json(llama(), DType::bf16))["torch_dtype"], "bfloat16");
+}
+
+TEST_F(HfConfig, KeysLeftOutMeanWhatTransformersGivesThem) {
+  Json json = written(gpt2());
+  for (const char* key : {"tie_word_embeddings", "n_inner", "layer_norm_epsilon", "activation_function", "resid_pdrop",
+                          "embd_pdrop", "attn_pdrop"}) {
+    json.erase(key);
+  }
+  ModelSection expected = gpt2();
+  expected.tied_head = true;
+  expected.ffn_width = 4 * expected.width;
+  expected.norm_epsilon = 1e-5;
+  expected.dropout = 0.1;
+  EXPECT_EQ(read(json), expected);
+  json = written(llama());
+  for (const char* key : {"tie_word_embeddings", "num_key_value_heads", "rms_norm_eps", "rope_theta", "head_dim"})
+    json.erase(key);
+  expected = llama();
+  expected.kv_heads = expected.heads;
+  expected.norm_epsilon = 1e-6;
+  expected.rope_theta = 10000.0;
+  EXPECT_EQ(read(json), expected);
+}
+
+TEST_F(HfConfig, Gpt2ThatOursIsNot) {
+  accepted(gpt2(), "activation_function", "gelu_pytorch_tanh");
+  refused(gpt2(), "activation_function", "gelu", {"\"gelu\"", "gelu_new"});
+  refused(gpt2(), "activation_function", "relu");
+  refused(gpt2(), "scale_attn_weights", false);
+  refused(gpt2(), "scale_attn_by_inverse_layer_idx", true);
+  refused(gpt2(), "add_cross_attention", true);
+  refused(gpt2(), "attn_pdrop", 0.5, {"equal"});
+  refused(gpt2(), "quantization_config", Json::object());
+}
+
+TEST_F(HfConfig, LlamaThatOursIsNot) {
+  accepted(llama(), "rope_scaling", {{"rope_type", "default"}});
+  accepted(llama(), "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 500000.0}});
+  accepted(llama(), "pretraining_tp", 2);  // another order of the same sums
+  refused(llama(), "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}, {"linear"});
+  refused(llama(), "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, {"llama3"});
+  refused(llama(), "rope_scaling", {{"factor", 8.0}});
+  refused(llama(), "rope_scaling", 3);
+  refused(llama(), "rope_parameters", {{"rope_type", "yarn"}});
+  refused(llama(), "rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}});
+  refused(llama(), "attention_bias", true);
+  refused(llama(), "mlp_bias", true);
+  refused(llama(), "hidden_act", "gelu");
+  refused(llama(), "sliding_window", 4096, {"none"});
+  refused(llama(), "head_dim", 8, {"6"});
+  refused(llama(), "attention_dropout", 0.1);
+}
+
+TEST_F(HfConfig, ThetaOfNewerFiles) {
+  Json json = written(llama());
+  json.erase("rope_theta");
+  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1234.0}};
+  EXPECT_EQ(read(json).rope_theta, 1234.0);
+}
+
+TEST_F(HfConfig, SizesThatCannotBe) {
+  refused(gpt2(), "n_layer", -1);
+  refused(gpt2(), "n_layer", 1000000000);
+  refused(gpt2(), "n_layer", "3");
+  refused(gpt2(), "n_embd", 24.5);
+  refused(gpt2(), "n_embd", nullptr, {"missing"});
+  refused(gpt2(), "vocab_size", 1e30);
+  refused(gpt2(), "layer_norm_epsilon", 0.0);
+  refused(gpt2(), "resid_pdrop", 1.0);
+  refused(gpt2(), "tie_word_embeddings", "yes");
+  Json json = written(gpt2());
+  json["n_head"] = 5;
+  EXPECT_ERROR(read(json), ExitCode::checkpoint, "config.json", "heads", "24");
+  json = written(llama());
+  json["num_key_value_heads"] = 3;
+  EXPECT_ERROR(read(json), ExitCode::checkpoint, "config.json", "kv_heads");
+}
+
+TEST_F(HfConfig, NoConfigAtAll) {
+  EXPECT_ERROR(read_hf_config(folder_ / "nowhere.json"), ExitCode::io, "nowhere.json");
+  write_bytes(file_, "{");
+  EXPECT_ERROR(read_hf_config(file_), ExitCode::checkpoint, "config.json", "JSON");
+  EXPECT_ERROR(read(Json::array()), ExitCode::checkpoint, "not a JSON object");
+  EXPECT_ERROR(read({{"model_type", "mistral"}}), ExitCode::checkpoint, "mistral", "gpt2 and llama");
+  EXPECT_ERROR(read({{"model_type", 3}}), ExitCode::checkpoint, "model_type");
+}
+
+TEST_F(HfConfig, AnMlpIsNoModelOfTransformers) {
+  ModelSection model;
+  model.kind = "mlp";
+  EXPECT_ERROR(hf_config_json(model, DType::f32), ExitCode::config, "mlp", "--format safetensors");
+}
+
+}  // namespace
+}  // namespace cohort::test
