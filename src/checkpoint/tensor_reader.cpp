@@ -110,9 +110,17 @@ void TensorReader::read(const ManifestTensor& tensor, const TensorPart& wanted, 
       while (n > 0) {
         const Count block = stored / part.block;
         const Count in_block = stored % part.block;
+        const Count whole = std::min(part.block, part.part.elements() - block * part.block);
+        if (in_block == 0 && n >= whole && tensor.dtype == DType::f32) {  // into its place at once
+          read_block(*dataset, part, block,
+                     std::as_writable_bytes(into.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(whole))));
+          stored += whole;
+          at += whole;
+          n -= whole;
+          continue;
+        }
         if (block != loaded) {
-          const Count elements = std::min(part.block, part.part.elements() - block * part.block);
-          memory.resize(static_cast<std::size_t>(elements) * width);
+          memory.resize(static_cast<std::size_t>(whole) * width);
           read_block(*dataset, part, block, memory);
           loaded = block;
         }

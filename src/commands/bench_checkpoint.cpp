@@ -235,6 +235,7 @@ void print(const nlohmann::ordered_json& result) {
 int bench_checkpoint(const Options& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
+  runtime.open_device(DeviceKind::cpu, false);
   const nlohmann::ordered_json result = Bench(*world, options).run();
   if (world->rank() != 0) return 0;
   if (options.json) {
