@@ -108,6 +108,20 @@ bool holds(std::span<const Count> shape, std::span<const Count> least) {
   return true;
 }
 
+// The files that this process has open.
+std::vector<std::filesystem::path> open_files() {
+  std::vector<hid_t> ids(static_cast<std::size_t>(std::max<ssize_t>(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_FILE), 0)));
+  const ssize_t count = H5Fget_obj_ids(H5F_OBJ_ALL, H5F_OBJ_FILE, ids.size(), ids.data());
+  std::vector<std::filesystem::path> names;
+  for (ssize_t i = 0; i < count; ++i) {
+    const ssize_t length = H5Fget_name(ids[static_cast<std::size_t>(i)], nullptr, 0);
+    if (length < 0) continue;
+    std::string name(static_cast<std::size_t>(length) + 1, '\0');
+    if (H5Fget_name(ids[static_cast<std::size_t>(i)], name.data(), name.size()) >= 0) names.emplace_back(name.c_str());
+  }
+  return names;
+}
+
 }  // namespace
 
 void Group::create_virtual_dataset(const std::string& name, Element element, std::span<const Count> shape,
@@ -141,9 +155,17 @@ std::vector<std::string> Dataset::virtual_sources() const {
 
 void Dataset::check_sources() const {
   const Turn turn;
+  const std::vector<std::filesystem::path> open = open_files();
   for (const Source& source : sources_of(id())) {
     const std::filesystem::path file = std::filesystem::path(origin_->folder) / source.file;  // an absolute name stays as it is
     try {
+      std::error_code missing;  // told below
+      for (const auto& name : open) {
+        if (std::filesystem::equivalent(name, file, missing)) {
+          fail(origin_->code, "{}: is open in this process, where HDF5 gives zeros for its elements; close it first",
+               file.string());
+        }
+      }
       const std::string name = source.dataset.substr(source.dataset.starts_with('/') ? 1 : 0);
       const Dataset dataset = File::open(file.string(), origin_->code).open_dataset(name);
       dataset.check_element(element_);

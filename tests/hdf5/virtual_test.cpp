@@ -128,6 +128,17 @@ TEST(Virtual, NamesAreRelativeToTheIndexFile) {
   EXPECT_EQ(values[29], 129.0f);
 }
 
+// HDF5 would give zeros without a word.
+TEST(Virtual, ASourceThatIsOpenHereIsRefused) {
+  const TemporaryFolder folder;
+  write_all(folder / "run");
+  {
+    const File source = File::open(folder / "run/a.h5", ExitCode::checkpoint);
+    EXPECT_ERROR(read_whole(folder / "run"), ExitCode::checkpoint, "a.h5", "open in this process");
+  }
+  EXPECT_EQ(read_whole(folder / "run"), whole());
+}
+
 TEST(Virtual, ASourceThatIsMissingOrDamagedIsNamed) {
   const TemporaryFolder folder;
   const auto message_with = [&](const auto& damage, std::initializer_list<const char*> parts_of_message) {
