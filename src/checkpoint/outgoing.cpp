@@ -77,16 +77,21 @@ void convert_elements(const Tensor& from, DType dtype, std::byte* to) {
 
 }  // namespace
 
-std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, DType model_dtype) {
+bool is_given(const StateShard& shard, const SaveOptions& options) {
+  const bool gathered = options.form == CheckpointForm::consolidated && !options.storage.collective;
+  return gathered ? shard.writes : shard.writes_share;
+}
+
+std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, const SaveOptions& options) {
   std::vector<OutgoingPart> parts;
   for (const StateShard& shard : shards) {
-    if (!shard.writes) continue;
+    if (!is_given(shard, options)) continue;
     const auto add = [&](std::string tensor, DType dtype) {
       parts.push_back(
           {std::move(tensor), shard.order, dtype, shard.part, [elements = shard.elements] { return elements.to_host(); }});
     };
-    const bool rounded = model_dtype != DType::f32 && shard.tensor.starts_with(kModelGroup);
-    add(shard.tensor, rounded ? model_dtype : DType::f32);
+    const bool rounded = options.model_dtype != DType::f32 && shard.tensor.starts_with(kModelGroup);
+    add(shard.tensor, rounded ? options.model_dtype : DType::f32);
     if (rounded) add(std::string(kMasterGroup) + shard.tensor.substr(kModelGroup.size()), DType::f32);
   }
   return parts;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/save_options.hpp"
 #include "checkpoint/shards.hpp"
 
 namespace cohort {
@@ -16,11 +17,14 @@ struct OutgoingPart {
   DType dtype = DType::f32;  // as stored
   TensorPart part;
   std::function<Tensor()> read;  // the elements, in host memory, of a floating type or of `dtype`; called once
-};
+};  /// Whether this rank gives the shard to a checkpoint. Where rank 0 writes all, its own replica is the one that travels least;
+    /// else
+/// replicas share the writing.
+bool is_given(const StateShard& shard, const SaveOptions& options);
 
-/// The shards that write. With a `model_dtype` of 16 bits the values under /model are rounded to it, and fp32 copies of them go
-/// to /optim/master, so that nothing is lost.
-std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, DType model_dtype);
+/// The shards that this rank gives. With a `model_dtype` of 16 bits the values under /model are rounded to it, and fp32 copies of
+/// them go to /optim/master, so that nothing is lost.
+std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, const SaveOptions& options);
 
 /// Puts them in the order of the format: values, then states, in the order of the model. Throws Error(internal) if two names are
 /// in each other's way: "a" beside "a.b" would be a dataset and a group of one name.

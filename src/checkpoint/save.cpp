@@ -85,7 +85,7 @@ Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<Out
 
 fs::path save_shards(Communicator& comm, const fs::path& run_folder, const std::vector<StateShard>& shards,
                      const TrainingState& state, const SaveOptions& options) {
-  return save_parts(comm, run_folder, outgoing_parts(shards, options.model_dtype), state, options).folder;
+  return save_parts(comm, run_folder, outgoing_parts(shards, options), state, options).folder;
 }
 
 fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTensor>& tensors, TrainingState state,

@@ -31,7 +31,7 @@ struct SaveOptions {
   DType model_dtype = DType::f32;  // of /model: fp32, or rounded to bf16 or fp16 with fp32 copies in /optim/master
   StorageOptions storage = {};
   Retention retention = {};
-  bool verify = false;    // read everything back and compare checksums before the checkpoint counts
+  bool verify = false;         // read everything back and compare checksums before the checkpoint counts
   std::string on_commit = "";  // a command for the shell of rank 0 when a checkpoint is complete; "" for none
 };
 

@@ -37,12 +37,12 @@ void CheckpointSaver::save(const std::vector<StateShard>& shards, const Training
   const Clock::time_point begin = Clock::now();
   if (!asynchronous_) {
     Report report;
-    report.saved = save_parts(*comm_, run_folder_, outgoing_parts(shards, options_.model_dtype), state, options_);
+    report.saved = save_parts(*comm_, run_folder_, outgoing_parts(shards, options_), state, options_);
     report.seconds = report.stall = seconds_since(begin);
     last_ = report;
     return;
   }
-  if (in_flight_.valid()) last_ = in_flight_.get();
+  COHORT_CHECK(!in_flight_.valid(), "two saves at once");
   std::vector<OutgoingPart> parts = snapshot(shards);
   const double stall = seconds_since(begin);
   in_flight_ = std::async(std::launch::async, [this, parts = std::move(parts), state, begin, stall]() mutable {
@@ -64,21 +64,32 @@ std::optional<CheckpointSaver::Report> CheckpointSaver::finish() {
 }
 
 // Pinned memory, so that copies from a GPU run at the full rate of the bus.
-std::vector<OutgoingPart> CheckpointSaver::snapshot(const std::vector<StateShard>& shards) {
+void CheckpointSaver::reserve(const std::vector<StateShard>& shards) {
+  const Count elements = given_elements(shards);
+  if (asynchronous_ && (!memory_.defined() || memory_.elements() < elements)) {
+    memory_ = Tensor::pinned("checkpoint.snapshot", {elements});
+  }
+}
+
+Count CheckpointSaver::given_elements(const std::vector<StateShard>& shards) const {
   Count elements = 0;
-  for (const StateShard& shard : shards) elements += shard.writes ? shard.elements.elements() : 0;
-  if (!memory_.defined() || memory_.elements() < elements) memory_ = Tensor::pinned("checkpoint.snapshot", {elements});
+  for (const StateShard& shard : shards) elements += is_given(shard, options_) ? shard.elements.elements() : 0;
+  return elements;
+}
+
+std::vector<OutgoingPart> CheckpointSaver::snapshot(const std::vector<StateShard>& shards) {
+  reserve(shards);
   std::vector<StateShard> copies;
   Count at = 0;
   for (const StateShard& shard : shards) {
-    if (!shard.writes) continue;
+    if (!is_given(shard, options_)) continue;
     const Count n = shard.elements.elements();
     const Tensor copy = memory_.slice(at, at + n);
     shard.elements.copy_to(copy);
     copies.push_back({shard.tensor, shard.order, shard.part, copy, true});
     at += n;
   }
-  return outgoing_parts(copies, options_.model_dtype);
+  return outgoing_parts(copies, options_);
 }
 
 }  // namespace cohort

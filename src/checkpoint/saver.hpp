@@ -26,12 +26,14 @@ class CheckpointSaver {
   struct Report {
     Saved saved;
     double seconds = 0.0;  // from the begin of save() until it was on disk
-    double stall = 0.0;    // of them, while save() kept the training waiting
+    double stall = 0.0;    // of them, while save() kept the caller waiting
   };
 
+  /// Asynchronous: allocates the memory of the copies now, instead of in the first save (pinning some gigabytes takes a second).
+  void reserve(const std::vector<StateShard>& shards);
+
   /// Saves the shards as they are now. Synchronous: returns when the checkpoint is on disk. Asynchronous: returns when the shards
-  /// may change again; ends the save before first, if that is still in flight. Errors (SharedError) are those of this save or of
-  /// the one before. // Collective over: world
+  /// may change again; no save may be in flight (finish() waits for it). Throws SharedError. // Collective over: world
   void save(const std::vector<StateShard>& shards, const TrainingState& state);
 
   /// Whether a save that is in flight has come to its end on this rank, well or not. Ranks may get different answers: let them
@@ -41,6 +43,7 @@ class CheckpointSaver {
   std::optional<Report> finish();
 
  private:
+  Count given_elements(const std::vector<StateShard>& shards) const;
   std::vector<OutgoingPart> snapshot(const std::vector<StateShard>& shards);
 
   std::unique_ptr<Communicator> comm_;

@@ -24,7 +24,8 @@ void share_writing(std::vector<StateShard>& shards, const Replica& replica) {
   for (StateShard& shard : shards) {
     const Count middle = before + shard.elements.elements() / 2;
     const Count share = all == 0 ? 0 : std::min<Count>(middle * replica.count / all, replica.count - 1);
-    shard.writes = shard.writes && share == replica.index;
+    shard.writes_share = shard.writes && share == replica.index;
+    shard.writes = shard.writes && replica.index == 0;
     before += shard.elements.elements();
   }
 }

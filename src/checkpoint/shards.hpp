@@ -17,11 +17,12 @@ namespace cohort {
 
 /// Elements of one logical tensor that this rank holds.
 struct StateShard {
-  std::string tensor;      // its name in the checkpoint
-  int order = 0;           // of the parameter in the whole model
-  TensorPart part;         // which elements
-  StateElements elements;  // as many
-  bool writes = true;      // of the ranks that hold the same elements, one
+  std::string tensor;          // its name in the checkpoint
+  int order = 0;               // of the parameter in the whole model
+  TensorPart part;             // which elements
+  StateElements elements;      // as many
+  bool writes = true;          // of the ranks that hold the same elements, one: if rank 0 gathers all, the first
+  bool writes_share = writes;  // of those ranks, the one whose share of the writing it is: if all ranks write
 };
 
 /// Optimizer state of one kind: for each segment elements that are laid out like the segment's.

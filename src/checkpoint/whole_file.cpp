@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -141,13 +142,18 @@ class WholeFile {
     if (!file_ || (!collective_ && window.elements == 0)) return;
     const TensorFacts& tensor = tensors_[static_cast<std::size_t>(index)];
     const hdf5::Element element = hdf5::element_of(tensor.dtype);
-    Count block = window.begin / kBlockElements;
-    for (const std::uint32_t sum : block_sums(data, window.elements, tensor.dtype)) sums_.push_back({index, block++, sum});
+    // Summed up while it is written.
+    auto sums = std::async(std::launch::async, [&] { return block_sums(data, window.elements, tensor.dtype); });
     hdf5::Dataset dataset = file_->open_dataset(tensor.name.substr(1));
-    if (!collective_) return dataset.write_range(window.begin, window.elements, data, element);
-    const Count largest = std::min(tensor.shape.elements(), kWindowBlocks * kBlockElements);
-    dataset.write_range_collectively(window.begin, window.elements, data, element,
-                                     hdf5::Dataset::collective_rounds(largest, element));
+    if (collective_) {
+      const Count largest = std::min(tensor.shape.elements(), kWindowBlocks * kBlockElements);
+      dataset.write_range_collectively(window.begin, window.elements, data, element,
+                                       hdf5::Dataset::collective_rounds(largest, element));
+    } else {
+      dataset.write_range(window.begin, window.elements, data, element);
+    }
+    Count block = window.begin / kBlockElements;
+    for (const std::uint32_t sum : sums.get()) sums_.push_back({index, block++, sum});
   }
 
   void close(const TrainingState& state) {

@@ -1,6 +1,7 @@
 // Parallel files, where HDF5 was built with MPI: hdf5.h then brings mpi.h.
 #include <fcntl.h>
 #include <unistd.h>
+#include <cstdlib>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,12 @@
 
 namespace cohort::hdf5 {
 namespace {
+
+// With every file, Open MPI's MPI-IO (OMPIO) opens a shared file pointer, which nobody here uses. Its component for ranks of one
+// node sets up a semaphore without order among the ranks, and under load they sometimes wait for it for ever (seen with 4.1.4).
+// So another component is asked for, unless the environment says which. Open MPI reads this when MPI starts, so it is set before
+// main.
+[[maybe_unused]] const bool without_semaphore = ::setenv("OMPI_MCA_sharedfp", "^sm", 0) == 0;
 
 /// The hints of the options, freed when done: HDF5 keeps its own copy.
 class Hints {

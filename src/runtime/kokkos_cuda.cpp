@@ -11,14 +11,17 @@ using Host = Kokkos::DefaultHostExecutionSpace;
 // on nodes without GPUs, and many ranks do not each take memory of a GPU that none of them uses.
 bool host_alone = false;
 
+// Without advice on binding threads, which each rank would print: the launcher binds.
+Kokkos::InitializationSettings quiet() { return Kokkos::InitializationSettings().set_disable_warnings(true); }
+
 }  // namespace
 
 bool start_kokkos(std::optional<int> gpu) {
   if (Kokkos::is_initialized() || host_alone) return false;
   if (gpu) {
-    Kokkos::initialize(Kokkos::InitializationSettings().set_device_id(*gpu));
+    Kokkos::initialize(quiet().set_device_id(*gpu));
   } else {
-    Host::impl_initialize(Kokkos::InitializationSettings());
+    Host::impl_initialize(quiet());
     host_alone = true;
   }
   return true;

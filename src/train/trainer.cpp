@@ -53,6 +53,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
   }
   saver_ =
       std::make_unique<CheckpointSaver>(world, config.run.directory, save_options_of(config.checkpoint), config.checkpoint.async);
+  saver_->reserve(trainee_.shards());
   agree(world_, "opening the logs", [&] {
     log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level),
                                      options.resume_from.has_value());

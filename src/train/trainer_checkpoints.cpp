@@ -5,6 +5,7 @@
 #include "checkpoint/format.hpp"
 #include "checkpoint/shards.hpp"
 #include "config/describe.hpp"
+#include "observe/clock.hpp"
 #include "train/resume.hpp"
 #include "train/trainer.hpp"
 
@@ -65,7 +66,14 @@ TrainingState Trainer::state() const {
 
 void Trainer::save() {
   const auto scope = timers_.scope(Phase::checkpoint);
+  const double begin = steady_seconds();
   report_saved();  // of the one before, which is waited for
+  const double waited = steady_seconds() - begin;
+  constexpr double kWorthTelling = 0.1;  // seconds
+  if (waited > kWorthTelling) {
+    say(fmt::format("step {}: waited {:.2f} s for the checkpoint before: the disk is slower than checkpoint.every", done_,
+                    waited));
+  }
   saver_->save(trainee_.shards(), state());
   saved_at_ = done_;
   if (!config_.checkpoint.async) report_saved();

@@ -170,6 +170,7 @@ TEST_F(Forms, ALaterSaveInTheBackgroundIsOfTheMomentOfItsCall) {
     for (Count step = 1; step <= 3; ++step) {
       const std::vector<Logical> tensors = make_tensors(static_cast<float>(step));
       const auto shards = shards_of_rank(tensors, {0}, comm_->rank(), comm_->size(), true);
+      saver.finish();
       saver.save(shards, make_state(step));
       for (const StateShard& shard : shards) shard.elements.to_host().zero();  // training goes on
       if (step == 2) {

@@ -153,9 +153,7 @@ Remains TrainerTest::remains(const std::string& name, int rank) const {
   const fs::path run = folder_ / name;
   world_->barrier();  // rank 0 writes the last of it
   const CheckpointReader reader(resolve_checkpoint(run));
-  for (const ManifestEntry& entry : reader.manifest().datasets) {
-    if (entry.dtype != "text") remains.tensors[entry.name] = reader.read(entry).memory;
-  }
+  for (const ManifestTensor& tensor : reader.manifest().tensors()) remains.tensors[tensor.name] = reader.read(tensor).memory;
   remains.metrics = read_metrics(run / "metrics.jsonl");
   remains.steps = read_steps(run / "logs" / fmt::format("rank_{}", rank < 0 ? world_->rank() : rank) / "train.log");
   world_->barrier();  // nobody changes it while another still reads
