@@ -1,11 +1,11 @@
 // Parallel files, where HDF5 was built with MPI: hdf5.h then brings mpi.h.
 #include <fcntl.h>
 #include <unistd.h>
-#include <cstdlib>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
