@@ -1,10 +1,10 @@
 #include "checkpoint/reader.hpp"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "base/error.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/verify.hpp"
 
 namespace cohort {
 
@@ -43,33 +43,10 @@ void CheckpointReader::read_state() {
 }
 
 void CheckpointReader::verify() const {
-  check_no_strangers();
-  check_files();
-  for (const ManifestTensor& tensor : manifest().tensors()) {
-    read_blocks(tensor, [](const ManifestPart&, Count, const Tensor&) {});
-    if (manifest().form == CheckpointForm::consolidated) continue;
-    const hdf5::Dataset view = file(0).open_dataset(tensor.name.substr(1));
-    const std::vector<Count> shape = tensor.shape.dims() == 0 ? std::vector<Count>{1} : tensor.shape.vector();
-    if (view.shape() != shape || view.element() != hdf5::element_of(tensor.dtype)) {
-      fail(ExitCode::checkpoint, "{}: {} is {} of shape [{}] where the ranks wrote {} {}", model_file(), tensor.name,
-           hdf5::name_of(view.element()), fmt::join(view.shape(), ", "), name_of(tensor.dtype), tensor.shape.str());
-    }
-  }
-}
-
-// A file of a rank that this checkpoint did not have was put there by somebody; nothing reads it, and nobody should wonder.
-void CheckpointReader::check_no_strangers() const {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder(), error)) {
-    const std::string name = entry.path().filename().string();
-    const bool known = name == kManifestFile || std::any_of(manifest().files.begin(), manifest().files.end(),
-                                                            [&](const ManifestFile& file) { return file.name == name; });
-    if (!known && name.ends_with(".h5")) {
-      fail(ExitCode::checkpoint, "{}: no part of this checkpoint, whose manifest does not list it: of another one? Remove it",
-           entry.path().string());
-    }
-  }
-  if (error) fail(ExitCode::io, "{}: cannot be listed: {}", folder().string(), error.message());
+  const std::vector<Damage> found = find_damage(*this);
+  if (found.empty()) return;
+  const std::string more = found.size() > 1 ? fmt::format(" (and {} more like it)", found.size() - 1) : "";
+  fail(ExitCode::checkpoint, "{}{}", found.front().what, more);
 }
 
 }  // namespace cohort

@@ -20,13 +20,11 @@ class CheckpointReader : public TensorReader {
   /// Of model.h5, for messages.
   std::string model_file() const { return file_name(0); }
 
-  /// Reads everything and checks every checksum; that there is no file of another checkpoint; and, where other files hold the
-  /// elements, that model.h5 shows them as whole tensors to the tools that read it. Errors (checkpoint) name file and dataset.
+  /// Throws Error(checkpoint) with the first that find_damage() of verify.hpp finds in files and tensors.
   void verify() const;
 
  private:
   void read_state();
-  void check_no_strangers() const;
 
   TrainingState state_;
 };

@@ -7,6 +7,8 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/reader.hpp"
+#include "checkpoint/retention.hpp"
 
 namespace cohort {
 namespace {
@@ -46,6 +48,14 @@ std::string steps_text(const std::vector<StoredCheckpoint>& checkpoints) {
   std::vector<std::string> names;
   for (const StoredCheckpoint& checkpoint : checkpoints) names.push_back(checkpoint.folder.filename().string());
   return join(names);
+}
+
+void look_into(const StoredCheckpoint& checkpoint, RetentionCandidate& candidate) {
+  try {
+    candidate.validation_loss = validation_loss_of(CheckpointReader(checkpoint.folder).state().validation_loss);
+  } catch (const Error&) {
+    candidate.sound = false;
+  }
 }
 
 }  // namespace
@@ -112,17 +122,25 @@ void tidy_checkpoints(const fs::path& run_folder) {
   }
 }
 
+void remove_checkpoint(const fs::path& run_folder, const StoredCheckpoint& checkpoint) {
+  // Half a checkpoint with a manifest must never be seen: it first loses its name.
+  const fs::path doomed = checkpoints_folder(run_folder) / temporary_name(checkpoint.step);
+  rename_folder(checkpoint.folder, doomed);
+  remove_folder(doomed);
+}
+
 void prune_checkpoints(const fs::path& run_folder, Count step, const Retention& retention) {
-  const Count keep = retention.keep;
-  if (keep <= 0) return;
+  if (retention.keep <= 0) return;
   std::vector<StoredCheckpoint> found = list_checkpoints(run_folder);
   std::erase_if(found, [&](const StoredCheckpoint& checkpoint) { return checkpoint.step > step; });
-  const fs::path folder = checkpoints_folder(run_folder);
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < found.size(); ++i) {
-    // Half a checkpoint with a manifest must never be seen: it first loses its name.
-    const fs::path doomed = folder / temporary_name(found[i].step);
-    rename_folder(found[i].folder, doomed);
-    remove_folder(doomed);
+  std::vector<RetentionCandidate> candidates;
+  for (const StoredCheckpoint& checkpoint : found) {
+    candidates.push_back({.step = checkpoint.step});
+    if (retention.keep_best) look_into(checkpoint, candidates.back());
+  }
+  const std::vector<RetentionVerdict> verdicts = judge(candidates, retention);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!verdicts[i].stays) remove_checkpoint(run_folder, found[i]);
   }
 }
 

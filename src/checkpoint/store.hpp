@@ -35,8 +35,14 @@ void publish_checkpoint(const std::filesystem::path& run_folder, const std::file
 /// Clears away what killed saves left behind. For the one process that saves: a reader would destroy a save in progress.
 void tidy_checkpoints(const std::filesystem::path& run_folder);
 
-/// Deletes the checkpoints up to `step`, which was just written, that the retention does not keep. Later steps, left by a run
-/// that was taken back to an earlier checkpoint, are not ours to judge and stay. Throws Error(io).
+/// Deletes a checkpoint of the run at once as far as readers can see: it loses its name first. Throws Error(io) if it cannot, or
+/// if the folder of a save of the same step is in the way.
+void remove_checkpoint(const std::filesystem::path& run_folder, const StoredCheckpoint& checkpoint);
+
+/// Deletes the checkpoints up to `step`, which was just written, that the retention does not keep (see judge() in retention.hpp).
+/// Later steps, left by a run that was taken back to an earlier checkpoint, are not ours to judge and stay. Training states are
+/// read only for keep_best, since each costs opening a file; without it every checkpoint with a manifest counts as sound. Throws
+/// Error(io).
 void prune_checkpoints(const std::filesystem::path& run_folder, Count step, const Retention& retention);
 
 }  // namespace cohort

@@ -56,6 +56,13 @@ const hdf5::File& TensorReader::file(std::size_t index) const {
     open_.splice(open_.begin(), open_, found);
     return open_.front().file;
   }
+  check_size(index);
+  if (open_.size() == kOpenFiles) open_.pop_back();
+  open_.push_front({index, hdf5::File::open(file_name(index), ExitCode::checkpoint)});
+  return open_.front().file;
+}
+
+void TensorReader::check_size(std::size_t index) const {
   const std::string path = file_name(index);
   const Bytes wanted = manifest_.files[index].bytes;
   std::error_code error;
@@ -65,9 +72,6 @@ const hdf5::File& TensorReader::file(std::size_t index) const {
     fail(ExitCode::checkpoint, "{}: {} bytes long, but {} were written: truncated or replaced; use another checkpoint", path,
          bytes, wanted);
   }
-  if (open_.size() == kOpenFiles) open_.pop_back();
-  open_.push_front({index, hdf5::File::open(path, ExitCode::checkpoint)});
-  return open_.front().file;
 }
 
 hdf5::Dataset TensorReader::open(const ManifestTensor& tensor, const ManifestPart& part) const {
@@ -162,10 +166,6 @@ void TensorReader::read_blocks(const ManifestTensor& tensor, const Take& take) c
       take(part, begin, Tensor::wrap(memory.data(), {elements}, tensor.dtype));
     }
   }
-}
-
-void TensorReader::check_files() const {
-  for (std::size_t index = 0; index < manifest_.files.size(); ++index) file(index);
 }
 
 }  // namespace cohort

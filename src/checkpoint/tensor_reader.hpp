@@ -44,8 +44,8 @@ class TensorReader {
   using Take = std::function<void(const ManifestPart& part, Count begin, const Tensor& elements)>;
   void read_blocks(const ManifestTensor& tensor, const Take& take) const;
 
-  /// Checks that every file is there, of its size, and opens. Reads no elements.
-  void check_files() const;
+  /// Checks that a file is there and of its size, without opening it.
+  void check_size(std::size_t index) const;
 
   /// One of the files, opened; for messages and the training state.
   const hdf5::File& file(std::size_t index) const;

@@ -14,13 +14,21 @@ void add_eval_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_ckpt_command(CLI::App& app, Action& action);
-void add_ckpt_export(CLI::App& ckpt, Action& action);  // below `ckpt`
-void add_ckpt_import(CLI::App& ckpt, Action& action);
 void add_comm_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_prove_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
 void add_topo_command(CLI::App& app, Action& action);
 void add_info_command(CLI::App& app, Action& action);
+
+// Below `ckpt`. They start neither MPI nor Kokkos, so they work on a login node while the run goes on; under a launcher rank 0
+// alone acts and prints.
+void add_ckpt_ls(CLI::App& ckpt, Action& action);
+void add_ckpt_show(CLI::App& ckpt, Action& action);
+void add_ckpt_verify(CLI::App& ckpt, Action& action);
+void add_ckpt_diff(CLI::App& ckpt, Action& action);
+void add_ckpt_prune(CLI::App& ckpt, Action& action);
+void add_ckpt_export(CLI::App& ckpt, Action& action);
+void add_ckpt_import(CLI::App& ckpt, Action& action);
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/xml.hpp"
 #include "pipeline/drawing.hpp"
 #include "pipeline/extent.hpp"
 
@@ -41,30 +42,10 @@ std::string fill_of(Pass pass, int chunk, int chunks) {
 
 std::string_view ink_on(int chunk, int chunks) { return strength_of(chunk, chunks) > 0.6 ? "#ffffff" : "#1a1a1a"; }
 
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      default:
-        safe += letter;
-    }
-  }
-  return safe;
-}
-
 class Svg {
  public:
   Svg(const std::vector<Event>& events, std::string_view unit)
-      : extent_(extent_of(events)), unit_(escaped(unit)), count_(events.size()) {
+      : extent_(extent_of(events)), unit_(xml_escaped(unit)), count_(events.size()) {
     const double wanted = extent_.mean > 0.0 ? kOfAction * extent_.total / extent_.mean : kNarrowest;
     plot_ = std::clamp(wanted, kNarrowest, kWidest);
     bottom_ = kTop + kRow * static_cast<double>(extent_.rows.size());
@@ -78,7 +59,7 @@ class Svg {
         "font-family=\"sans-serif\" font-size=\"12\">\n",
         width, height);
     add("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", width, height);
-    add("<text x=\"{}\" y=\"22\" font-size=\"15\" fill=\"#1a1a1a\">{}</text>\n", kLeft, escaped(title));
+    add("<text x=\"{}\" y=\"22\" font-size=\"15\" fill=\"#1a1a1a\">{}</text>\n", kLeft, xml_escaped(title));
     legend();
     rows();
     axis();

@@ -1,0 +1,37 @@
+// Which of a run's checkpoints stay and which go: the decision alone, without files. store.hpp carries it out.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/units.hpp"
+#include "checkpoint/save_options.hpp"
+
+namespace cohort {
+
+/// What the decision needs to know of a checkpoint.
+struct RetentionCandidate {
+  Count step = 0;
+  bool sound = true;                                                  // false: damaged, or its training state cannot be read
+  double validation_loss = std::numeric_limits<double>::quiet_NaN();  // NaN: none was measured
+};
+
+struct RetentionVerdict {
+  bool stays = true;
+  bool best = false;   // the lowest validation loss of all that are known
+  std::string reason;  // why it stays: "one of the 3 newest", "step is a multiple of 100", ...; "" if it goes
+};
+
+/// One verdict for each candidate; these come by rising step. A checkpoint stays for one reason or more:
+/// - it is one of the `keep` newest that are sound, so the newest sound one always stays; with keep = 0 all stay;
+/// - its step is a multiple of `keep_every`;
+/// - keep_best: it has the lowest validation loss; of equal ones the newest;
+/// - it is not sound. Nobody knows whether it was the best, and what is left of it may be wanted to find out what happened: a
+///   person deletes it. It takes none of the `keep` places.
+std::vector<RetentionVerdict> judge(const std::vector<RetentionCandidate>& candidates, const Retention& retention);
+
+/// TrainingState::validation_loss as a number; NaN if there is none.
+double validation_loss_of(const std::string& text);
+
+}  // namespace cohort
