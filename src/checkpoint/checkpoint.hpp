@@ -30,7 +30,11 @@ struct Saved {
 /// (Error(io): full disk, no permission) there is either a complete new checkpoint or none, and all former ones are as they were.
 /// A failure of one rank is the same SharedError on all. The parts must cover every tensor once. // Collective over: comm
 Saved save_parts(Communicator& comm, const std::filesystem::path& run_folder, std::vector<OutgoingPart> parts,
-                 TrainingState state, const SaveOptions& options = {});
+                 const TrainingState& state, const SaveOptions& options = {});
+
+/// The same in the form "per_rank" on one process, which has the parts of all ranks. Throws Error.
+Saved save_parts_of_ranks(const std::filesystem::path& run_folder, std::vector<std::vector<OutgoingPart>> ranks,
+                          const TrainingState& state, const SaveOptions& options);
 
 /// The same of the shards that write.
 std::filesystem::path save_shards(Communicator& comm, const std::filesystem::path& run_folder,

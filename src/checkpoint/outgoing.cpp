@@ -39,6 +39,10 @@ void append_from_text(const std::string& text, int rank, std::vector<RemotePart>
   }
 }
 
+void sort_remote(std::vector<RemotePart>& parts) {
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a.part) < key_of(b.part); });
+}
+
 template <class To, class From>
 void convert_elements(const Tensor& from, std::byte* to) {
   for (const From value : from.span<From>()) {
@@ -87,8 +91,9 @@ std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, 
   for (const StateShard& shard : shards) {
     if (!is_given(shard, options)) continue;
     const auto add = [&](std::string tensor, DType dtype) {
-      parts.push_back(
-          {std::move(tensor), shard.order, dtype, shard.part, [elements = shard.elements] { return elements.to_host(); }});
+      parts.push_back({std::move(tensor), shard.order, dtype, shard.part, [elements = shard.elements](Count begin, Count count) {
+                         return elements.slice(begin, begin + count).to_host();
+                       }});
     };
     const bool rounded = options.model_dtype != DType::f32 && shard.tensor.starts_with(kModelGroup);
     add(shard.tensor, rounded ? options.model_dtype : DType::f32);
@@ -101,14 +106,14 @@ void sort_outgoing(std::vector<OutgoingPart>& parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
 }
 
-StoredElements::StoredElements(const OutgoingPart& part) : given_(part.read()), width_(size_of(part.dtype)) {
-  COHORT_CHECK(given_.on_host() && given_.elements() == part.part.elements(), "{}: {} elements instead of {}", part.tensor,
-               given_.elements(), part.part.elements());
-  data_ = static_cast<const std::byte*>(given_.raw());
-  if (given_.dtype() == part.dtype) return;
-  converted_.resize(static_cast<std::size_t>(given_.elements() * width_));
-  convert_elements(given_, part.dtype, converted_.data());
-  data_ = converted_.data();
+const std::byte* StoredElements::read(Count begin, Count elements) {
+  given_ = part_.read(begin, elements);
+  COHORT_CHECK(given_.on_host() && given_.elements() == elements, "{}: {} elements instead of {}", part_.tensor,
+               given_.elements(), elements);
+  if (given_.dtype() == part_.dtype) return static_cast<const std::byte*>(given_.raw());
+  converted_.resize(static_cast<std::size_t>(elements * size_of(part_.dtype)));
+  convert_elements(given_, part_.dtype, converted_.data());
+  return converted_.data();
 }
 
 std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own) {
@@ -122,7 +127,16 @@ std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<
   std::vector<RemotePart> parts;
   int rank = 0;
   for (const auto& text : nlohmann::json::parse(all)) append_from_text(text, rank++, parts);
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a.part) < key_of(b.part); });
+  sort_remote(parts);
+  return parts;
+}
+
+std::vector<RemotePart> all_outgoing(const std::vector<std::vector<OutgoingPart>>& ranks) {
+  std::vector<RemotePart> parts;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const OutgoingPart& p : ranks[rank]) parts.push_back({static_cast<int>(rank), {p.tensor, p.order, p.dtype, p.part, {}}});
+  }
+  sort_remote(parts);
   return parts;
 }
 

@@ -16,9 +16,12 @@ struct OutgoingPart {
   int order = 0;             // of the parameter in the whole model
   DType dtype = DType::f32;  // as stored
   TensorPart part;
-  std::function<Tensor()> read;  // the elements, in host memory, of a floating type or of `dtype`; called once
-};  /// Whether this rank gives the shard to a checkpoint. Where rank 0 writes all, its own replica is the one that travels least;
-    /// else
+  /// Elements [begin, begin + elements) of the part, in host memory, of a floating type or of `dtype`; good until the next call.
+  /// Each is asked for once, some blocks at a time: who gives them need not hold all of them.
+  std::function<Tensor(Count begin, Count elements)> read;
+};
+
+/// Whether this rank gives the shard to a checkpoint. Where rank 0 writes all, its own replica is the one that travels least; else
 /// replicas share the writing.
 bool is_given(const StateShard& shard, const SaveOptions& options);
 
@@ -30,19 +33,19 @@ std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, 
 /// in each other's way: "a" beside "a.b" would be a dataset and a group of one name.
 void sort_outgoing(std::vector<OutgoingPart>& parts);
 
-/// The elements of a part as they are stored: what read() gave, converted where `dtype` is another. Needs no Kokkos, so that a
+/// The elements of a part as they are stored: what read() gives, converted where `dtype` is another. Needs no Kokkos, so that a
 /// thread beside the main one may do it.
 class StoredElements {
  public:
-  explicit StoredElements(const OutgoingPart& part);
-  /// Elements [begin, begin + elements).
-  const std::byte* at(Count begin) const { return data_ + static_cast<std::size_t>(begin * width_); }
+  /// Of a part that outlives this.
+  explicit StoredElements(const OutgoingPart& part) : part_(part) {}
+  /// Elements [begin, begin + elements); good until the next call.
+  const std::byte* read(Count begin, Count elements);
 
  private:
+  const OutgoingPart& part_;
   Tensor given_;
   std::vector<std::byte> converted_;
-  const std::byte* data_;
-  Bytes width_;  // of an element
 };
 
 /// All ranks' parts but for read(), in order, with the rank that has them; on every rank. // Collective over: comm
@@ -51,6 +54,8 @@ struct RemotePart {
   OutgoingPart part;
 };
 std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own);
+/// The same of a list for each rank. // Local
+std::vector<RemotePart> all_outgoing(const std::vector<std::vector<OutgoingPart>>& ranks);
 
 /// The tensors of a list of parts, as a manifest without files has them. Throws Error(internal) if ranks disagree on one.
 struct TensorFacts {

@@ -34,6 +34,38 @@ std::string to_text(const RankFile& written) {
   return json.dump();
 }
 
+// All but the parts' places in their tensors, which rank 0 knows.
+RankFile file_from_text(const std::string& text, const std::vector<TensorPart>& parts) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  RankFile file{{json[0], json[1]}, {}};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    file.parts.push_back({0, json[2].at(i)[0], parts[i], kBlockElements, json[2][i][1]});
+  return file;
+}
+
+// The manifest of what all ranks' files hold.
+Manifest manifest_of(const std::vector<TensorFacts>& tensors, std::vector<RankFile> files) {
+  Manifest manifest;
+  manifest.form = CheckpointForm::per_rank;
+  std::vector<std::size_t> file_of_rank;
+  for (const RankFile& file : files) {
+    if (!file.parts.empty()) manifest.files.push_back(file.file);
+    file_of_rank.push_back(manifest.files.size());
+  }
+  std::vector<std::size_t> next(files.size(), 0);  // each rank's parts came in the order in which they are listed
+  for (const TensorFacts& facts : tensors) {
+    ManifestTensor tensor{facts.name, facts.dtype, facts.shape, {}};
+    for (const RemotePart* remote : facts.parts) {
+      const auto rank = static_cast<std::size_t>(remote->rank);
+      ManifestPart& part = tensor.parts.emplace_back(std::move(files[rank].parts.at(next[rank]++)));
+      part.file = file_of_rank[rank];
+    }
+    check_coverage(tensor);
+    manifest.add(std::move(tensor));
+  }
+  return manifest;
+}
+
 }  // namespace
 
 std::string rank_file_name(int rank) { return fmt::format("rank_{:05}.h5", rank); }
@@ -49,7 +81,7 @@ RankFile write_rank_file(const std::filesystem::path& folder, int rank, const st
   file.set_attribute("rank", std::int64_t{rank});
   std::map<std::string, int> numbers;
   for (const OutgoingPart& p : parts) {
-    const StoredElements elements(p);
+    StoredElements elements(p);
     const hdf5::Element element = hdf5::element_of(p.dtype);
     const std::string dataset_name = part_dataset(p.tensor, numbers[p.tensor]++);
     const bool shaped = p.part.holds_whole_box() && p.part.shape().dims() > 0;
@@ -59,9 +91,10 @@ RankFile write_rank_file(const std::filesystem::path& folder, int rank, const st
     ManifestPart part{0, dataset_name, p.part, kBlockElements, {}};
     for (Count begin = 0; begin < p.part.elements(); begin += kBlockElements) {
       const Count n = std::min(kBlockElements, p.part.elements() - begin);
+      const std::byte* const data = elements.read(begin, n);
       // Summed up while it is written: with zlib the one takes as long as the other.
-      auto sums = std::async(std::launch::async, [&] { return block_sums(elements.at(begin), n, p.dtype); });
-      dataset.write_range(begin, n, elements.at(begin), element);
+      auto sums = std::async(std::launch::async, [&] { return block_sums(data, n, p.dtype); });
+      dataset.write_range(begin, n, data, element);
       for (const std::uint32_t sum : sums.get()) part.crc32.push_back(sum);
     }
     written.parts.push_back(std::move(part));
@@ -104,28 +137,24 @@ Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folde
   Manifest manifest;
   agree(comm, "saving the checkpoint", [&] {
     if (comm.rank() != kRoot) return;
-    manifest.form = CheckpointForm::per_rank;
-    std::vector<nlohmann::json> files;
-    std::vector<std::size_t> file_of_rank;
-    for (const std::string& text : texts) {
-      files.push_back(nlohmann::json::parse(text));
-      if (!files.back()[2].empty()) manifest.files.push_back({files.back()[0], files.back()[1]});
-      file_of_rank.push_back(manifest.files.size());
-    }
-    std::vector<std::size_t> next(texts.size(), 0);  // each rank's parts came in the order in which they are listed
-    for (const TensorFacts& facts : tensors) {
-      ManifestTensor tensor{facts.name, facts.dtype, facts.shape, {}};
-      for (const RemotePart* remote : facts.parts) {
-        const auto rank = static_cast<std::size_t>(remote->rank);
-        const nlohmann::json& part = files[rank][2].at(next[rank]++);
-        tensor.parts.push_back({file_of_rank[rank], part[0], remote->part.part, kBlockElements, part[1]});
-      }
-      check_coverage(tensor);
-      manifest.add(std::move(tensor));
-    }
+    std::vector<std::vector<TensorPart>> parts(texts.size());
+    for (const RemotePart& remote : all) parts[static_cast<std::size_t>(remote.rank)].push_back(remote.part.part);
+    std::vector<RankFile> files;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) files.push_back(file_from_text(texts[rank], parts[rank]));
+    manifest = manifest_of(tensors, std::move(files));
     write_index(folder, manifest, state);
   });
   return manifest;
+}
+
+Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<OutgoingPart>>& ranks,
+                              const StorageOptions& storage) {
+  const std::vector<RemotePart> all = all_outgoing(ranks);
+  const std::vector<TensorFacts> tensors = tensors_of(all);
+  std::vector<RankFile> files;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    files.push_back(write_rank_file(folder, static_cast<int>(rank), ranks[rank], storage));
+  return manifest_of(tensors, std::move(files));
 }
 
 }  // namespace cohort

@@ -24,11 +24,16 @@ struct RankFile {
 RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<OutgoingPart>& parts,
                          const StorageOptions& storage);
 
+/// The same for each rank, one after the other, and the manifest of all that they hold, which lacks model.h5 alone. // Local
+Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<OutgoingPart>>& ranks,
+                              const StorageOptions& storage);
+
 /// Writes model.h5 for rank files that exist, and lists it as the first file of the manifest, which then lacks nothing. The
 /// parts' files are counted from 1. // Local
 void write_index(const std::filesystem::path& folder, Manifest& manifest, const TrainingState& state);
 
-/// Both, for all ranks; the manifest on rank 0. A failure of one rank is the same SharedError on all. // Collective over: comm
+/// Each rank its own file, and rank 0 model.h5; the manifest on rank 0. A failure of one rank is the same SharedError on all. //
+/// Collective over: comm
 Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& parts,
                           const TrainingState& state, const StorageOptions& storage);
 

@@ -52,11 +52,10 @@ Saved commit(const fs::path& run_folder, const fs::path& temporary, Manifest man
   return saved;
 }
 
-}  // namespace
-
-Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<OutgoingPart> parts, TrainingState state,
-                 const SaveOptions& options) {
-  sort_outgoing(parts);
+// One checkpoint from its first file to its name; write(folder) writes all files but the manifest, which it returns on rank 0.
+// // Collective over: comm
+Saved save_files(Communicator& comm, const fs::path& run_folder, TrainingState state, const SaveOptions& options,
+                 const std::function<Manifest(const fs::path& folder, const TrainingState& state)>& write) {
   if (state.created.empty()) state.created = now_utc();
   const fs::path temporary = checkpoints_folder(run_folder) / temporary_name(state.step);
   Saved saved;
@@ -66,9 +65,7 @@ Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<Out
       tidy_checkpoints(run_folder);
       make_folders(temporary);
     });
-    Manifest manifest = options.form == CheckpointForm::per_rank
-                            ? write_rank_files(comm, temporary, parts, state, options.storage)
-                            : write_whole_file(comm, temporary, parts, state, options.storage);
+    Manifest manifest = write(temporary, state);
     on_root(comm, [&] { saved = commit(run_folder, temporary, std::move(manifest), state, options); });
   } catch (const Error&) {
     // Give the space back, which may be what was lacking. Nothing counts on it: the name is not that of a checkpoint.
@@ -83,6 +80,44 @@ Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<Out
   return saved;
 }
 
+// One that holds a whole tensor has it in memory from the first block to the last.
+OutgoingPart outgoing_part(const StoredTensor& tensor, int order) {
+  const Count all = tensor.shape.elements();
+  const auto read = [read = tensor.read, all, whole = Tensor()](Count begin, Count elements) mutable {
+    if (!whole.defined()) {
+      whole = read();
+      COHORT_CHECK(whole.elements() == all, "{} elements instead of {}", whole.elements(), all);
+    }
+    const Tensor block = whole.reshaped({all}).slice(begin, begin + elements);
+    if (begin + elements == all) whole = Tensor();  // the block keeps its memory
+    return block;
+  };
+  return {tensor.dataset, order, tensor.dtype, TensorPart(tensor.shape), read};
+}
+
+}  // namespace
+
+Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<OutgoingPart> parts, const TrainingState& state,
+                 const SaveOptions& options) {
+  sort_outgoing(parts);
+  return save_files(comm, run_folder, state, options, [&](const fs::path& folder, const TrainingState& complete) {
+    return options.form == CheckpointForm::per_rank ? write_rank_files(comm, folder, parts, complete, options.storage)
+                                                    : write_whole_file(comm, folder, parts, complete, options.storage);
+  });
+}
+
+Saved save_parts_of_ranks(const fs::path& run_folder, std::vector<std::vector<OutgoingPart>> ranks, const TrainingState& state,
+                          const SaveOptions& options) {
+  COHORT_CHECK(options.form == CheckpointForm::per_rank, "the files of ranks in the form {}", name_of(options.form));
+  for (std::vector<OutgoingPart>& parts : ranks) sort_outgoing(parts);
+  const std::unique_ptr<Communicator> self = make_self_communicator("checkpoint");
+  return save_files(*self, run_folder, state, options, [&](const fs::path& folder, const TrainingState& complete) {
+    Manifest manifest = write_files_of_ranks(folder, ranks, options.storage);
+    write_index(folder, manifest, complete);
+    return manifest;
+  });
+}
+
 fs::path save_shards(Communicator& comm, const fs::path& run_folder, const std::vector<StateShard>& shards,
                      const TrainingState& state, const SaveOptions& options) {
   return save_parts(comm, run_folder, outgoing_parts(shards, options), state, options).folder;
@@ -91,9 +126,7 @@ fs::path save_shards(Communicator& comm, const fs::path& run_folder, const std::
 fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTensor>& tensors, TrainingState state,
                          const SaveOptions& options) {
   std::vector<OutgoingPart> parts;
-  for (const StoredTensor& tensor : tensors) {
-    parts.push_back({tensor.dataset, static_cast<int>(parts.size()), tensor.dtype, TensorPart(tensor.shape), tensor.read});
-  }
+  for (const StoredTensor& tensor : tensors) parts.push_back(outgoing_part(tensor, static_cast<int>(parts.size())));
   const std::unique_ptr<Communicator> self = make_self_communicator("checkpoint");
   return save_parts(*self, run_folder, std::move(parts), std::move(state), options).folder;
 }

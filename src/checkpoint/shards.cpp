@@ -19,14 +19,14 @@ constexpr int kRoot = 0;
 // elements its middle lies.
 void share_writing(std::vector<StateShard>& shards, const Replica& replica) {
   Count all = 0;
-  for (const StateShard& shard : shards) all += shard.elements.elements();
+  for (const StateShard& shard : shards) all += shard.part.elements();
   Count before = 0;
   for (StateShard& shard : shards) {
-    const Count middle = before + shard.elements.elements() / 2;
+    const Count middle = before + shard.part.elements() / 2;
     const Count share = all == 0 ? 0 : std::min<Count>(middle * replica.count / all, replica.count - 1);
     shard.writes_share = shard.writes && share == replica.index;
     shard.writes = shard.writes && replica.index == 0;
-    before += shard.elements.elements();
+    before += shard.part.elements();
   }
 }
 
@@ -43,17 +43,19 @@ std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const 
                                   const Replica& replica) {
   std::vector<StateShard> shards;
   for (std::size_t s = 0; s < owned.size(); ++s) {
+    const bool declared = !owned[s].values.defined();
     for (const OwnedPiece& piece : owned[s].pieces) {
       const Parameter& parameter = *piece.parameter;
       std::optional<TensorPart::Range> range;
       if (const auto& split = parameter.shard.split) range = {split->dim, split->begin, split->end};
       const TensorPart part(parameter.global_shape, range, piece.begin, piece.elements);
       const auto add = [&](std::string tensor, const StateElements& flat) {
-        shards.push_back(
-            {std::move(tensor), parameter.id, part, flat.slice(piece.at, piece.at + piece.elements), parameter.shard.counts});
+        const StateElements elements = declared ? StateElements() : flat.slice(piece.at, piece.at + piece.elements);
+        shards.push_back({std::move(tensor), parameter.id, part, elements, parameter.shard.counts});
       };
       add(value_dataset(parameter.name), owned[s].values);
-      for (const SegmentState& state : states) add(state_dataset(state.slot, parameter.name), state.segments[s]);
+      for (const SegmentState& state : states)
+        add(state_dataset(state.slot, parameter.name), declared ? StateElements() : state.segments[s]);
     }
   }
   share_writing(shards, replica);

@@ -37,7 +37,8 @@ struct Replica {
   int count = 1;
 };
 
-/// What a rank owns of all parameters: their values, and the states.
+/// What a rank owns of all parameters: their values, and the states. Of a model that is declared, without memory, the shards are
+/// without elements; a state then needs no segments.
 std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const std::vector<SegmentState>& states,
                                   const Replica& replica);
 

@@ -10,6 +10,7 @@ namespace {
 
 // A checkpoint of thousands of ranks has as many files, and a process may open a thousand or so.
 constexpr std::size_t kOpenFiles = 32;
+constexpr std::size_t kKeptBytes = std::size_t{32} << 20;  // of blocks
 
 // The HDF5 layer takes names relative to the root group.
 std::string relative(const std::string& dataset) { return dataset.starts_with('/') ? dataset.substr(1) : dataset; }
@@ -101,41 +102,77 @@ void TensorReader::read_block(const hdf5::Dataset& dataset, const ManifestPart& 
        file_name(part.file), part.dataset, begin, begin + elements, crc, written);
 }
 
-void TensorReader::read(const ManifestTensor& tensor, const TensorPart& wanted, std::span<float> into) const {
-  COHORT_CHECK(wanted.shape() == tensor.shape && static_cast<Count>(into.size()) == wanted.elements(),
-               "{}: a part of a tensor of shape {} read into {} elements", tensor.name, wanted.shape().str(), into.size());
+const std::vector<std::byte>& TensorReader::cached_block(const ManifestTensor& tensor, const ManifestPart& part,
+                                                         Count number) const {
+  const auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+    return block.number == number && block.file == part.file && block.dataset == part.dataset;
+  });
+  if (found != blocks_.end()) {
+    blocks_.splice(blocks_.begin(), blocks_, found);
+    return blocks_.front().elements;
+  }
+  const Count elements = std::min(part.block, part.part.elements() - number * part.block);
+  const auto bytes = static_cast<std::size_t>(elements * size_of(tensor.dtype));
+  std::size_t kept = bytes;
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    kept += block->elements.size();
+    block = kept > kKeptBytes ? blocks_.erase(block) : std::next(block);
+  }
+  std::vector<std::byte> memory(bytes);
+  read_block(open(tensor, part), part, number, memory);
+  blocks_.push_front({part.file, part.dataset, number, std::move(memory)});
+  return blocks_.front().elements;
+}
+
+// Reads whole blocks that lie in `into` as they are stored into their place at once: it has `into` for as many elements, or is
+// empty. For the others calls use(block, i, at, n): elements [i, i + n) of the block are elements [at, at + n) of what is wanted.
+template <class Use>
+void TensorReader::for_each_piece(const ManifestTensor& tensor, const TensorPart& wanted, std::span<std::byte> into,
+                                  const Use& use) const {
   const auto width = static_cast<std::size_t>(size_of(tensor.dtype));
-  std::vector<std::byte> memory;
   for (const ManifestPart& part : tensor.parts) {
     std::optional<hdf5::Dataset> dataset;
+    const std::vector<std::byte>* block = nullptr;
     Count loaded = -1;
     for_each_overlap(part.part, wanted, [&](Count stored, Count at, Count n) {
-      if (!dataset) dataset.emplace(open(tensor, part));
       while (n > 0) {
-        const Count block = stored / part.block;
-        const Count in_block = stored % part.block;
-        const Count whole = std::min(part.block, part.part.elements() - block * part.block);
-        if (in_block == 0 && n >= whole && tensor.dtype == DType::f32) {  // into its place at once
-          read_block(*dataset, part, block,
-                     std::as_writable_bytes(into.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(whole))));
-          stored += whole;
-          at += whole;
-          n -= whole;
-          continue;
-        }
-        if (block != loaded) {
-          memory.resize(static_cast<std::size_t>(whole) * width);
-          read_block(*dataset, part, block, memory);
-          loaded = block;
-        }
+        const Count number = stored / part.block, in_block = stored % part.block;
         const Count here = std::min(n, part.block - in_block);
-        copy_as_float(memory, tensor.dtype, in_block, into.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(here)));
+        const bool whole = in_block == 0 && here == std::min(part.block, part.part.elements() - stored);
+        if (whole && !into.empty()) {
+          if (!dataset) dataset.emplace(open(tensor, part));
+          read_block(*dataset, part, number,
+                     into.subspan(static_cast<std::size_t>(at) * width, static_cast<std::size_t>(here) * width));
+        } else {
+          if (number != loaded) block = &cached_block(tensor, part, number);
+          loaded = number;
+          use(*block, in_block, at, here);
+        }
         stored += here;
         at += here;
         n -= here;
       }
     });
   }
+}
+
+void TensorReader::read(const ManifestTensor& tensor, const TensorPart& wanted, std::span<float> into) const {
+  COHORT_CHECK(wanted.shape() == tensor.shape && static_cast<Count>(into.size()) == wanted.elements(),
+               "{}: a part of a tensor of shape {} read into {} elements", tensor.name, wanted.shape().str(), into.size());
+  const std::span<std::byte> as_stored = tensor.dtype == DType::f32 ? std::as_writable_bytes(into) : std::span<std::byte>();
+  for_each_piece(tensor, wanted, as_stored, [&](const std::vector<std::byte>& block, Count i, Count at, Count n) {
+    copy_as_float(block, tensor.dtype, i, into.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(n)));
+  });
+}
+
+void TensorReader::read_stored(const ManifestTensor& tensor, const TensorPart& wanted, std::span<std::byte> into) const {
+  const Bytes width = size_of(tensor.dtype);
+  COHORT_CHECK(wanted.shape() == tensor.shape && static_cast<Bytes>(into.size()) == wanted.elements() * width,
+               "{}: a part of a tensor of shape {} read into {} bytes", tensor.name, wanted.shape().str(), into.size());
+  for_each_piece(tensor, wanted, into, [&](const std::vector<std::byte>& block, Count i, Count at, Count n) {
+    std::memcpy(into.data() + static_cast<std::size_t>(at * width), block.data() + static_cast<std::size_t>(i * width),
+                static_cast<std::size_t>(n * width));
+  });
 }
 
 TensorReader::Loaded TensorReader::read(const ManifestTensor& tensor) const {

@@ -1,5 +1,6 @@
 // The tensors of a stored checkpoint, read in parts: whatever a rank wants, from whichever files hold it. No element is handed
-// out whose checksum was not compared.
+// out whose checksum was not compared. Checksums are of blocks, so a block is read whole; the last few are kept for the next
+// call, which often wants another part of them.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,8 @@ class TensorReader {
   /// (checkpoint) name file and dataset: missing, of another size than the manifest says, not HDF5, of another shape or type,
   /// damaged.
   void read(const ManifestTensor& tensor, const TensorPart& wanted, std::span<float> into) const;
+  /// The same for elements of any type, as they are stored.
+  void read_stored(const ManifestTensor& tensor, const TensorPart& wanted, std::span<std::byte> into) const;
 
   /// The whole tensor as it is stored, in memory of its own, which needs no running Kokkos.
   struct Loaded {
@@ -52,8 +55,18 @@ class TensorReader {
   std::string file_name(std::size_t index) const;
 
  private:
+  struct Block {
+    std::size_t file;
+    std::string dataset;
+    Count number;
+    std::vector<std::byte> elements;
+  };
+
   hdf5::Dataset open(const ManifestTensor& tensor, const ManifestPart& part) const;
   void read_block(const hdf5::Dataset& dataset, const ManifestPart& part, Count block, std::span<std::byte> into) const;
+  const std::vector<std::byte>& cached_block(const ManifestTensor& tensor, const ManifestPart& part, Count block) const;
+  template <class Use>
+  void for_each_piece(const ManifestTensor& tensor, const TensorPart& wanted, std::span<std::byte> into, const Use& use) const;
 
   std::filesystem::path folder_;
   Manifest manifest_;
@@ -62,6 +75,7 @@ class TensorReader {
     hdf5::File file;
   };
   mutable std::list<OpenFile> open_;  // the one used last comes first
+  mutable std::list<Block> blocks_;   // likewise
 };
 
 }  // namespace cohort

@@ -29,7 +29,9 @@ class Exchange {
 
   /// The elements of this rank's window of the tensor in this round. // Collective over: comm
   const std::vector<std::byte>& window(const TensorFacts& tensor, Count index, Count round) {
-    const Bytes width = size_of(tensor.dtype);
+    width_ = size_of(tensor.dtype);
+    own_window_ = window_of(tensor.shape.elements(), index, writers_, comm_.rank(), round);
+    if (comm_.rank() < writers_) window_.resize(static_cast<std::size_t>(own_window_.elements * width_));
     std::vector<Request> requests;
     std::vector<std::vector<std::byte>> outgoing;
     std::vector<Arrival> arrivals;
@@ -37,81 +39,83 @@ class Exchange {
     arrivals.reserve(tensor.parts.size());
     for (int writer = 0; writer < writers_; ++writer) {
       const Window window = window_of(tensor.shape.elements(), index, writers_, writer, round);
-      const TensorPart target(tensor.shape, std::nullopt, window.begin, window.elements);
-      if (writer == comm_.rank()) window_.resize(static_cast<std::size_t>(window.elements * width));
       for (const RemotePart* remote : tensor.parts) {
         const bool gives = remote->rank == comm_.rank();
         const bool takes = writer == comm_.rank();
         if (!gives && !takes) continue;
-        const TensorPart& source = remote->part.part;
-        const Count n = common_elements(source, target);
+        // The window is a run of the tensor, and a part's elements are in the order of the tensor: so a run of the part, too.
+        const TensorPart& part = remote->part.part;
+        const Count first = part.first_from(window.begin);
+        const Count n = part.first_from(window.begin + window.elements) - first;
         if (n == 0) continue;
         if (gives && takes) {
-          const StoredElements& elements = stored(*remote);
-          for_each_overlap(source, target, [&](Count i, Count j, Count run) { copy(window_, j, elements.at(i), run, width); });
+          read(*remote, first, n, [&](Count at, const std::byte* data, Count run) { place(part.slice(at, run), data); });
         } else if (gives) {
-          outgoing.push_back(packed(stored(*remote), source, target, n, width));
-          requests.push_back(comm_.send_async(outgoing.back().data(), n * width, DType::u8, writer));
+          outgoing.push_back(packed(*remote, first, n));
+          requests.push_back(comm_.send_async(outgoing.back().data(), n * width_, DType::u8, writer));
         } else {
-          arrivals.push_back({&source, std::vector<std::byte>(static_cast<std::size_t>(n * width))});
-          requests.push_back(comm_.recv_async(arrivals.back().packed.data(), n * width, DType::u8, remote->rank));
+          arrivals.push_back({part.slice(first, n), std::vector<std::byte>(static_cast<std::size_t>(n * width_))});
+          requests.push_back(comm_.recv_async(arrivals.back().packed.data(), n * width_, DType::u8, remote->rank));
         }
       }
     }
     for (Request& request : requests) request.wait();
-    const Window own = window_of(tensor.shape.elements(), index, writers_, comm_.rank(), round);
-    const TensorPart target(tensor.shape, std::nullopt, own.begin, own.elements);
-    for (const Arrival& arrival : arrivals) {
-      Count at = 0;
-      for_each_overlap(*arrival.source, target, [&](Count, Count j, Count run) {
-        copy(window_, j, arrival.packed.data() + static_cast<std::size_t>(at * width), run, width);
-        at += run;
-      });
-    }
+    for (const Arrival& arrival : arrivals) place(arrival.elements, arrival.packed.data());
     return window_;
   }
 
  private:
   struct Arrival {
-    const TensorPart* source;
+    TensorPart elements;
     std::vector<std::byte> packed;
   };
 
-  static void copy(std::vector<std::byte>& to, Count at, const std::byte* from, Count n, Bytes width) {
-    std::memcpy(to.data() + static_cast<std::size_t>(at * width), from, static_cast<std::size_t>(n * width));
+  void place(const TensorPart& elements, const std::byte* data) {
+    for_each_run(elements, [&](Count i, Count at, Count n) {
+      std::memcpy(window_.data() + static_cast<std::size_t>((at - own_window_.begin) * width_),
+                  data + static_cast<std::size_t>(i * width_), static_cast<std::size_t>(n * width_));
+    });
   }
-  static std::vector<std::byte> packed(const StoredElements& elements, const TensorPart& source, const TensorPart& target,
-                                       Count n, Bytes width) {
-    std::vector<std::byte> packed(static_cast<std::size_t>(n * width));
-    Count at = 0;
-    for_each_overlap(source, target, [&](Count i, Count, Count run) {
-      copy(packed, at, elements.at(i), run, width);
-      at += run;
+
+  std::vector<std::byte> packed(const RemotePart& remote, Count first, Count n) {
+    std::vector<std::byte> packed(static_cast<std::size_t>(n * width_));
+    read(remote, first, n, [&](Count at, const std::byte* data, Count run) {
+      std::memcpy(packed.data() + static_cast<std::size_t>((at - first) * width_), data, static_cast<std::size_t>(run * width_));
     });
     return packed;
   }
 
-  // This rank's part, read once for all the rounds of its tensor.
-  const StoredElements& stored(const RemotePart& remote) {
+  /// Calls use(at, data, n) for elements [first, first + elements) of this rank's part, a block's worth at a time.
+  template <class Use>
+  void read(const RemotePart& remote, Count first, Count elements, const Use& use) {
+    StoredElements stored(own_part(remote));
+    for (Count at = first; at < first + elements; at += kBlockElements) {
+      const Count n = std::min(kBlockElements, first + elements - at);
+      use(at, stored.read(at, n), n);
+    }
+  }
+
+  const OutgoingPart& own_part(const RemotePart& remote) {
     if (current_ != &remote) {
       const OutgoingPart& like = remote.part;
       const auto own = std::find_if(own_.begin(), own_.end(), [&](const OutgoingPart& part) {
         return part.tensor == like.tensor && part.part == like.part;
       });
       COHORT_CHECK(own != own_.end(), "this rank has no part of {} at {}", like.tensor, like.part.begin());
-      elements_.reset();  // before the next is read, not after
-      elements_.emplace(*own);
       current_ = &remote;
+      own_part_ = &*own;
     }
-    return *elements_;
+    return *own_part_;
   }
 
   Communicator& comm_;
   const std::vector<OutgoingPart>& own_;
   int writers_;
+  Bytes width_ = 0;  // of an element
+  Window own_window_;
   std::vector<std::byte> window_;
-  const RemotePart* current_ = nullptr;
-  std::optional<StoredElements> elements_;
+  const RemotePart* current_ = nullptr;     // the part that was read last, ...
+  const OutgoingPart* own_part_ = nullptr;  // ... in own_
 };
 
 /// model.h5 while it is written, and the checksums of the blocks that this rank writes.

@@ -11,6 +11,8 @@ void add_ckpt_command(CLI::App& app, Action& action) {
   add_ckpt_verify(*ckpt, action);
   add_ckpt_diff(*ckpt, action);
   add_ckpt_prune(*ckpt, action);
+  add_ckpt_consolidate(*ckpt, action);
+  add_ckpt_reshard(*ckpt, action);
   add_ckpt_export(*ckpt, action);
   add_ckpt_import(*ckpt, action);
 }

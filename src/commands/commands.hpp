@@ -28,6 +28,8 @@ void add_ckpt_show(CLI::App& ckpt, Action& action);
 void add_ckpt_verify(CLI::App& ckpt, Action& action);
 void add_ckpt_diff(CLI::App& ckpt, Action& action);
 void add_ckpt_prune(CLI::App& ckpt, Action& action);
+void add_ckpt_consolidate(CLI::App& ckpt, Action& action);
+void add_ckpt_reshard(CLI::App& ckpt, Action& action);
 void add_ckpt_export(CLI::App& ckpt, Action& action);
 void add_ckpt_import(CLI::App& ckpt, Action& action);
 
