@@ -56,6 +56,7 @@
 //   manifest_crc32          the last member: CRC-32 of this very file with these eight digits replaced by zeros
 // So every bit is covered: elements and manifest by these sums, HDF5's own structures and the attributes by HDF5's checksums.
 // Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it reads.
+// Other files in the folder are none of the checkpoint's: loading ignores them; CheckpointReader::verify() refuses a stray *.h5.
 //
 // Version 1 had one form, which is "consolidated", without validation_loss and history; its manifest named one file (file,
 // file_bytes) and in `datasets` the name, dtype, shape and one crc32 of each dataset, /run_file among them with dtype "text".

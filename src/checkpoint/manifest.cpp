@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kChecksumKey = "\"manifest_crc32\": \"";
 constexpr std::size_t kChecksumDigits = 8;
 constexpr std::string_view kNoChecksum = "00000000";
+constexpr Bytes kBestPacking = 1032;  // gzip's, of zeros
 
 std::string hex(std::uint32_t crc) { return fmt::format("{:08x}", crc); }
 
@@ -53,7 +54,8 @@ Shape shape_from(const Json& json) {
   if (dims.size() > Shape::kMaxDims) throw std::invalid_argument(fmt::format("a tensor of {} dims", dims.size()));
   for (const Count size : dims) {
     // So that products of sizes and bytes cannot overflow, whatever was put into the file.
-    if (size < 0 || __builtin_mul_overflow(elements, size, &elements) || elements > std::numeric_limits<Count>::max() / 16) {
+    if (size < 0 || __builtin_mul_overflow(elements, std::max<Count>(size, 1), &elements) ||
+        elements > std::numeric_limits<Count>::max() / 16) {
       throw std::invalid_argument(fmt::format("a tensor of the impossible size {}", size));
     }
   }
@@ -109,8 +111,12 @@ CheckpointForm form_from(const std::string& name) {
 Manifest from_json(const Json& json) {
   Manifest manifest;
   manifest.form = form_from(json.at("form").get<std::string>());
+  Bytes all = 0;
   for (const Json& file : json.at("files")) {
     manifest.files.push_back({file_name_from(file.at("name")), file.at("bytes").get<Bytes>()});
+    const Bytes bytes = manifest.files.back().bytes;
+    if (bytes < 0 || __builtin_add_overflow(all, bytes, &all))
+      throw std::invalid_argument(fmt::format("a file of {} bytes", bytes));
   }
   manifest.run_file_crc32 = checksums_from(json.at("run_file_crc32").get<std::string>()).at(0);
   for (const Json& item : json.at("tensors")) {
@@ -118,6 +124,7 @@ Manifest from_json(const Json& json) {
                           dtype_from_name(item.at("dtype").get<std::string>()),
                           shape_from(item.at("shape")),
                           {}};
+    if (tensor.bytes() / kBestPacking > all) throw std::invalid_argument(tensor.name + " is larger than its files");
     for (const Json& part : item.at("parts")) tensor.parts.push_back(part_from(part, manifest, tensor.shape));
     check_coverage(tensor);
     manifest.add(std::move(tensor));

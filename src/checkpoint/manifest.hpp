@@ -34,7 +34,7 @@ struct ManifestPart {
   std::vector<std::uint32_t> crc32;  // of each block of the elements as stored
 
   Count blocks() const { return block_count(part.elements(), block); }
-  static Count block_count(Count elements, Count block) { return (elements + block - 1) / block; }
+  static Count block_count(Count elements, Count block) { return elements / block + (elements % block != 0 ? 1 : 0); }
 };
 
 /// A logical tensor, and where its elements are.

@@ -37,10 +37,11 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   if (error) fail(ExitCode::io, "cannot rename {} to {}: {}", from.string(), to.string(), error.message());
 }
 
-// Only for folders whose names do not count as checkpoints. What cannot be removed now (NFS keeps files that somebody reads) is
-// tried again by the next save.
+// The manifest goes first: whenever a kill or a failure ends it, what is left does not count. What cannot be removed now (NFS
+// keeps files that somebody reads) is tried again by the next save.
 void remove_folder(const fs::path& folder) {
   std::error_code ignored;
+  fs::remove(folder / kManifestFile, ignored);
   fs::remove_all(folder, ignored);
 }
 
@@ -142,6 +143,14 @@ void prune_checkpoints(const fs::path& run_folder, Count step, const Retention& 
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!verdicts[i].stays) remove_checkpoint(run_folder, found[i]);
   }
+}
+
+void remove_checkpoints(const fs::path& run_folder) {
+  const fs::path folder = checkpoints_folder(run_folder);
+  for (const std::string& name : entries(folder)) {
+    if (step_of_name(name) || step_of_replaced(name)) remove_folder(folder / name);
+  }
+  fs::remove_all(folder);
 }
 
 }  // namespace cohort

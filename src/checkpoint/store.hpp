@@ -45,4 +45,8 @@ void remove_checkpoint(const std::filesystem::path& run_folder, const StoredChec
 /// Error(io).
 void prune_checkpoints(const std::filesystem::path& run_folder, Count step, const Retention& retention);
 
+/// Deletes RUN/checkpoints. A kill in the middle leaves fewer checkpoints, but no half one. Throws
+/// std::filesystem::filesystem_error.
+void remove_checkpoints(const std::filesystem::path& run_folder);
+
 }  // namespace cohort

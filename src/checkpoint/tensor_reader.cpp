@@ -86,6 +86,7 @@ hdf5::Dataset TensorReader::open(const ManifestTensor& tensor, const ManifestPar
          file_name(part.file), part.dataset, hdf5::name_of(dataset.element()), fmt::join(dataset.shape(), ", "),
          name_of(tensor.dtype), part.part.elements());
   }
+  dataset.check_stored();
   return dataset;
 }
 

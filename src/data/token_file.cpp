@@ -86,6 +86,7 @@ void TokenFile::open_split(Split split) {
     fail(ExitCode::data, "{}: {} has {} tokens, at least {} are needed; prepare more text", path_, dataset->name(),
          dataset->elements(), token_format::kSmallestSplit);
   }
+  dataset->check_stored();
   const std::int64_t crc = dataset->int_attribute("crc32");
   if (crc < 0 || crc > std::int64_t{0xFFFFFFFF})
     fail(ExitCode::data, "{}: {} has an impossible checksum {}", path_, dataset->name(), crc);

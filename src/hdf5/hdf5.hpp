@@ -151,6 +151,10 @@ class Dataset : public Object {
   /// How many rounds a rank with this many elements needs; 0 for 0 elements.
   static Count collective_rounds(Count elements, Element element);
 
+  /// A damaged header can claim any size. Throws Error if the file stores fewer bytes than the elements could be packed into: for
+  /// readers to call before they ask for memory or time for them. Virtual datasets, which store nothing, pass.
+  void check_stored() const;
+
   /// Virtual datasets are put together from those of other files; they are read like others and never written. HDF5 reads fill
   /// values where a source is missing, without a word: the first read here opens every source, and throws an Error that names
   /// the file if it is missing, is damaged, lacks the dataset, or is open in this process (HDF5 cannot open it twice in two

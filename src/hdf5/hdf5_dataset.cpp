@@ -112,6 +112,16 @@ void Dataset::read_layout() {
 
 Count Dataset::elements() const { return product_of(shape_); }
 
+void Dataset::check_stored() const {
+  constexpr Bytes kBestPacking = 1032;  // gzip's, of zeros: 258 bytes in 2 bits
+  if (virtual_) return;
+  const Turn turn;
+  const Bytes stored = static_cast<Bytes>(H5Dget_storage_size(id()));
+  if (elements() / kBestPacking * size_of(element_) <= stored && (elements() == 0 || stored > 0)) return;
+  throw Error(origin_->code,
+              fmt::format("{}: {}: claims {} elements and stores {} bytes: damaged", path(), name_, elements(), stored));
+}
+
 void Dataset::check_element(Element element) const {
   if (element == element_) return;
   throw Error(origin_->code,

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "checkpoint/collective.hpp"
+#include "checkpoint/store.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
 
@@ -14,7 +15,8 @@ namespace {
 
 // Only what a run writes: a folder given by mistake keeps everything else.
 void delete_run(const fs::path& folder) {
-  for (const char* name : {"checkpoints", "logs", "metrics.jsonl", "run.toml"}) fs::remove_all(folder / name);
+  remove_checkpoints(folder);
+  for (const char* name : {"logs", "metrics.jsonl", "run.toml"}) fs::remove_all(folder / name);
 }
 
 void prepare(const fs::path& folder, bool has_checkpoint, ExistingRun existing) {

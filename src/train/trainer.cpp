@@ -112,7 +112,6 @@ ExitCode Trainer::run() {
     // While a GPU works, the host reads the next step's data.
     targets = load_step(done_ + 1);
     end_step(trainee_.finish_step(timers_));
-    timers_.begin_step();
   }
   end_step(trainee_.finish_step(timers_));
   finish();
@@ -155,12 +154,15 @@ void Trainer::end_step(const StepResult& result) {
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);
   const std::optional<Evaluation> evaluation = validate_if_due();
-  save_if_due();
   write_metrics(result, evaluation);
   if (progress_) {
     progress_->update(done_, result.loss, mean_rate_);
     if (evaluation) progress_->note(fmt::format("step {}: validation loss {:.4f}", done_, evaluation->loss));
   }
+  // After the record: who resumes from this checkpoint finds the records of all its steps, whatever came between. So the time of
+  // the save is the next step's.
+  timers_.begin_step();
+  save_if_due();
 }
 
 void Trainer::judge_skip(const StepResult& result) {

@@ -85,9 +85,11 @@ class Training:
         return sorted(int(entry[len("step_"):]) for entry in names if entry.startswith("step_"))
 
     def sums(self, name, step):
-        """The checksum of each tensor of a checkpoint: equal sums are, for all we can tell, equal bits."""
+        """The checksums of each part of each tensor of a checkpoint: of one layout and form, equal sums are, for all we can tell, equal
+        bits."""
         with open(self.path(f"{name}/checkpoints/step_{step:08d}/manifest.json"), encoding="utf-8") as file:
-            return {entry["name"]: entry["crc32"] for entry in json.load(file)["datasets"] if entry["dtype"] != "text"}
+            return {(tensor["name"], str(part.get("range")), part["begin"]): part["crc32"]
+                    for tensor in json.load(file)["tensors"] for part in tensor["parts"]}
 
 
 class Running:
@@ -111,19 +113,33 @@ class Running:
             time.sleep(0.005)
         return False
 
-    def pid_of(self, rank):
+    def children(self):
+        pids = []
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
-                    parent = int(file.read().rpartition(")")[2].split()[1])
-                if parent != self.process.pid:
-                    continue
-                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == self.process.pid:
+                        pids.append(int(entry))
+            except OSError:
+                pass  # it ended while we looked
+        return pids
+
+    def pid_of(self, rank):
+        for pid in self.children():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
                     if f"OMPI_COMM_WORLD_RANK={rank}".encode() in file.read().split(b"\0"):
-                        return int(entry)
+                        return pid
             except OSError:
                 pass  # it ended while we looked
         raise RuntimeError(f"no process of rank {rank}")
+
+    def kill_all(self):
+        """Ends mpirun and all ranks at once, as a node that loses its power does."""
+        self.process.send_signal(signal.SIGSTOP)  # starts no more ranks while we look
+        for pid in self.children():
+            os.kill(pid, signal.SIGKILL)
+        self.process.send_signal(signal.SIGKILL)
 
     def finish(self, seconds=60):
         """The exit code, the output and the seconds that the end took."""
