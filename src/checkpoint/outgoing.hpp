@@ -21,8 +21,8 @@ struct OutgoingPart {
   std::function<Tensor(Count begin, Count elements)> read;
 };
 
-/// Whether this rank gives the shard to a checkpoint. Where rank 0 writes all, its own replica is the one that travels least; else
-/// replicas share the writing.
+/// Whether this rank gives the shard to a checkpoint. Where rank 0 writes all, its own replica is the one that travels least;
+/// else replicas share the writing.
 bool is_given(const StateShard& shard, const SaveOptions& options);
 
 /// The shards that this rank gives. With a `model_dtype` of 16 bits the values under /model are rounded to it, and fp32 copies of

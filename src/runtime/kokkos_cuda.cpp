@@ -1,4 +1,5 @@
 #include <Kokkos_Core.hpp>
+#include <cstdlib>
 
 #include "runtime/kokkos.hpp"
 
@@ -11,8 +12,12 @@ using Host = Kokkos::DefaultHostExecutionSpace;
 // on nodes without GPUs, and many ranks do not each take memory of a GPU that none of them uses.
 bool host_alone = false;
 
-// Without advice on binding threads, which each rank would print: the launcher binds.
-Kokkos::InitializationSettings quiet() { return Kokkos::InitializationSettings().set_disable_warnings(true); }
+// Without advice on binding threads, which each rank would print: the launcher binds. The OpenMP backend gives it unless this
+// variable is set, which OpenMP itself has read before main.
+Kokkos::InitializationSettings quiet() {
+  ::setenv("OMP_PROC_BIND", "false", 0);
+  return Kokkos::InitializationSettings().set_disable_warnings(true);
+}
 
 }  // namespace
 

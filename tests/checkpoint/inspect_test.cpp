@@ -50,7 +50,7 @@ class Inspect : public ::testing::Test {
     add("/model/matrix", 0, matrix, {matrix.shape(), columns, 0, 7 * (columns.end - columns.begin)});
     const Count begin = 30 * rank / ranks;
     add("/model/vector", 1, vector, {vector.shape(), std::nullopt, begin, 30 * (rank + 1) / ranks - begin});
-    last_vector_ = shards.back().elements;
+    last_vector_ = shards.back().elements.to_host();
     return save_shards(*comm_, run_, shards, make_state(step), {.form = form});
   }
 

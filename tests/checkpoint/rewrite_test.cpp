@@ -80,7 +80,7 @@ class Rewrite : public CheckpointTest {
         });
         shard.elements = elements;
       }
-      all.push_back(outgoing_parts(shards, model_dtype));
+      all.push_back(outgoing_parts(shards, {.form = CheckpointForm::per_rank, .model_dtype = model_dtype}));
     }
     return save_parts_of_ranks(run_ / run, all, state(), {.form = CheckpointForm::per_rank}).folder;
   }

@@ -85,9 +85,10 @@ std::vector<OutgoingPart> make_parts(DType dtype) {
     const Count middle = shape.elements() / 3;
     for (const auto& [begin, end] : {std::pair(Count{0}, middle), std::pair(middle, shape.elements())}) {
       if (begin == end) continue;
-      parts.push_back({name, 0, dtype, TensorPart(shape, std::nullopt, begin, end - begin), [begin = begin, end = end] {
-                         return Tensor::wrap(values.data() + begin, {end - begin}, DType::f32);  // needs no running Kokkos
-                       }});
+      parts.push_back(
+          {name, 0, dtype, TensorPart(shape, std::nullopt, begin, end - begin), [first = begin](Count begin, Count elements) {
+             return Tensor::wrap(values.data() + first + begin, {elements}, DType::f32);  // needs no running Kokkos
+           }});
     }
   }
   return parts;

@@ -5,6 +5,7 @@
 #include "config/run_file.hpp"
 #include "support/expect_error.hpp"
 #include "train/checkpointing.hpp"
+#include "train/precision.hpp"
 #include "train/proof.hpp"
 #include "train/resume.hpp"
 #include "train/shards_of_rank.hpp"
