@@ -19,9 +19,9 @@ namespace cohort {
 using RewriteProgress = std::function<void(double share)>;
 
 struct ConsolidateOptions {
-  bool weights_only = false;         // without /optim, so that training cannot go on from it
-  std::optional<DType> model_dtype;  // of /model; none: as stored
-  StorageOptions storage;
+  bool weights_only = false;              // without /optim, so that training cannot go on from it
+  std::optional<DType> model_dtype = {};  // of /model; none: as stored
+  StorageOptions storage = {};
 };
 
 /// Writes RUN/checkpoints/step_N in the form "consolidated"; a checkpoint of that step there, which may be the source itself, is

@@ -17,6 +17,9 @@
 // Errors: every function throws Error with the file's path, the object, what was being done and HDF5's own reason. The exit code
 // is the one given when the file was opened or created (data for token files, checkpoint for checkpoints, io for what is being
 // written). HDF5's own printing to stderr is turned off.
+//
+// Damage is refused by HDF5's checksums. A file that was forged, with right checksums over wrong addresses, is another matter:
+// HDF5 1.10 itself crashes on some (tests/fuzz finds them with --forged), so read only files of people whom you trust.
 #pragma once
 
 #include <cstdint>

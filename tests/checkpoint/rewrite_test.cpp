@@ -23,11 +23,11 @@ std::vector<Logical> make_tensors() {
     tensors.push_back({name, order, Tensor::zeros("test", shape)});
     fill(tensors.back().whole, tensors.size());
   };
-  add("/model/large", 0, {1031, 2053});  // two blocks and a bit
+  add("/model/large", 0, {1031, 1033});  // a block and a bit
   add("/model/small", 1, {5});
   add("/model/cube", 2, {6, 7, 8});
-  add("/optim/m/large", 0, {1031, 2053});
-  add("/optim/v/large", 0, {1031, 2053});
+  add("/optim/m/large", 0, {1031, 1033});
+  add("/optim/v/large", 0, {1031, 1033});
   add("/optim/m/small", 1, {5});
   add("/optim/m/cube", 2, {6, 7, 8});
   // Patterns that arithmetic on floats would not keep.
@@ -184,8 +184,11 @@ TEST_F(Rewrite, WeightsAlone) {
     }
     const auto large = weights.read(weights.manifest().tensors().front());
     const float value = tensors_.front().whole.f32()[77777];
-    if (dtype == DType::f16) EXPECT_EQ(large.tensor.data<f16>()[77777].bits, from_float<f16>(value).bits);
-    if (dtype == DType::f32) EXPECT_EQ(large.tensor.f32()[77777], value) << "from the exact copy";
+    if (dtype == DType::f16) {
+      EXPECT_EQ(large.tensor.data<f16>()[77777].bits, from_float<f16>(value).bits);
+    } else if (dtype == DType::f32) {
+      EXPECT_EQ(large.tensor.f32()[77777], value) << "from the exact copy";
+    }
     EXPECT_EQ(weights.state(), state());
     // And the ranks of a layout get what is left.
     const CheckpointReader ranks(reshard_checkpoint(weights, run_ / "ranks", layout_of(tensors_, 1, 2), {}).folder);
@@ -232,7 +235,7 @@ TEST_F(Rewrite, TakesThePlaceOfItsSource) {
 TEST_F(Rewrite, ADamagedSourceLeavesAllAsItWas) {
   const fs::path folder = save_as_ranks("run", 1, 2);
   std::string bytes = read_all(folder / "rank_00001.h5");
-  const auto* value = reinterpret_cast<const char*>(&tensors_.front().whole.f32()[2052]);  // last of the first row
+  const auto* value = reinterpret_cast<const char*>(&tensors_.front().whole.f32()[1032]);  // last of the first row
   const std::size_t at = bytes.find(std::string(value, sizeof(float)));
   ASSERT_NE(at, std::string::npos);
   bytes[at] ^= 1;
@@ -301,7 +304,7 @@ int growth_of(const std::function<void()>& work) {
 TEST_F(Rewrite, MemoryDoesNotGrowWithTheCheckpoint) {
   const Shape shape{4096, 48 * 256};
   ASSERT_EQ(shape.elements(), 192 * kMibElements);
-  const auto shards = [&](int dim, int ranks, int rank) {
+  const auto shards_of = [&](int dim, int ranks, int rank) {
     std::vector<StateShard> shards;
     for (const TensorPart& part : parts_of(shape, dim, rank, ranks)) shards.push_back({"/model/large", 0, part, {}, true});
     return shards;
@@ -309,7 +312,7 @@ TEST_F(Rewrite, MemoryDoesNotGrowWithTheCheckpoint) {
   const int saving = growth_of([&] {
     std::vector<std::vector<OutgoingPart>> all(3);
     for (int rank = 0; rank < 3; ++rank) {
-      for (const StateShard& shard : shards(1, 3, rank)) {
+      for (const StateShard& shard : shards_of(1, 3, rank)) {
         all[static_cast<std::size_t>(rank)].push_back(
             {shard.tensor, 0, DType::f32, shard.part, [part = shard.part](Count begin, Count n) {
                const Tensor block = Tensor::zeros("test", {n});
@@ -324,7 +327,7 @@ TEST_F(Rewrite, MemoryDoesNotGrowWithTheCheckpoint) {
   const fs::path folder = run_ / "source" / "checkpoints" / "step_00000100";
   const int resharding = growth_of([&] {
     const CheckpointReader source(folder);
-    reshard_checkpoint(source, run_ / "ranks", {2, [&](int rank) { return shards(0, 2, rank); }, kModel}, {});
+    reshard_checkpoint(source, run_ / "ranks", {2, [&](int rank) { return shards_of(0, 2, rank); }, kModel}, {});
   });
   EXPECT_LT(resharding, 64) << "32 MiB of blocks of the source, and one of the target";
   const int consolidating = growth_of([&] {

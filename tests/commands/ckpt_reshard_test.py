@@ -38,11 +38,13 @@ def tool(what, *words, code=0, parts=()):
 
 
 def train(what, name, *more, ranks=2, **keys):
+    keys = {"schedule__warmup_steps": 2, **keys}
     job.expect(what, job.run(training.words(name, *more, **keys), ranks), 0, lines=0)
 
 
 # 1. Two ranks train; their checkpoint becomes one of four shards, and another run goes on from it.
-train("two ranks train", "run", train__steps=4, schedule__decay_steps=8, checkpoint__form="per_rank", parallel__data="zero1")
+train("two ranks train", "run", train__steps=4, schedule__decay_steps=8, checkpoint__form="per_rank",
+      parallel__data="zero1")
 original = files("run")
 said = tool("reshard for four ranks", "reshard", path("run"), "--layout", "dp=4,data=zero3", "--out", path("four"))
 job.check("it says what it wrote", "4 ranks" in said and STEP in said, said)

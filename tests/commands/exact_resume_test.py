@@ -23,8 +23,10 @@ training = Training(job, folder.name)
 tokens = training.prepare("short", seed=5, size="4KiB")  # an epoch is 28 steps or so
 
 STEPS = 40
+PATIENCE = 200  # seconds for a run on a machine that does other things too; alone it is one or two
 RUN = {"data__tokens": tokens, "train__steps": STEPS, "train__global_batch": 16, "train__micro_batch": 4, "train__validate_every": 16,
-       "train__clip_norm": 0.5, "model__layers": 2, "model__context": 8, "schedule__decay_steps": STEPS, "sample__tokens": 0, "checkpoint__every": 4,
+       "train__clip_norm": 0.5, "model__layers": 2, "model__context": 8, "model__vocabulary": 64, "schedule__warmup_steps": 3,
+       "schedule__decay_steps": STEPS, "sample__tokens": 0, "checkpoint__every": 4,
        "checkpoint__keep": 3}
 # After every two good steps the scale is doubled, until gradients overflow.
 FP16 = {"precision__policy": "fp16", "precision__loss_scale": 2 ** 18, "precision__loss_scale_interval": 2}
@@ -57,18 +59,18 @@ def logged_steps(name, rank):
 
 
 def expect_run(what, name, ranks, *more, **keys):
-    job.expect(what, job.run(training.words(name, *more, **keys), ranks, OMP_NUM_THREADS="1"), 0, lines=0, seconds=60)
+    job.expect(what, job.run(training.words(name, *more, **keys), ranks, PATIENCE), 0, lines=0, seconds=PATIENCE)
 
 
 def disturb(name, ranks, number, at_step, *more, **keys):
     """Starts or resumes the run and sends `number` to its last rank when `at_step` is done: SIGKILL to all."""
     run = Running(training, name, ranks, *more, **keys)
-    job.check(f"{name} gets to step {at_step}", run.wait_for_step(at_step))
+    job.check(f"{name} gets to step {at_step}", run.wait_for_step(at_step, PATIENCE))
     if number == signal.SIGKILL:
         run.kill_all()
     else:
         os.kill(run.pid_of(ranks - 1), number)
-    code, output, _ = run.finish()
+    code, output, _ = run.finish(PATIENCE)
     wanted = -signal.SIGKILL if number == signal.SIGKILL else 9
     job.check(f"{name} is ended at step {at_step} by {number.name}", code == wanted, f"{code}\n{output}")
 

@@ -20,13 +20,13 @@ class Launched:
         self.mpirun = arguments[2:]
         self.failures = 0
 
-    def run(self, words, ranks=0, **variables):
+    def run(self, words, ranks=0, timeout=60, **variables):
         """The exit code, stdout, stderr and seconds of the program; ranks=0 starts it without mpirun."""
         environment = environment_without_launcher()
         environment.update(variables)
         command = [*self.mpirun, "-np", str(ranks)] if ranks else []
         start = time.monotonic()
-        done = subprocess.run([*command, self.program, *words], env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*command, self.program, *words], env=environment, capture_output=True, text=True, timeout=timeout)
         return done.returncode, done.stdout, done.stderr, time.monotonic() - start
 
     def expect(self, what, outcome, code, parts=(), lines=None, seconds=30):

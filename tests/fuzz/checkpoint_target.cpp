@@ -108,7 +108,7 @@ std::string packed(const fs::path& folder, char hostility) {
 
 }  // namespace
 
-std::vector<std::string> make_seeds(const fs::path& scratch_folder) {
+std::vector<std::string> make_seeds(const fs::path& scratch_folder, bool forged) {
   const std::array<SaveOptions, 3> ways{
       SaveOptions{.form = CheckpointForm::consolidated}, SaveOptions{.form = CheckpointForm::per_rank},
       SaveOptions{.form = CheckpointForm::consolidated, .storage = {.chunk = 64, .compression = 4}}};
@@ -121,7 +121,7 @@ std::vector<std::string> make_seeds(const fs::path& scratch_folder) {
     ++state.step;
     const DType dtype = options.storage.chunk > 0 ? DType::bf16 : DType::f32;
     const fs::path folder = save_parts(*self, scratch_folder, make_parts(dtype), state, options).folder;
-    for (char hostility = 0; hostility < 3; ++hostility) seeds.push_back(packed(folder, hostility));
+    for (char hostility = 0; hostility < (forged ? 3 : 2); ++hostility) seeds.push_back(packed(folder, hostility));
   }
   return seeds;
 }

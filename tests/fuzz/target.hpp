@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace cohort::fuzz {
 
-/// Good inputs, from which the bad ones are made.
-std::vector<std::string> make_seeds(const std::filesystem::path& scratch_folder);
+/// Good inputs, from which the bad ones are made; `forged`: also those that the target reads with HDF5's checksums made right.
+std::vector<std::string> make_seeds(const std::filesystem::path& scratch_folder, bool forged);
 
 /// Whether the last input was taken.
 inline bool was_taken = false;
