@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kSecondsOfAnInput = 10;
+constexpr rlim_t kSecondsOfAnInput = 10;  // of a processor: whatever else the machine does
 constexpr rlim_t kMemoryOfAnInput = rlim_t{2} << 30;
 constexpr int kRefused = 3;  // exit code of a child whose input was refused
 
@@ -76,7 +76,9 @@ int run_apart(const std::string& input) {
   const pid_t child = ::fork();
   if (child < 0) fail(ExitCode::io, "cannot fork: {}", std::strerror(errno));
   if (child == 0) {
-    ::alarm(kSecondsOfAnInput);
+    const rlimit time{kSecondsOfAnInput, kSecondsOfAnInput + 1};
+    ::setrlimit(RLIMIT_CPU, &time);
+    ::alarm(static_cast<unsigned>(30 * kSecondsOfAnInput));  // if it waits for something
     const rlimit memory{kMemoryOfAnInput, kMemoryOfAnInput};
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
@@ -99,7 +101,7 @@ bool is_finding(int status) { return !WIFEXITED(status) || (WEXITSTATUS(status) 
 
 std::string describe(int status) {
   if (WIFSIGNALED(status)) {
-    return WTERMSIG(status) == SIGALRM
+    return WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGALRM
                ? fmt::format("hangs: {} s were not enough", kSecondsOfAnInput)
                : fmt::format("is ended by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   }
