@@ -31,7 +31,7 @@
 //     loss_scale, loss_scale_good_steps   of fp16: the factor, and the steps without overflow since it last changed
 //     model            description of the model: its kind and the sizes that shape it; the loader refuses another one
 //     data             what was trained on (the token file's name and checksum); the loader returns it, the trainer decides
-//     validation_loss  the last that was measured, as a decimal number; "" if none was
+//     validation_loss  measured at this very step, as a decimal number; "" if none was
 //     history          a line for each resume that was allowed to change something
 //     cohort_version, git_revision, created (UTC, ISO 8601), ranks, layout ("dp 4 x ..."): who wrote it; not for loading
 //   The learning-rate schedule has no state beyond the step, and the run file says which schedule it is.

@@ -18,7 +18,7 @@ struct TrainingState {
   std::string run_file;             // the resolved run file (TOML)
   std::string loss_scale = "1";     // of fp16, as a decimal number; 1 in other types
   Count loss_scale_good_steps = 0;  // steps without overflow since it last changed
-  std::string validation_loss;      // the last measured, as a decimal number; "" if none was
+  std::string validation_loss;      // measured at this step, as a decimal number; "" if none was
   std::string history;              // a line for each resume that was allowed to change something: what, and from which step on
 
   // Who wrote it. For people; loading does not depend on it.

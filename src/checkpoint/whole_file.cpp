@@ -1,6 +1,7 @@
 #include "checkpoint/whole_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <future>
@@ -18,7 +19,7 @@ namespace cohort {
 namespace {
 
 constexpr int kRoot = 0;
-constexpr Count kWindowBlocks = 16;
+constexpr Count kWindowBlocks = 8;
 
 Count blocks_of(Count elements) { return ManifestPart::block_count(elements, kBlockElements); }
 
@@ -27,11 +28,12 @@ class Exchange {
  public:
   Exchange(Communicator& comm, const std::vector<OutgoingPart>& own, int writers) : comm_(comm), own_(own), writers_(writers) {}
 
-  /// The elements of this rank's window of the tensor in this round. // Collective over: comm
-  const std::vector<std::byte>& window(const TensorFacts& tensor, Count index, Count round) {
+  /// Fills `into` with the elements of this rank's window of the tensor in this round. // Collective over: comm
+  void window(const TensorFacts& tensor, Count index, Count round, std::vector<std::byte>& into) {
     width_ = size_of(tensor.dtype);
+    window_ = &into;
     own_window_ = window_of(tensor.shape.elements(), index, writers_, comm_.rank(), round);
-    if (comm_.rank() < writers_) window_.resize(static_cast<std::size_t>(own_window_.elements * width_));
+    if (comm_.rank() < writers_) window_->resize(static_cast<std::size_t>(own_window_.elements * width_));
     std::vector<Request> requests;
     std::vector<std::vector<std::byte>> outgoing;
     std::vector<Arrival> arrivals;
@@ -61,7 +63,6 @@ class Exchange {
     }
     for (Request& request : requests) request.wait();
     for (const Arrival& arrival : arrivals) place(arrival.elements, arrival.packed.data());
-    return window_;
   }
 
  private:
@@ -72,7 +73,7 @@ class Exchange {
 
   void place(const TensorPart& elements, const std::byte* data) {
     for_each_run(elements, [&](Count i, Count at, Count n) {
-      std::memcpy(window_.data() + static_cast<std::size_t>((at - own_window_.begin) * width_),
+      std::memcpy(window_->data() + static_cast<std::size_t>((at - own_window_.begin) * width_),
                   data + static_cast<std::size_t>(i * width_), static_cast<std::size_t>(n * width_));
     });
   }
@@ -113,7 +114,7 @@ class Exchange {
   int writers_;
   Bytes width_ = 0;  // of an element
   Window own_window_;
-  std::vector<std::byte> window_;
+  std::vector<std::byte>* window_ = nullptr;
   const RemotePart* current_ = nullptr;     // the part that was read last, ...
   const OutgoingPart* own_part_ = nullptr;  // ... in own_
 };
@@ -182,18 +183,28 @@ class WholeFile {
 void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, const std::vector<TensorFacts>& tensors,
                    WholeFile& file) {
   Exchange exchange(comm, own, file.writers());
+  std::array<std::vector<std::byte>, 2> windows;  // one is filled while the other is written
+  std::future<void> writing;
+  const auto end_writing = [&] {
+    agree(comm, "saving the checkpoint", [&] {
+      if (writing.valid()) writing.get();
+    });
+  };
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const Count elements = tensors[t].shape.elements();
     const auto index = static_cast<Count>(t);
     for (Count round = 0; round < rounds_of(elements, file.writers()); ++round) {
-      const std::vector<std::byte>& data = exchange.window(tensors[t], index, round);
-      agree(comm, "saving the checkpoint", [&] {
-        if (comm.rank() < file.writers()) {
-          file.write(index, window_of(elements, index, file.writers(), comm.rank(), round), data.data());
-        }
-      });
+      exchange.window(tensors[t], index, round, windows[0]);
+      end_writing();
+      std::swap(windows[0], windows[1]);
+      if (comm.rank() >= file.writers()) continue;
+      const Window window = window_of(elements, index, file.writers(), comm.rank(), round);
+      // Collective writes communicate, too: in this thread, since MPI need not let two.
+      const std::launch when = file.writers() > 1 ? std::launch::deferred : std::launch::async;
+      writing = std::async(when, [&file, &windows, index, window] { file.write(index, window, windows[1].data()); });
     }
   }
+  end_writing();
 }
 
 }  // namespace

@@ -334,7 +334,7 @@ TEST_F(Rewrite, MemoryDoesNotGrowWithTheCheckpoint) {
     const CheckpointReader source(folder);
     consolidate_checkpoint(source, run_ / "whole", {});
   });
-  EXPECT_LT(consolidating, 128) << "the same, and a window of 64 MiB";
+  EXPECT_LT(consolidating, 128) << "the same, and two windows of 32 MiB";
   const CheckpointReader whole(run_ / "whole" / "checkpoints" / "step_00000100");
   whole.read_blocks(whole.manifest().tensors().front(), [](const ManifestPart&, Count begin, const Tensor& block) {
     for (Count i = 0; i < block.elements(); ++i) ASSERT_EQ(block.f32()[i], static_cast<float>((begin + i) % 1000003));

@@ -100,7 +100,7 @@ TEST(Windows, CoverEveryTensorInWholeBlocks) {
         for (int writer = 0; writer < writers; ++writer) {
           for (Count round = 0; round < rounds_of(elements, writers); ++round) {
             const Window window = window_of(elements, tensor, writers, writer, round);
-            EXPECT_LE(window.elements, 16 * kBlockElements);
+            EXPECT_LE(window.elements, 8 * kBlockElements);
             if (window.elements > 0) ranges.emplace_back(window.begin, window.begin + window.elements);
           }
           EXPECT_EQ(window_of(elements, tensor, writers, writer, rounds_of(elements, writers)).elements, 0);
