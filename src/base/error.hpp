@@ -22,7 +22,7 @@ enum class ExitCode : int {
   training = 8,     // training itself failed: loss is not finite
   interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
   memory = 10,      // out of device memory
-  unequal = 11      // a layout did not train as one rank does, or not as it was planned
+  unequal = 11      // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
 };
 
 /// An error that a person can act on. `what()` says what was wrong and what to do about it.
