@@ -55,6 +55,8 @@
 //                           the other: zlib's CRC-32 of the elements as stored, before compression (little-endian)
 //   manifest_crc32          the last member: CRC-32 of this very file with these eight digits replaced by zeros
 // So every bit is covered: elements and manifest by these sums, HDF5's own structures and the attributes by HDF5's checksums.
+// One exception: how the virtual datasets of "per_rank" are put together stands in model.h5 without a checksum; loading does not
+// read it, HDF5's tools do.
 // Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it reads.
 // Other files in the folder are none of the checkpoint's: loading ignores them; CheckpointReader::verify() refuses a stray *.h5.
 //
