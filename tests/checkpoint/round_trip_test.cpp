@@ -228,5 +228,22 @@ assert "%08x" % zlib.crc32(text.replace(b'"manifest_crc32": "' + own, b'"manifes
   EXPECT_EQ(output.status, 0) << output.text;
 }
 
+TEST_F(RoundTrip, ACommandRunsWhenACheckpointIsComplete) {
+  const auto model = make_model();
+  set_values(*model, 1);
+  const auto self = make_self_communicator("self");
+  const std::string told = (run_ / "told").string();
+  const auto save = [&](Count step, const std::string& ending) {
+    const std::string command =
+        fmt::format("ls \"$COHORT_CHECKPOINT\"/manifest.json && echo $COHORT_STEP > '{}'{}", told, ending);
+    return save_parts(*self, run_, outgoing_parts(whole_shards(*model, true), {}), make_state(step), {.on_commit = command});
+  };
+  EXPECT_EQ(save(7, "").trouble, "");
+  EXPECT_EQ(read_all(told), "7\n");
+  expect_mentions(save(8, "; exit 3").trouble, {"on_commit", "exit code 3"});
+  expect_mentions(save(9, "; kill -9 $$").trouble, {"on_commit", "signal 9"});
+  EXPECT_EQ(steps(), (std::vector<Count>{7, 8, 9})) << "its failure harms nothing";
+}
+
 }  // namespace
 }  // namespace cohort::test
