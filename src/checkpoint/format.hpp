@@ -46,7 +46,8 @@
 //   format, version, step   as in model.h5
 //   form                    "consolidated" or "per_rank"
 //   run_file_crc32          of the text /run_file
-//   files                   an array with name and exact size (bytes) of each; the first is model.h5
+//   files                   an array with name and exact size (bytes) of each; the first is model.h5. Also crc32, of all its
+//                           bytes, of the model.h5 of "per_rank": how virtual datasets are put together has no checksum in HDF5
 //   tensors                 an array in the order of the model with name, dtype ("fp32", ...), shape and parts of each. A part:
 //     file, dataset         where its elements are; file counts in `files` from 0
 //     range                 [dim, begin, end]: the box is this range of one dim; absent: the whole tensor
@@ -55,8 +56,6 @@
 //                           the other: zlib's CRC-32 of the elements as stored, before compression (little-endian)
 //   manifest_crc32          the last member: CRC-32 of this very file with these eight digits replaced by zeros
 // So every bit is covered: elements and manifest by these sums, HDF5's own structures and the attributes by HDF5's checksums.
-// One exception: how the virtual datasets of "per_rank" are put together stands in model.h5 without a checksum; loading does not
-// read it, HDF5's tools do.
 // Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it reads.
 // Other files in the folder are none of the checkpoint's: loading ignores them; CheckpointReader::verify() refuses a stray *.h5.
 //

@@ -114,6 +114,7 @@ Manifest from_json(const Json& json) {
   Bytes all = 0;
   for (const Json& file : json.at("files")) {
     manifest.files.push_back({file_name_from(file.at("name")), file.at("bytes").get<Bytes>()});
+    if (file.contains("crc32")) manifest.files.back().crc32 = checksums_from(file.at("crc32").get<std::string>()).at(0);
     const Bytes bytes = manifest.files.back().bytes;
     if (bytes < 0 || __builtin_add_overflow(all, bytes, &all))
       throw std::invalid_argument(fmt::format("a file of {} bytes", bytes));
@@ -216,7 +217,10 @@ std::string to_json_text(const Manifest& manifest) {
             {"run_file_crc32", hex(manifest.run_file_crc32)},
             {"files", Json::array()},
             {"tensors", Json::array()}};
-  for (const ManifestFile& file : manifest.files) json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+  for (const ManifestFile& file : manifest.files) {
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+    if (file.crc32) json["files"].back()["crc32"] = hex(*file.crc32);
+  }
   for (const ManifestTensor& tensor : manifest.tensors()) {
     Json item{
         {"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape.vector()}, {"parts", Json::array()}};

@@ -4,7 +4,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/model_file.hpp"
 #include "comm/agreement.hpp"
@@ -124,7 +126,10 @@ void write_index(const std::filesystem::path& folder, Manifest& manifest, const 
   }
   write_state(file, state);
   file.close();
-  manifest.files.insert(manifest.files.begin(), finished_file(folder, name));
+  ManifestFile index = finished_file(folder, name);
+  const std::string content = read_file(folder / name, "index of the checkpoint");
+  index.crc32 = crc32_of(content.data(), static_cast<Bytes>(content.size()));
+  manifest.files.insert(manifest.files.begin(), std::move(index));
 }
 
 Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 
 namespace cohort {
 namespace {
@@ -58,6 +59,7 @@ const hdf5::File& TensorReader::file(std::size_t index) const {
     return open_.front().file;
   }
   check_size(index);
+  check_content(index);
   if (open_.size() == kOpenFiles) open_.pop_back();
   open_.push_front({index, hdf5::File::open(file_name(index), ExitCode::checkpoint)});
   return open_.front().file;
@@ -73,6 +75,18 @@ void TensorReader::check_size(std::size_t index) const {
     fail(ExitCode::checkpoint, "{}: {} bytes long, but {} were written: truncated or replaced; use another checkpoint", path,
          bytes, wanted);
   }
+}
+
+void TensorReader::check_content(std::size_t index) const {
+  const std::optional<std::uint32_t> written = manifest_.files[index].crc32;
+  if (!written) return;
+  const std::string path = file_name(index);
+  const std::string content = read_file(path, "checkpoint");
+  const std::uint32_t crc = crc32_of(content.data(), static_cast<Bytes>(content.size()));
+  if (crc == *written) return;
+  fail(ExitCode::checkpoint,
+       "{}: damaged, or of another checkpoint: it has the checksum {:08x} where {:08x} was written; use another checkpoint", path,
+       crc, *written);
 }
 
 hdf5::Dataset TensorReader::open(const ManifestTensor& tensor, const ManifestPart& part) const {

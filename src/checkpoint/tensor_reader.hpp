@@ -62,6 +62,7 @@ class TensorReader {
     std::vector<std::byte> elements;
   };
 
+  void check_content(std::size_t index) const;
   hdf5::Dataset open(const ManifestTensor& tensor, const ManifestPart& part) const;
   void read_block(const hdf5::Dataset& dataset, const ManifestPart& part, Count block, std::span<std::byte> into) const;
   const std::vector<std::byte>& cached_block(const ManifestTensor& tensor, const ManifestPart& part, Count block) const;
