@@ -35,7 +35,8 @@ constexpr const char* kFooter =
     "  3 the run file                   8 training failed: the loss is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal after saving; go on with --resume\n"
     "  10 out of device memory          11 a layout parted from one rank (cohort prove), or a prediction\n"
-    "                                      was wrong (cohort plan --measure)";
+    "                                      was wrong (cohort plan --measure)\n"
+    "  12 a rank was lost or stuck, and the job was ended (cohort doctor)";
 
 void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);
@@ -47,6 +48,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_bench_command(app, action);
   cohort::add_prove_command(app, action);
   cohort::add_plan_command(app, action);
+  cohort::add_doctor_command(app, action);
   cohort::add_topo_command(app, action);
   cohort::add_info_command(app, action);
 }

@@ -22,7 +22,8 @@ enum class ExitCode : int {
   training = 8,     // training itself failed: loss is not finite
   interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
   memory = 10,      // out of device memory
-  unequal = 11      // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
+  unequal = 11,     // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
+  lost = 12         // a rank was lost or stuck, and the job was ended
 };
 
 /// An error that a person can act on. `what()` says what was wrong and what to do about it.

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "checkpoint/format.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 
@@ -33,6 +34,7 @@ hdf5::DatasetLayout dataset_layout(const StorageOptions& storage) {
 }
 
 std::vector<std::uint32_t> block_sums(const std::byte* data, Count elements, DType dtype) {
+  FlightRecorder::of_process().beat();
   std::vector<std::uint32_t> sums;
   for (Count at = 0; at < elements; at += kBlockElements) {
     const Count n = std::min(kBlockElements, elements - at);

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 namespace {
@@ -106,6 +107,7 @@ hdf5::Dataset TensorReader::open(const ManifestTensor& tensor, const ManifestPar
 
 void TensorReader::read_block(const hdf5::Dataset& dataset, const ManifestPart& part, Count block,
                               std::span<std::byte> into) const {
+  FlightRecorder::of_process().beat();
   const Count begin = block * part.block;
   const Count elements = std::min(part.block, part.part.elements() - begin);
   dataset.read_range(begin, elements, into.data(), dataset.element());

@@ -40,12 +40,12 @@ std::string host_name() {
 
 }  // namespace
 
-void agree(Communicator& comm, std::string_view what, const std::function<void()>& work) {
+void agree(Communicator& comm, std::string_view what, const std::function<void()>& work, std::source_location site) {
   const std::optional<Failure> own = attempt(work);
 
   // The maximum of (size - rank) over the ranks that failed names the lowest of them; 0 means that none did.
   const std::int32_t ballot = own ? comm.size() - comm.rank() : 0;
-  const std::int32_t first = all_reduce_value(comm, ballot, ReduceOp::max);
+  const std::int32_t first = all_reduce_value(comm, ballot, ReduceOp::max, site);
   if (first == 0) return;
 
   const int root = comm.size() - first;
@@ -60,20 +60,20 @@ void agree(Communicator& comm, std::string_view what, const std::function<void()
   throw SharedError(static_cast<ExitCode>(code), fmt::format("{}{}: {}", who, what, message));
 }
 
-std::string broadcast_text(Communicator& comm, std::string text, int root) {
+std::string broadcast_text(Communicator& comm, std::string text, int root, std::source_location site) {
   auto length = static_cast<std::int64_t>(text.size());
-  comm.broadcast(&length, 1, DType::i64, root);
+  comm.broadcast(&length, 1, DType::i64, root, site);
   text.resize(static_cast<std::size_t>(length));
-  comm.broadcast(text.data(), length, DType::u8, root);
+  comm.broadcast(text.data(), length, DType::u8, root, site);
   return text;
 }
 
-std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root) {
+std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root, std::source_location site) {
   std::vector<std::string> texts;
   if (comm.rank() != root) {
     const auto length = static_cast<std::int64_t>(text.size());
-    comm.send(&length, 1, DType::i64, root);
-    comm.send(text.data(), length, DType::u8, root);
+    comm.send(&length, 1, DType::i64, root, 0, site);
+    comm.send(text.data(), length, DType::u8, root, 0, site);
     return texts;
   }
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -82,16 +82,16 @@ std::vector<std::string> gather_texts(Communicator& comm, std::string text, int 
       continue;
     }
     std::int64_t length = 0;
-    comm.recv(&length, 1, DType::i64, rank);
+    comm.recv(&length, 1, DType::i64, rank, 0, site);
     std::string& received = texts.emplace_back(static_cast<std::size_t>(length), ' ');
-    comm.recv(received.data(), length, DType::u8, rank);
+    comm.recv(received.data(), length, DType::u8, rank, 0, site);
   }
   return texts;
 }
 
-bool same_on_all_ranks(Communicator& comm, std::string_view text) {
+bool same_on_all_ranks(Communicator& comm, std::string_view text, std::source_location site) {
   const auto crc = static_cast<std::int64_t>(crc32_of(text.data(), static_cast<Bytes>(text.size())));
-  return all_reduce_value(comm, crc, ReduceOp::max) == -all_reduce_value(comm, -crc, ReduceOp::max);
+  return all_reduce_value(comm, crc, ReduceOp::max, site) == -all_reduce_value(comm, -crc, ReduceOp::max, site);
 }
 
 }  // namespace cohort

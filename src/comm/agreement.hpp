@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,15 +14,18 @@ namespace cohort {
 /// Runs `work` on every rank, then lets all ranks agree on the outcome. If any rank threw, all throw one SharedError with the
 /// message and exit code of the lowest rank that failed; its rank and host are named unless all failed alike. `what` says what
 /// was being done ("reading the token file"). `work` must not communicate. // Collective over: comm
-void agree(Communicator& comm, std::string_view what, const std::function<void()>& work);
+void agree(Communicator& comm, std::string_view what, const std::function<void()>& work,
+           std::source_location site = std::source_location::current());
 
 /// The text of rank `root`, on all ranks. // Collective over: comm
-std::string broadcast_text(Communicator& comm, std::string text, int root);
+std::string broadcast_text(Communicator& comm, std::string text, int root,
+                           std::source_location site = std::source_location::current());
 
 /// Every rank's text, in the order of ranks, on rank `root`; elsewhere nothing. // Collective over: comm
-std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root);
+std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root,
+                                      std::source_location site = std::source_location::current());
 
 /// Whether all ranks gave the same text. // Collective over: comm
-bool same_on_all_ranks(Communicator& comm, std::string_view text);
+bool same_on_all_ranks(Communicator& comm, std::string_view text, std::source_location site = std::source_location::current());
 
 }  // namespace cohort

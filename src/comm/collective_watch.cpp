@@ -17,6 +17,7 @@ void CollectiveWatch::set_timeout(double seconds) {
 
 void CollectiveWatch::check(Clock::time_point now) {
   while (!operations_.empty() && operations_.front()->done()) {
+    for (const FlightRecorder::Id record : operations_.front()->records) FlightRecorder::of_process().finish(record);
     operations_.pop_front();
     waiting_since_.reset();
   }

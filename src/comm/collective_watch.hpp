@@ -11,9 +11,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/dtype.hpp"
 #include "base/units.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 
@@ -27,6 +29,7 @@ struct CollectiveFacts {
   DType dtype = DType::f32;
   Count number = 0;  // among the collectives of its group, from 1: the same on all ranks, so that their messages can be compared
   int more = 0;      // operations that were started together with it
+  FlightRecorder::Id record = FlightRecorder::kNone;
 
   /// "all_reduce of 12345 fp32 on group 'dp' (number 87), rank 1 of 2".
   std::string str() const;
@@ -34,7 +37,7 @@ struct CollectiveFacts {
 
 class InFlight {
  public:
-  explicit InFlight(CollectiveFacts facts) : facts_(std::move(facts)) {}
+  explicit InFlight(CollectiveFacts facts) : records({facts.record}), facts_(std::move(facts)) {}
   virtual ~InFlight() = default;
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
@@ -43,6 +46,9 @@ class InFlight {
   /// Everything on this rank that it has to wait for has happened, apart from the operations before it.
   virtual bool may_run() const = 0;
   virtual bool done() const = 0;
+
+  /// Those of the flight recorder that are finished when this is done.
+  std::vector<FlightRecorder::Id> records;
 
  protected:
   CollectiveFacts facts_;

@@ -1,5 +1,6 @@
 #include "comm/communicator.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "comm/call_comparison.hpp"
 
 namespace cohort {
 
@@ -15,6 +17,7 @@ Request& Request::operator=(Request&& other) noexcept {
   if (this != &other) {
     finish();
     state_ = std::move(other.state_);
+    record_ = other.record_;
   }
   return *this;
 }
@@ -25,7 +28,10 @@ bool Request::test() {
   if (!state_) return true;
   // An operation that failed is over: it must not be waited for again by the destructor.
   std::unique_ptr<State> state = std::move(state_);
-  if (state->test()) return true;
+  if (state->test()) {
+    FlightRecorder::of_process().finish(record_);
+    return true;
+  }
   state_ = std::move(state);
   return false;
 }
@@ -33,7 +39,9 @@ bool Request::test() {
 void Request::wait() {
   if (!state_) return;
   const std::unique_ptr<State> state = std::move(state_);
+  FlightRecorder::of_process().wait(record_);
   state->wait();
+  FlightRecorder::of_process().finish(record_);
 }
 
 void Request::finish() noexcept {
@@ -82,9 +90,53 @@ void Communicator::check_peer(const char* operation, int peer, int tag) const {
   if (tag < 0 || tag > kMaxTag) fail_operation(operation, fmt::format("tag {} is out of range (0 to {})", tag, kMaxTag));
 }
 
-void Communicator::note(const char* operation, Form form, Count elements, DType dtype) {
-  if (!observer_) return;
-  observer_({operation, &name_, elements, dtype, elements * size_of(dtype), form == Form::asynchronous});
+void Communicator::note(const char* operation, Form form, Count elements, DType dtype, int peer, const Site& site) {
+  if (observer_) observer_({operation, &name_, elements, dtype, elements * size_of(dtype), form == Form::asynchronous});
+  record_ = FlightRecorder::kNone;
+  if (size_ == 1 || recording() == Recording::none) return;
+  OperationRecord record{
+      .operation = operation, .group = name_, .members = members_, .elements = elements, .dtype = dtype, .site = site};
+  if (peer < 0) {
+    record.number = ++collectives_;
+  } else {
+    record.peer = members_ ? members_->at(static_cast<std::size_t>(peer)) : peer;
+  }
+  record_ = FlightRecorder::of_process().begin(std::move(record));
+}
+
+void Communicator::check_collectives() {
+  if (size_ > 1 && !checker_) checker_ = split(0, rank_, name_ + " (comparing calls)");
+}
+
+void Communicator::take_checker_of(Communicator& host) {
+  if (host.checker_) checker_ = host.checker_->split(0, rank_, host.checker_->name());
+}
+
+void Communicator::compare(const char* operation, Count elements, DType dtype, std::optional<ReduceOp> op, int root,
+                           const Site& site) {
+  if (!checker_) return;
+  constexpr std::size_t kLength = 512;  // of a text on its way; a longer path loses its end
+  std::vector<char> texts(kLength * static_cast<std::size_t>(size_), '\0');
+  char* const own = texts.data() + kLength * static_cast<std::size_t>(rank_);
+  const std::string call = describe_call(operation, elements, dtype, op, root, site);
+  std::copy_n(call.begin(), std::min(call.size(), kLength - 1), own);
+  checker_->all_gather(own, texts.data(), kLength, DType::u8, site);
+  std::vector<std::string> calls;
+  for (int rank = 0; rank < size_; ++rank) calls.emplace_back(texts.data() + kLength * static_cast<std::size_t>(rank));
+  const std::string difference = first_difference(calls);
+  if (!difference.empty()) fail_operation(operation, "the ranks of the group call different collectives: " + difference);
+}
+
+Request Communicator::recorded(Request request) const {
+  FlightRecorder& recorder = FlightRecorder::of_process();
+  if (!request.state_) {
+    recorder.finish(record_);
+  } else if (recording() == Recording::request) {
+    request.record_ = record_;
+  } else {
+    recorder.wait(record_);  // from now on, whatever the host does
+  }
+  return request;
 }
 
 namespace {
@@ -98,15 +150,16 @@ bool overlap(const void* a, Bytes a_bytes, const void* b, Bytes b_bytes) {
 
 }  // namespace
 
-Request Communicator::start_all_reduce(Form form, void* data, Count elements, DType dtype, ReduceOp op) {
+Request Communicator::start_all_reduce(Form form, void* data, Count elements, DType dtype, ReduceOp op, const Site& site) {
   check_buffer("all_reduce", data, elements);
   check_average("all_reduce", dtype, op);
-  note("all_reduce", form, elements, dtype);
-  return do_all_reduce(data, elements, dtype, op);
+  compare("all_reduce", elements, dtype, op, -1, site);
+  note("all_reduce", form, elements, dtype, -1, site);
+  return recorded(do_all_reduce(data, elements, dtype, op));
 }
 
 Request Communicator::start_reduce_scatter(Form form, const void* send, void* recv, Count block_elements, DType dtype,
-                                           ReduceOp op) {
+                                           ReduceOp op, const Site& site) {
   check_buffer("reduce_scatter", send, block_elements);
   check_buffer("reduce_scatter", recv, block_elements);
   check_average("reduce_scatter", dtype, op);
@@ -115,11 +168,13 @@ Request Communicator::start_reduce_scatter(Form form, const void* send, void* re
   if (!own_block && overlap(send, block_bytes * size_, recv, block_bytes)) {
     fail_operation("reduce_scatter", "the buffers overlap, and `recv` is not the rank's own block of `send`");
   }
-  note("reduce_scatter", form, block_elements * size_, dtype);
-  return do_reduce_scatter(send, recv, block_elements, dtype, op);
+  compare("reduce_scatter", block_elements * size_, dtype, op, -1, site);
+  note("reduce_scatter", form, block_elements * size_, dtype, -1, site);
+  return recorded(do_reduce_scatter(send, recv, block_elements, dtype, op));
 }
 
-Request Communicator::start_all_gather(Form form, const void* send, void* recv, Count block_elements, DType dtype) {
+Request Communicator::start_all_gather(Form form, const void* send, void* recv, Count block_elements, DType dtype,
+                                       const Site& site) {
   check_buffer("all_gather", send, block_elements);
   check_buffer("all_gather", recv, block_elements);
   const Bytes block_bytes = block_elements * size_of(dtype);
@@ -127,83 +182,97 @@ Request Communicator::start_all_gather(Form form, const void* send, void* recv, 
   if (!own_block && overlap(send, block_bytes, recv, block_bytes * size_)) {
     fail_operation("all_gather", "the buffers overlap, and `send` is not the rank's own block of `recv`");
   }
-  note("all_gather", form, block_elements * size_, dtype);
-  return do_all_gather(send, recv, block_elements, dtype);
+  compare("all_gather", block_elements * size_, dtype, std::nullopt, -1, site);
+  note("all_gather", form, block_elements * size_, dtype, -1, site);
+  return recorded(do_all_gather(send, recv, block_elements, dtype));
 }
 
-Request Communicator::start_broadcast(Form form, void* data, Count elements, DType dtype, int root) {
+Request Communicator::start_broadcast(Form form, void* data, Count elements, DType dtype, int root, const Site& site) {
   check_buffer("broadcast", data, elements);
   if (root < 0 || root >= size_) {
     fail_operation("broadcast", fmt::format("root {} is not a rank of the group (0 to {})", root, size_ - 1));
   }
-  note("broadcast", form, elements, dtype);
-  return do_broadcast(data, elements, dtype, root);
+  compare("broadcast", elements, dtype, std::nullopt, root, site);
+  note("broadcast", form, elements, dtype, -1, site);
+  return recorded(do_broadcast(data, elements, dtype, root));
 }
 
-Request Communicator::start_send(Form form, const void* data, Count elements, DType dtype, int to, int tag) {
+Request Communicator::start_send(Form form, const void* data, Count elements, DType dtype, int to, int tag, const Site& site) {
   check_buffer("send", data, elements);
   check_peer("send", to, tag);
-  note("send", form, elements, dtype);
-  return do_send(data, elements, dtype, to, tag);
+  note("send", form, elements, dtype, to, site);
+  return recorded(do_send(data, elements, dtype, to, tag));
 }
 
-Request Communicator::start_recv(Form form, void* data, Count elements, DType dtype, int from, int tag) {
+Request Communicator::start_recv(Form form, void* data, Count elements, DType dtype, int from, int tag, const Site& site) {
   check_buffer("recv", data, elements);
   check_peer("recv", from, tag);
-  note("recv", form, elements, dtype);
-  return do_recv(data, elements, dtype, from, tag);
+  note("recv", form, elements, dtype, from, site);
+  return recorded(do_recv(data, elements, dtype, from, tag));
 }
 
-Request Communicator::all_reduce_async(void* data, Count elements, DType dtype, ReduceOp op) {
-  return start_all_reduce(Form::asynchronous, data, elements, dtype, op);
+Request Communicator::all_reduce_async(void* data, Count elements, DType dtype, ReduceOp op, Site site) {
+  return start_all_reduce(Form::asynchronous, data, elements, dtype, op, site);
 }
-void Communicator::all_reduce(void* data, Count elements, DType dtype, ReduceOp op) {
-  start_all_reduce(Form::blocking, data, elements, dtype, op).wait();
-}
-
-Request Communicator::reduce_scatter_async(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) {
-  return start_reduce_scatter(Form::asynchronous, send, recv, block_elements, dtype, op);
-}
-void Communicator::reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) {
-  start_reduce_scatter(Form::blocking, send, recv, block_elements, dtype, op).wait();
+void Communicator::all_reduce(void* data, Count elements, DType dtype, ReduceOp op, Site site) {
+  start_all_reduce(Form::blocking, data, elements, dtype, op, site).wait();
 }
 
-Request Communicator::all_gather_async(const void* send, void* recv, Count block_elements, DType dtype) {
-  return start_all_gather(Form::asynchronous, send, recv, block_elements, dtype);
+Request Communicator::reduce_scatter_async(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op,
+                                           Site site) {
+  return start_reduce_scatter(Form::asynchronous, send, recv, block_elements, dtype, op, site);
 }
-void Communicator::all_gather(const void* send, void* recv, Count block_elements, DType dtype) {
-  start_all_gather(Form::blocking, send, recv, block_elements, dtype).wait();
-}
-
-Request Communicator::broadcast_async(void* data, Count elements, DType dtype, int root) {
-  return start_broadcast(Form::asynchronous, data, elements, dtype, root);
-}
-void Communicator::broadcast(void* data, Count elements, DType dtype, int root) {
-  start_broadcast(Form::blocking, data, elements, dtype, root).wait();
+void Communicator::reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op, Site site) {
+  start_reduce_scatter(Form::blocking, send, recv, block_elements, dtype, op, site).wait();
 }
 
-Request Communicator::send_async(const void* data, Count elements, DType dtype, int to, int tag) {
-  return start_send(Form::asynchronous, data, elements, dtype, to, tag);
+Request Communicator::all_gather_async(const void* send, void* recv, Count block_elements, DType dtype, Site site) {
+  return start_all_gather(Form::asynchronous, send, recv, block_elements, dtype, site);
 }
-void Communicator::send(const void* data, Count elements, DType dtype, int to, int tag) {
-  start_send(Form::blocking, data, elements, dtype, to, tag).wait();
-}
-
-Request Communicator::recv_async(void* data, Count elements, DType dtype, int from, int tag) {
-  return start_recv(Form::asynchronous, data, elements, dtype, from, tag);
-}
-void Communicator::recv(void* data, Count elements, DType dtype, int from, int tag) {
-  start_recv(Form::blocking, data, elements, dtype, from, tag).wait();
+void Communicator::all_gather(const void* send, void* recv, Count block_elements, DType dtype, Site site) {
+  start_all_gather(Form::blocking, send, recv, block_elements, dtype, site).wait();
 }
 
-void Communicator::barrier() {
-  note("barrier", Form::blocking, 0, DType::u8);
+Request Communicator::broadcast_async(void* data, Count elements, DType dtype, int root, Site site) {
+  return start_broadcast(Form::asynchronous, data, elements, dtype, root, site);
+}
+void Communicator::broadcast(void* data, Count elements, DType dtype, int root, Site site) {
+  start_broadcast(Form::blocking, data, elements, dtype, root, site).wait();
+}
+
+Request Communicator::send_async(const void* data, Count elements, DType dtype, int to, int tag, Site site) {
+  return start_send(Form::asynchronous, data, elements, dtype, to, tag, site);
+}
+void Communicator::send(const void* data, Count elements, DType dtype, int to, int tag, Site site) {
+  start_send(Form::blocking, data, elements, dtype, to, tag, site).wait();
+}
+
+Request Communicator::recv_async(void* data, Count elements, DType dtype, int from, int tag, Site site) {
+  return start_recv(Form::asynchronous, data, elements, dtype, from, tag, site);
+}
+void Communicator::recv(void* data, Count elements, DType dtype, int from, int tag, Site site) {
+  start_recv(Form::blocking, data, elements, dtype, from, tag, site).wait();
+}
+
+void Communicator::barrier(Site site) {
+  compare("barrier", 0, DType::u8, std::nullopt, -1, site);
+  note("barrier", Form::blocking, 0, DType::u8, -1, site);
+  FlightRecorder::of_process().wait(record_);
   do_barrier();
+  FlightRecorder::of_process().finish(record_);
 }
 
-std::unique_ptr<Communicator> Communicator::split(int color, int key, std::string name) {
+std::unique_ptr<Communicator> Communicator::split(int color, int key, std::string name, Site site) {
+  compare("split", 0, DType::u8, std::nullopt, -1, site);
+  note("split", Form::blocking, 0, DType::u8, -1, site);
+  FlightRecorder::of_process().wait(record_);
   std::unique_ptr<Communicator> group = do_split(color, key, std::move(name));
+  FlightRecorder::of_process().finish(record_);
   if (group) group->observer_ = observer_;
+  if (checker_) {
+    std::unique_ptr<Communicator> checker = checker_->split(color, key, checker_->name());
+    if (group) group->checker_ = std::move(checker);
+  }
   return group;
 }
 

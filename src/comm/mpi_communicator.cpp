@@ -13,7 +13,9 @@ namespace {
 class MpiCommunicator : public Communicator {
  public:
   MpiCommunicator(std::shared_ptr<const MpiGroup> group, Count limit)
-      : Communicator(group->name(), group->rank(), group->size()), group_(std::move(group)), limit_(limit) {}
+      : Communicator(group->name(), group->rank(), group->size()), group_(std::move(group)), limit_(limit) {
+    set_members(group_->ranks_of_job());
+  }
   std::string_view backend() const override { return "mpi"; }
   const MPI_Comm& comm() const { return group_->comm(); }
   void be_patient() override { patient_ = true; }

@@ -1,6 +1,7 @@
 #include "comm/mpi_group.hpp"
 
 #include <exception>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -43,6 +44,19 @@ void max_halves(void* in, void* inout, int* length, MPI_Datatype*) {
   }
 }
 
+std::shared_ptr<const std::vector<int>> ranks_of_job_in(MPI_Comm comm, int size) {
+  MPI_Group group = MPI_GROUP_NULL, job = MPI_GROUP_NULL;
+  check_mpi_setup(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+  check_mpi_setup(MPI_Comm_group(MPI_COMM_WORLD, &job), "MPI_Comm_group of MPI_COMM_WORLD");
+  std::vector<int> here(static_cast<std::size_t>(size));
+  std::iota(here.begin(), here.end(), 0);
+  auto ranks = std::make_shared<std::vector<int>>(here.size());
+  check_mpi_setup(MPI_Group_translate_ranks(group, size, here.data(), job, ranks->data()), "MPI_Group_translate_ranks");
+  check_mpi_setup(MPI_Group_free(&group), "MPI_Group_free");
+  check_mpi_setup(MPI_Group_free(&job), "MPI_Group_free");
+  return ranks;
+}
+
 }  // namespace
 
 void check_mpi_setup(int code, const char* what) {
@@ -68,6 +82,7 @@ MpiGroup::MpiGroup(MPI_Comm comm, std::string name, std::shared_ptr<const MpiHal
   check_mpi_setup(MPI_Comm_set_name(comm_, name_.c_str()), "MPI_Comm_set_name");  // debuggers show it
   check_mpi_setup(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi_setup(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  ranks_of_job_ = ranks_of_job_in(comm_, size_);
 }
 
 MpiGroup::~MpiGroup() {

@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/dtype.hpp"
 #include "base/units.hpp"
@@ -45,6 +46,8 @@ class MpiGroup {
   const std::string& name() const { return name_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// Its ranks by their numbers in MPI_COMM_WORLD.
+  const std::shared_ptr<const std::vector<int>>& ranks_of_job() const { return ranks_of_job_; }
   const std::shared_ptr<const MpiHalfOps>& half_ops() const { return half_ops_; }
 
   /// The MPI operation of sum and avg (a sum, divided later) or max on `dtype`.
@@ -57,6 +60,7 @@ class MpiGroup {
   std::string name_;
   int rank_ = 0;
   int size_ = 0;
+  std::shared_ptr<const std::vector<int>> ranks_of_job_;
   std::shared_ptr<const MpiHalfOps> half_ops_;
 };
 

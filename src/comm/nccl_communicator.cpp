@@ -74,6 +74,7 @@ class NcclCommunicator : public Communicator {
     group_.name = this->name();
     group_.rank = rank();
     group_.size = size();
+    set_members(host.members());
   }
   ~NcclCommunicator() override;
   std::string_view backend() const override { return "nccl"; }
@@ -82,6 +83,7 @@ class NcclCommunicator : public Communicator {
   void connect();
 
  protected:
+  Recording recording() const override { return Recording::backend; }
   Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp op) override;
   Request do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op) override;
   Request do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) override;
@@ -93,7 +95,13 @@ class NcclCommunicator : public Communicator {
 
  private:
   CollectiveFacts facts(const char* operation, Count elements, DType dtype) const {
-    return {.operation = operation, .group = name(), .rank = rank(), .size = size(), .elements = elements, .dtype = dtype};
+    return {.operation = operation,
+            .group = name(),
+            .rank = rank(),
+            .size = size(),
+            .elements = elements,
+            .dtype = dtype,
+            .record = record()};
   }
   /// `elements` is what messages say of it; 0 elements are nothing to do, on all ranks alike.
   Request start(const char* operation, Count elements, DType dtype, const NcclQueue::Call& call);
@@ -127,6 +135,7 @@ void NcclCommunicator::connect() {
     if (result != ncclSuccess) fail(ExitCode::launch, "{}", nccl_error_text(result, nullptr));
   });
   check_nccl_versions(host_, version);
+  take_checker_of(host_);
   host_.broadcast(&id, sizeof id, DType::u8, 0);
 
   // A rank whose peers do not come speaks only if no rank knows a better reason.

@@ -68,7 +68,7 @@ NcclQueue::Operation NcclQueue::post(NcclGroup& group, CollectiveFacts facts, Ca
   if (batch_ && batch_->launch.group != &group) flush();
   facts.number = ++group.messages;
   if (batch_) {
-    batch_->launch.operation->take_along();
+    batch_->launch.operation->take_along(facts);
   } else {
     const auto first = std::make_shared<NcclOperation>(std::move(facts), group.stopped);
     first->require_alive();

@@ -45,7 +45,10 @@ class NcclOperation : public InFlight {
   bool may_run() const override { return ready.happened(); }
   bool done() const override { return stage == Stage::launched && finished.happened(); }
   /// One more message is launched with it.
-  void take_along() { ++facts_.more; }
+  void take_along(const CollectiveFacts& message) {
+    ++facts_.more;
+    records.push_back(message.record);
+  }
   /// Throws if NCCL was aborted meanwhile.
   void require_alive() const;
 

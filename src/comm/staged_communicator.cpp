@@ -56,6 +56,7 @@ class StagedCommunicator : public Communicator {
   std::string_view backend() const override { return "staged"; }
 
  protected:
+  Recording recording() const override { return Recording::none; }  // those of host_ are
   Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp op) override {
     return run({}, from_device(data, elements * size_of(dtype)), data,
                [&](std::byte*, std::byte* result) { return host_.all_reduce_async(result, elements, dtype, op); });

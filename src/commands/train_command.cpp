@@ -78,6 +78,8 @@ int train(const Options& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   RunConfig config = load_run(*world, options.run_file, options.overrides, options.ranks > 0 ? options.ranks : world->size());
+  runtime.monitor().set_timeout(config.watch.timeout);
+  if (config.watch.check_collectives) world->check_collectives();
   if (options.dry_run) return dry_run(config, *world);
   if (world->rank() == 0) {
     for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
@@ -87,6 +89,7 @@ int train(const Options& options) {
   check_initial_checkpoint(*world, config.run, existing_run(options));
   TrainerOptions trainer_options;
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
+  runtime.monitor().set_folder(flight_folder(config.run.directory));
   trainer_options.allow_changes = options.allow_changes;
   trainer_options.cohort_version = cohort_version();
   trainer_options.git_revision = git_revision();

@@ -162,6 +162,14 @@ struct DeviceSection {
   bool operator==(const DeviceSection&) const = default;
 };
 
+/// [watch]: what ends a job that stands still
+struct WatchSection {
+  double timeout = 60.0;           // seconds; 0 = never
+  bool check_collectives = false;  // ranks compare their calls before each collective
+
+  bool operator==(const WatchSection&) const = default;
+};
+
 /// [precision]: which types the parts of a step have; the table is in train/precision.hpp.
 struct PrecisionSection {
   std::string policy = "fp32";       // fp32 | tf32 | bf16 | fp16
@@ -185,6 +193,7 @@ struct RunConfig {
   SampleSection sample;
   DeviceSection device;
   PrecisionSection precision;
+  WatchSection watch;
 
   /// Where each key that was set comes from: "model.width" -> "run.toml:7" or "--set model.width=96". For messages, and to refuse
   /// keys that were set and would be ignored. Not part of the configuration: comparison leaves it out.
@@ -195,7 +204,7 @@ struct RunConfig {
     return run == other.run && model == other.model && data == other.data && train == other.train &&
            optimizer == other.optimizer && schedule == other.schedule && parallel == other.parallel &&
            checkpoint == other.checkpoint && log == other.log && sample == other.sample && device == other.device &&
-           precision == other.precision;
+           precision == other.precision && watch == other.watch;
   }
 };
 

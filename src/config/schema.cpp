@@ -199,7 +199,8 @@ std::vector<KeySpec> other_keys() {
       KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads of one rank for matrix products", {}),
       KEY(device, share, kAny, "cuda: let several ranks share one GPU (slow; for trying things out)", {}),
       KEY(device, collective_timeout, kPositive,
-          "cuda: seconds that a collective may wait for other ranks before the run ends with its name", {}),
+          "cuda: seconds that NCCL may wait for other ranks before a rank ends the run (watch.timeout is shorter unless it is 0)",
+          {}),
       KEY(device, gemm_tuning, kAny,
           "cuda: file of tuned matrix products, made if missing: faster, and the same bits as long as the file stays; \"\" = no "
           "tuning",
@@ -215,6 +216,13 @@ std::vector<KeySpec> other_keys() {
       KEY(precision, loss_scale_interval, IntegerRange{1, kMaxSteps}, "steps without overflow after which the factor doubles",
           fp16),
       KEY(precision, min_loss_scale, kPositive, "the run stops when the factor would fall below this", fp16),
+
+      KEY(watch, timeout, kNotNegative,
+          "seconds after which a job with a lost or stuck rank has ended, with the name of that rank; 0 = it waits for ever", {}),
+      KEY(watch, check_collectives, kAny,
+          "before each collective ranks compare what they are about to call, and stop with both places if it differs: slow, for "
+          "looking for mistakes in Cohort's own code",
+          {}),
   };
 }
 
@@ -242,6 +250,7 @@ const std::vector<SectionSpec>& all_sections() {
       {"sample", "text generated at the end of training"},
       {"device", "the hardware of one rank"},
       {"precision", "the element types of a step"},
+      {"watch", "what ends a job that stands still"},
   };
   return kSections;
 }

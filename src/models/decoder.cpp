@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "observe/flight_recorder.hpp"
 #include "ops/linear.hpp"
 #include "tensor/convert.hpp"
 
@@ -128,6 +129,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
     const Block& block = blocks_[first_block(chunk) + i];
     const Unit& unit = units_[first_unit(chunk) + i];
     hooks.pre_forward(unit);
+    FlightRecorder::of_process().beat();  // a large model on one CPU: minutes without an operation among ranks
     const bool again = saved == nullptr && turns[i % 2].defined();
     const Tensor out = again ? turns[i % 2] : kept.take(stream_shape(input));
     turns[i % 2] = out;
@@ -229,6 +231,7 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
   }
   for (std::size_t i = layers; i-- > 0;) {
     hooks.pre_backward(units_[first + i]);
+    FlightRecorder::of_process().beat();
     if (i > 0 || chunks_[chunk].embeds) hooks.pre_gradient(units_[first + i - 1]);  // of the block before, as above
     blocks[i].backward(context, dx, saved.blocks[i], i > 0 ? blocks[i - 1].last_bias_gradient(context) : Tensor{});
     partial_gradients_[first + i].sum(context);

@@ -1,6 +1,7 @@
 #include "observe/timers.hpp"
 
 #include "base/error.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 
@@ -22,6 +23,7 @@ int StepTimers::switch_to(int phase) {
   mark_ = now;
   const int previous = current_;
   current_ = phase;
+  FlightRecorder::of_process().set_activity(phase == kNoPhase ? "between the phases of a step" : name_of(static_cast<Phase>(phase)));
   return previous;
 }
 

@@ -26,6 +26,7 @@ std::string speaker() {
 // mpirun kills all processes when the first one exits with an error, so where no MPI_Finalize holds the silent ranks back, they
 // let rank 0 speak first. The wait is an upper limit: when rank 0 has spoken it exits, and the launcher ends the others.
 constexpr std::chrono::seconds kSilentWait{2};
+constexpr std::chrono::seconds kAbortWait{3};
 
 void end_in_order() noexcept {
   try {
@@ -89,6 +90,17 @@ int end_with_exception(const std::exception& error) noexcept {
         Error(ExitCode::internal, "out of memory: lower train.micro_batch or the model's size, or use more ranks"));
   }
   return end_with_error(Error(ExitCode::internal, fmt::format("internal error: {}", error.what())));
+}
+
+void end_job_now(ExitCode code) noexcept {
+  try {
+    std::thread([code] {
+      if (mpi_is_live()) abort_mpi(code);
+    }).detach();
+    std::this_thread::sleep_for(kAbortWait);
+  } catch (const std::exception&) {  // no thread to be had
+  }
+  _exit(static_cast<int>(code));
 }
 
 }  // namespace cohort

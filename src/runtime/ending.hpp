@@ -27,4 +27,8 @@ int end_with_error(const Error& error) noexcept;
 /// The same for an exception that is no cohort::Error: a bug, or memory has run out.
 int end_with_exception(const std::exception& error) noexcept;
 
+/// Ends all ranks from a thread that is not main, whatever the others are doing: MPI_Abort, and if that does not end this process
+/// within some seconds, the process ends itself, and its launcher the others.
+[[noreturn]] void end_job_now(ExitCode code) noexcept;
+
 }  // namespace cohort

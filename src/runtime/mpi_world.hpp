@@ -34,6 +34,9 @@ void agree_on_problem(const std::optional<Error>& own);
 /// Every rank's text, in rank order, on rank 0; empty on the others. // Collective over: world
 std::vector<std::string> gather_text(const std::string& text);
 
+/// The text of rank 0, on all ranks. // Collective over: world
+std::string broadcast_text_of_rank_0(std::string text);
+
 /// "Open MPI v4.1.4, ...": one line. May be called before MPI_Init.
 std::string mpi_library_version();
 /// Whether this MPI needs PMIx from srun.

@@ -14,6 +14,7 @@
 #include "runtime/ending.hpp"
 #include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
+#include "runtime/start_guard.hpp"
 
 namespace cohort {
 namespace {
@@ -65,7 +66,10 @@ Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
     if (remark && is_speaking_rank()) print_line(*remark);
   }
 
-  // 3. MPI, the authority.
+  // 3. MPI, the authority. It waits for all ranks, and would for ever.
+  const double timeout = watch_timeout(current_environment());
+  FlightRecorder::of_process().set_activity("starting MPI");
+  StartGuard guard(timeout, launcher_);
   owns_mpi_ = init_mpi();
   mpi_ = mpi_facts();
   known_to_mpi = mpi_;
@@ -77,10 +81,35 @@ Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
     if (const auto cores = check_cores(launcher_, static_cast<int>(allowed_cores().size()))) own_warnings.push_back(*cores);
   });
   agree_on_problem(problem);
-  warnings_ = distinct_of_all_ranks(own_warnings);
+  start_monitor(timeout);
+  guard.disarm();
+  for (std::string& warning : distinct_of_all_ranks(own_warnings)) warnings_.push_back(std::move(warning));
+}
+
+void Runtime::start_monitor(double timeout) {
+  monitor_ = std::make_unique<Monitor>(Monitor::Options{.rank = rank(),
+                                                        .size = size(),
+                                                        .host = host_,
+                                                        .timeout = timeout,
+                                                        .end_job = [] { end_job_now(ExitCode::lost); },
+                                                        .say = [](const std::string& text) { print_line(text); }});
+  if (size() == 1) return;
+  const std::string address = broadcast_text_of_rank_0(rank() == 0 ? monitor_->address() : "");
+  const bool reached = rank() == 0 || monitor_->connect(address);
+  std::vector<int> unreachable;
+  const std::vector<std::string> answers = gather_text(reached ? "yes" : "no");
+  for (std::size_t r = 0; r < answers.size(); ++r) {
+    if (answers[r] == "no") unreachable.push_back(static_cast<int>(r));
+  }
+  if (!unreachable.empty()) {
+    warnings_.push_back(fmt::format("{} cannot reach rank 0 on {} by TCP: if one of them is lost or stuck, nobody will say so",
+                                    name_ranks(unreachable), host_));
+  }
+  monitor_->start(unreachable);
 }
 
 void Runtime::open_device(DeviceKind kind, bool share) {
+  FlightRecorder::of_process().set_activity("opening the device");
   if (kind == DeviceKind::cpu) {
     owns_kokkos_ = start_kokkos(std::nullopt);
     return;
@@ -93,6 +122,7 @@ void Runtime::open_device(DeviceKind kind, bool share) {
 
 Runtime::~Runtime() {
   if (std::uncaught_exceptions() > exceptions_before_) return;
+  FlightRecorder::of_process().set_activity("ending MPI");
   try {
     gpu::close();
     if (owns_kokkos_) stop_kokkos();

@@ -7,6 +7,7 @@
 // of the math libraries are set where those libraries are used.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "base/device.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/launcher_check.hpp"
+#include "watch/monitor.hpp"
 
 namespace cohort {
 
@@ -43,10 +45,15 @@ class Runtime {
   /// What this rank computes on: "cpu", or the GPU's name and place.
   const std::string& device() const { return device_name_; }
   const LauncherFacts& launcher() const { return launcher_; }
+  /// Ends the job when a rank is lost or stuck; started with the others, at COHORT_WATCH_TIMEOUT seconds (60; 0: never).
+  Monitor& monitor() { return *monitor_; }
   /// On rank 0 the distinct warnings of all ranks about how the job was started; empty on the others. The command prints them.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  // Collective over: world
+  void start_monitor(double timeout);
+
   LauncherFacts launcher_;
   MpiFacts mpi_;
   std::string host_;
@@ -55,6 +62,7 @@ class Runtime {
   bool owns_kokkos_ = false;
   std::string device_name_ = "cpu";
   int exceptions_before_;
+  std::unique_ptr<Monitor> monitor_;  // outlives MPI
 };
 
 /// What is known of this process at any time, before, within or after a Runtime; for messages about errors.

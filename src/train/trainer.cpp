@@ -11,6 +11,7 @@
 #include "config/describe.hpp"
 #include "gpu/device.hpp"
 #include "gpu/nvml.hpp"
+#include "observe/flight_recorder.hpp"
 #include "runtime/signals.hpp"
 #include "train/checkpointing.hpp"
 #include "train/estimate.hpp"
@@ -102,6 +103,7 @@ void Trainer::greet() {
 ExitCode Trainer::run() {
   install_stop_signals();
   timers_.begin_step();
+  FlightRecorder::of_process().set_step(done_);
   std::optional<Count> targets = load_step(done_);
   while (true) {
     if (!targets) return stop();
@@ -150,6 +152,7 @@ void Trainer::end_step(const StepResult& result) {
   if (result.skipped) judge_skip(result);
   skips_ = result.skipped ? skips_ + 1 : 0;
   ++done_;
+  FlightRecorder::of_process().set_step(done_);
   const double rate = static_cast<double>(result.valid_targets) / timers_.step_seconds();
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);

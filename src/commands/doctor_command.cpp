@@ -1,0 +1,32 @@
+// `cohort doctor`: why a job stood still, and who is to blame.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "commands/commands.hpp"
+#include "runtime/ending.hpp"
+#include "watch/doctor.hpp"
+
+namespace cohort {
+
+void add_doctor_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("doctor", "Say why a job stood still, from what it left in its run folder");
+  command->footer(
+      "A job whose rank is lost (killed, stopped, its node gone) or stuck (a loop that never ends, a collective that the others\n"
+      "did not come to) is ended after watch.timeout seconds with exit code 12 and a message. Each rank then leaves a dump of\n"
+      "its last operations in RUN/flight, and rank 0 its verdict; this command shows them on a page.\n"
+      "\n"
+      "Example:\n"
+      "  cohort doctor runs/demo");
+  auto run = std::make_shared<std::string>();
+  command->add_option("run", *run, "the run's folder")->required();
+  command->callback([&action, run] {
+    action = [run] {
+      const std::string page = examine(*run);
+      if (is_speaking_rank()) fmt::print("{}", page);
+      return 0;
+    };
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,97 @@
+// What this process has been doing, for whoever must find out why a job stands still: the step, the activity, and a ring of the
+// last operations among ranks, with their call sites and times. Every Communicator writes into it; the job's monitor
+// (watch/monitor.hpp) reads it from a thread of its own.
+//
+// Keeping it costs well under a microsecond an operation: one lock that nobody else holds and a record that is overwritten.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "base/units.hpp"
+
+namespace cohort {
+
+/// One operation among ranks, as this rank sees it.
+struct OperationRecord {
+  std::string_view operation;                       // "all_reduce"; of static storage
+  std::string group;                                // name of the communicator
+  std::shared_ptr<const std::vector<int>> members;  // the ranks of the group, by their numbers in the job; null if unknown
+  std::uint64_t number = 0;  // among the collectives of its group, from 1: the same on all ranks; 0: a message
+  int peer = -1;             // of a message, by its number in the job; -1: a collective
+  Count elements = 0;
+  DType dtype = DType::u8;
+  std::source_location site;   // who called
+  Count step = 0;              // the training step in which it was started
+  double started = 0.0;        // seconds of the recorder's clock
+  double waiting_since = 0.0;  // when the rank began to wait for it; 0: it does not
+  double finished = 0.0;       // 0: in flight
+
+  bool waits() const { return waiting_since > 0.0 && finished == 0.0; }
+  /// "all_reduce of 12345 fp32 on 'dp' (number 88, data_parallel.cpp:120)", "recv of 64 fp32 from rank 2 on 'pp' (engine.cpp:9)".
+  std::string str() const;
+};
+
+class FlightRecorder {
+ public:
+  static constexpr std::size_t kRecords = 256;
+  using Id = std::uint64_t;
+  static constexpr Id kNone = 0;
+
+  using TimeSource = double (*)();  // seconds since some moment
+  FlightRecorder();                 // on the steady clock
+  explicit FlightRecorder(TimeSource clock) : clock_(clock), activity_since_(clock()) {}
+  /// The recorder that the communicators of this process write to.
+  static FlightRecorder& of_process();
+
+  /// The operation is in flight from now on; `record` has what does not depend on this recorder.
+  Id begin(OperationRecord record);
+  /// The rank waits for it from now on.
+  void wait(Id id);
+  void finish(Id id);
+
+  /// Steps done when the present one began.
+  void set_step(Count step);
+  /// What the process does outside of operations: "forward", "reading a checkpoint". `activity` is of static storage.
+  void set_activity(std::string_view activity);
+  /// Something went on that is no operation: a piece of a file was written. Who does something long without operations calls it
+  /// now and then, or the monitor takes the process for stuck.
+  void beat();
+
+  struct State {
+    Count step = 0;
+    std::string_view activity;
+    double seconds_in_activity = 0.0;
+    std::uint64_t progress = 0;               // of all that was recorded: if it stands still, so does this process
+    std::vector<OperationRecord> waiting;     // oldest first
+    std::optional<OperationRecord> finished;  // the last one
+    double now = 0.0;
+  };
+  State state() const;
+  std::uint64_t progress() const;
+  /// Oldest first.
+  std::vector<OperationRecord> records() const;
+
+ private:
+  OperationRecord* find(Id id);
+
+  TimeSource clock_;
+  mutable std::mutex mutex_;
+  std::array<OperationRecord, kRecords> ring_{};
+  Id last_ = kNone;  // number n is in slot n % kRecords
+  Id last_finished_ = kNone;
+  Count step_ = 0;
+  std::string_view activity_ = "starting";
+  double activity_since_;
+  std::uint64_t progress_ = 0;
+};
+
+}  // namespace cohort

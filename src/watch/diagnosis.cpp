@@ -1,0 +1,151 @@
+#include "watch/diagnosis.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kDescribed = 4;  // culprits, and operations, that are described one by one
+
+/// The same collective on all its members: what one rank waits in, and the others should.
+using CollectiveKey = std::tuple<std::string, std::vector<int>, std::uint64_t>;
+CollectiveKey key_of(const ReportedOperation& operation) { return {operation.group, operation.members, operation.number}; }
+
+bool is_in(const RankReport& report, const ReportedOperation& collective) {
+  return std::any_of(report.waiting.begin(), report.waiting.end(), [&](const ReportedOperation& own) {
+    return own.peer < 0 && key_of(own) == key_of(collective) && own.kind == collective.kind;
+  });
+}
+
+/// Whom the others wait for: rank -> ranks that it waits for.
+std::map<int, std::set<int>> who_waits_for_whom(const std::vector<RankView>& ranks) {
+  std::map<int, std::set<int>> edges;
+  const auto known = [&](int rank) { return rank >= 0 && static_cast<std::size_t>(rank) < ranks.size(); };
+  for (const RankView& view : ranks) {
+    for (const ReportedOperation& operation : view.report.waiting) {
+      if (operation.peer >= 0) {
+        if (known(operation.peer)) edges[view.report.rank].insert(operation.peer);
+        continue;
+      }
+      for (const int member : operation.members) {
+        if (known(member) && !is_in(ranks[static_cast<std::size_t>(member)].report, operation))
+          edges[view.report.rank].insert(member);
+      }
+    }
+  }
+  return edges;
+}
+
+std::vector<int> ranks_of(const std::vector<RankView>& ranks, RankView::Link link) {
+  std::vector<int> found;
+  for (const RankView& view : ranks) {
+    if (view.link == link) found.push_back(view.report.rank);
+  }
+  return found;
+}
+
+/// Ranks that are waited for and wait for nobody; who waits for nobody and is waited for by nobody is only slow to say what it
+/// does.
+std::vector<int> roots_of(const std::map<int, std::set<int>>& edges) {
+  std::set<int> roots;
+  for (const auto& [from, to] : edges) {
+    for (const int rank : to) {
+      if (!edges.contains(rank)) roots.insert(rank);
+    }
+  }
+  return {roots.begin(), roots.end()};
+}
+
+/// "Ranks 0, 1 and 3 wait in all_reduce of ...", a line an operation.
+std::string describe_waiting(const std::vector<RankView>& ranks) {
+  std::map<std::string, std::vector<int>> by_text;
+  for (const RankView& view : ranks) {
+    for (const ReportedOperation& operation : view.report.waiting) by_text[operation.text].push_back(view.report.rank);
+  }
+  std::string lines;
+  std::size_t shown = 0;
+  for (const auto& [text, waiting] : by_text) {
+    if (shown++ == kDescribed) {
+      lines += fmt::format("\n  ... and {} more operations", by_text.size() - kDescribed);
+      break;
+    }
+    lines += fmt::format("\n  {} {} in {}", name_ranks(waiting), waiting.size() == 1 ? "waits" : "wait", text);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string describe(const RankView& view, std::size_t ranks) {
+  const RankReport& report = view.report;
+  std::string text = fmt::format("rank {} of {} on {} (process {}) ", report.rank, ranks, report.host, report.process);
+  if (view.link == RankView::Link::gone) {
+    text += fmt::format("has ended without a word: killed, crashed, or out of memory? It was at step {}: {}", report.step,
+                        report.activity);
+  } else if (view.link == RankView::Link::silent) {
+    text += fmt::format("has been silent for {:.0f} s: {}. It was at step {}: {}", view.seconds,
+                        view.process_state.empty() ? "its process is stopped, or its node or network is down"
+                                                   : "its process is " + view.process_state,
+                        report.step, report.activity);
+  } else {
+    text += fmt::format("is stuck at step {}: {} for {:.0f} s, in no operation with other ranks", report.step, report.activity,
+                        report.seconds_in_activity);
+    if (report.finished)
+      text += fmt::format("; its last one was {}, done {:.0f} s ago", report.finished->text, report.finished->seconds);
+  }
+  return text;
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (end - i > 2) {
+      runs.push_back(fmt::format("{}-{}", ranks[i], ranks[end - 1]));
+      i = end;
+    } else {
+      runs.push_back(fmt::to_string(ranks[i++]));
+    }
+  }
+  const std::string name = ranks.size() == 1 ? "rank" : "ranks";
+  if (runs.size() == 1) return fmt::format("{} {}", name, runs[0]);
+  const std::string last = runs.back();
+  runs.pop_back();
+  return fmt::format("{} {} and {}", name, fmt::join(runs, ", "), last);
+}
+
+Diagnosis diagnose(const std::vector<RankView>& ranks, double seconds) {
+  Diagnosis diagnosis;
+  diagnosis.culprits = ranks_of(ranks, RankView::Link::gone);
+  if (diagnosis.culprits.empty()) diagnosis.culprits = ranks_of(ranks, RankView::Link::silent);
+  if (diagnosis.culprits.empty()) diagnosis.culprits = roots_of(who_waits_for_whom(ranks));
+  if (diagnosis.culprits.empty()) {
+    const bool any_waits =
+        std::any_of(ranks.begin(), ranks.end(), [](const RankView& view) { return !view.report.waiting.empty(); });
+    diagnosis.text = fmt::format("nothing has moved for {:.0f} s: ", seconds);
+    diagnosis.text += any_waits ? "ranks wait for each other in different operations, which can never end:"
+                                : "no rank waits for another one, and none says that it goes on";
+    if (!any_waits) {
+      for (std::size_t i = 0; i < std::min(ranks.size(), kDescribed); ++i) {
+        diagnosis.text +=
+            fmt::format("\n  rank {} at step {}: {}", ranks[i].report.rank, ranks[i].report.step, ranks[i].report.activity);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < std::min(diagnosis.culprits.size(), kDescribed); ++i) {
+    diagnosis.text += (i == 0 ? "" : "\n") + describe(ranks[static_cast<std::size_t>(diagnosis.culprits[i])], ranks.size());
+  }
+  if (diagnosis.culprits.size() > kDescribed)
+    diagnosis.text += fmt::format("\n... all in all {}", name_ranks(diagnosis.culprits));
+  diagnosis.text += describe_waiting(ranks);
+  return diagnosis;
+}
+
+}  // namespace cohort

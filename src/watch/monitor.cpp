@@ -1,0 +1,104 @@
+#include "watch/monitor.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "observe/clock.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kConnectSeconds = 10.0;
+
+std::uint64_t random_token() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) ^ device();
+}
+
+}  // namespace
+
+Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(options_.timeout), wake_(eventfd(0, EFD_CLOEXEC)) {
+  if (options_.rank != 0 || options_.size == 1) return;
+  token_ = random_token();
+  listener_ = std::make_unique<LineListener>();
+  peers_.resize(static_cast<std::size_t>(options_.size));
+}
+
+Monitor::~Monitor() {
+  ending_ = true;
+  eventfd_write(wake_, 1);
+  if (thread_.joinable()) thread_.join();
+  for (Peer& peer : peers_) peer.socket.send("bye");
+  server_.send(Json{{"bye", true}}.dump());
+  close(wake_);
+}
+
+std::string Monitor::address() const {
+  return Json{{"addresses", own_addresses()},
+              {"port", listener_->port()},
+              {"token", token_},
+              {"host", options_.host},
+              {"process", getpid()}}
+      .dump();
+}
+
+bool Monitor::connect(const std::string& address) {
+  const Json json = Json::parse(address);
+  rank_0_.host = json.at("host");
+  rank_0_.process = json.at("process");
+  auto addresses = json.at("addresses").get<std::vector<std::string>>();
+  if (rank_0_.host != options_.host) addresses.pop_back();  // another host's 127.0.0.1
+  server_ = LineSocket::connect(addresses, json.at("port"), kConnectSeconds);
+  return server_.send(Json{{"hello", json.at("token")}, {"rank", options_.rank}, {"report", to_json(report())}}.dump());
+}
+
+void Monitor::start(const std::vector<int>& unreachable) {
+  if (options_.size == 1) return;
+  if (options_.rank != 0) {
+    if (server_.is_open()) thread_ = std::thread([this] { run_client(); });
+    return;
+  }
+  attendance_ = std::make_unique<Attendance>(options_.size, steady_seconds());
+  for (const int rank : unreachable) attendance_->left(rank, true);
+  thread_ = std::thread([this] { run_server(); });
+}
+
+void Monitor::set_folder(const std::filesystem::path& folder) {
+  const std::lock_guard lock(folder_mutex_);
+  folder_ = folder;
+  std::error_code ignored;  // what cannot be removed is overwritten, or tells its time
+  if (options_.rank == 0 && !folder.empty()) std::filesystem::remove_all(folder, ignored);
+}
+
+std::filesystem::path Monitor::folder() const {
+  const std::lock_guard lock(folder_mutex_);
+  return folder_;
+}
+
+double Monitor::interval() const { return timeout_ > 0.0 ? std::clamp(timeout_ / 20.0, 0.05, 1.0) : 1.0; }
+
+RankReport Monitor::report() const { return make_report(options_.rank, options_.host, FlightRecorder::of_process()); }
+
+std::string Monitor::beat() const {
+  const FlightRecorder::State state = FlightRecorder::of_process().state();
+  const std::string doing = state.waiting.empty() ? std::string(state.activity) : "waiting in " + state.waiting.front().str();
+  return Json{{"beat", state.progress}, {"step", state.step}, {"doing", doing}}.dump();
+}
+
+void Monitor::try_to_dump(const RankReport& report) const {
+  const std::filesystem::path to = folder();
+  if (to.empty()) return;
+  try {
+    write_dump(to, report, FlightRecorder::of_process());
+  } catch (const std::exception&) {  // a full disk may be why the job ends
+  }
+}
+
+}  // namespace cohort

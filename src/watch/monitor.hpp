@@ -1,0 +1,112 @@
+// The job's monitor: notices that a rank is lost or stuck, finds out which, says so, and ends the job, whatever state MPI is in.
+//
+// A thread on each rank, and a TCP connection from each to rank 0, beside MPI. Several times a second each rank says how much it
+// has done (FlightRecorder::progress()). Rank 0 ends the job when
+//   - a connection ends without a farewell: the process was killed, or crashed;
+//   - a rank is silent for most of the time-out: it was stopped, or its node or network is down;
+//   - nothing moves on any rank for most of the time-out: somebody is stuck, and sooner or later all wait for it. (One rank that
+//     works while the others wait for it is not stuck: it moves.)
+// It then asks all for a report, names who is to blame (watch/diagnosis.hpp), and every rank writes a dump of its flight recorder
+// (RUN/flight) for `cohort doctor`. If it is rank 0 that is lost, the others find out in the same way, and rank 1 speaks.
+//
+// A job that was suspended as a whole (Slurm's gang scheduling, a laptop that slept) is not lost: rank 0 sees from its own clock
+// that it did not run.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "watch/attendance.hpp"
+#include "watch/line_socket.hpp"
+
+namespace cohort {
+
+class Monitor {
+ public:
+  static constexpr double kDefaultSeconds = 60.0;
+
+  struct Options {
+    int rank = 0;
+    int size = 1;
+    std::string host;
+    double timeout = kDefaultSeconds;  // seconds until the job has ended; 0: it is never ended
+    /// Ends all ranks; does not return. Called by a thread of the monitor, after `say`, on a rank that speaks and, when it is not
+    /// ended by that one, later on the others.
+    std::function<void()> end_job;
+    std::function<void(const std::string&)> say;
+  };
+
+  /// Opens the port on rank 0; throws Error(launch) if it cannot.
+  explicit Monitor(Options options);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  /// On rank 0: what the others need to find it.
+  std::string address() const;
+  /// On the others: returns whether rank 0 was reached, within some seconds.
+  bool connect(const std::string& address);
+  /// Begins to watch. On rank 0: all ranks but `unreachable` have connected.
+  void start(const std::vector<int>& unreachable = {});
+
+  /// From now on.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  /// Dumps go to this folder from now on; those of an earlier start are removed. "" = no dumps.
+  void set_folder(const std::filesystem::path& folder);
+
+ private:
+  struct Peer {
+    LineSocket socket;
+    RankReport report;      // who it is and what it said last
+    bool reported = false;  // since rank 0 asked
+    std::string process_state;
+  };
+
+  // Rank 0.
+  void run_server();
+  void accept_peers(double seconds);
+  void hear(int rank, double now);
+  void take(int rank, const std::string& line, double now);
+  void conclude(double now);
+  void ask_for_reports(double seconds, double now);
+  std::vector<int> descriptors() const;
+
+  // The others.
+  void run_client();
+  /// False when the connection is over in order.
+  bool answer(const std::string& line);
+  void end_without_rank_0(bool gone, double silence);
+
+  std::string beat() const;
+  RankReport report() const;
+  void try_to_dump(const RankReport& report) const;
+  std::filesystem::path folder() const;
+  double interval() const;
+  /// After so many seconds of silence or standstill the job is ended: earlier than the time-out, for saying why takes a while.
+  double limit() const { return 0.75 * timeout_; }
+
+  Options options_;
+  std::atomic<double> timeout_;
+  std::uint64_t token_ = 0;                 // who does not know it is not of this job
+  std::unique_ptr<LineListener> listener_;  // rank 0
+  std::vector<Peer> peers_;                 // rank 0: one for each rank, its own is not connected
+  LineSocket server_;                       // the others
+  RankReport rank_0_;                       // host and process of rank 0
+  std::unique_ptr<Attendance> attendance_;  // rank 0
+  double resumed_ = -1e9;                   // rank 0: when it noticed that it had not run for a while
+  mutable std::mutex folder_mutex_;
+  std::filesystem::path folder_;
+  std::atomic<bool> ending_ = false;
+  int wake_;  // readable when ending
+  std::thread thread_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,165 @@
+// The monitor's thread on rank 0, which judges.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "observe/clock.hpp"
+#include "watch/monitor.hpp"
+#include "watch/process_state.hpp"
+
+namespace cohort {
+
+using Json = nlohmann::json;
+
+std::vector<int> Monitor::descriptors() const {
+  std::vector<int> all{wake_, listener_->descriptor()};
+  for (const Peer& peer : peers_) {
+    if (peer.socket.is_open()) all.push_back(peer.socket.descriptor());
+  }
+  return all;
+}
+
+// Who connects says at once who it is.
+void Monitor::accept_peers(double seconds) {
+  while (std::optional<LineSocket> socket = listener_->accept()) {
+    wait_for_input({socket->descriptor()}, seconds);
+    for (const std::string& line : socket->receive()) {
+      const Json json = Json::parse(line, nullptr, false);
+      if (!json.is_object() || !json.contains("hello") || json["hello"] != token_) break;
+      const int rank = json.at("rank");
+      if (rank <= 0 || rank >= options_.size) break;
+      Peer& peer = peers_[static_cast<std::size_t>(rank)];
+      peer.report = report_from(json.at("report"));
+      peer.socket = std::move(*socket);
+      break;
+    }
+  }
+}
+
+void Monitor::take(int rank, const std::string& line, double now) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const Json json = Json::parse(line);
+  if (json.contains("beat")) {
+    attendance_->heard(rank, json["beat"], now);
+    peer.report.step = json.at("step");
+    peer.report.activity = json.at("doing");
+  } else if (json.contains("report")) {
+    peer.report = report_from(json["report"]);
+    peer.reported = true;
+  } else if (json.contains("process")) {
+    for (Peer& other : peers_) {
+      if (other.report.host == peer.report.host && other.report.process == json["process"])
+        other.process_state = json.at("state");
+    }
+  } else if (json.contains("bye")) {
+    attendance_->left(rank, true);
+    peer.socket.close();
+  }
+}
+
+void Monitor::hear(int rank, double now) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (!peer.socket.is_open()) return;
+  const std::vector<std::string> lines = peer.socket.receive();
+  const bool ended = !peer.socket.is_open();
+  for (const std::string& line : lines) take(rank, line, now);
+  const bool in_order = !lines.empty() && Json::parse(lines.back()).contains("bye");
+  if (ended && !in_order) attendance_->left(rank, false);
+}
+
+void Monitor::run_server() {
+  double last = steady_seconds();
+  double told = 0.0;
+  while (!ending_) {
+    wait_for_input(descriptors(), interval());
+    const double now = steady_seconds();
+    // It did not run for far longer than it asked for: all were suspended, or this host was too busy to judge others.
+    if (now - last > 5.0 * interval() + 1.0) {
+      attendance_->pardon(now);
+      resumed_ = now;
+    }
+    last = now;
+    accept_peers(1.0);
+    for (int rank = 1; rank < options_.size; ++rank) hear(rank, now);
+    attendance_->heard(0, FlightRecorder::of_process().progress(), now);
+    if (now - told > interval()) {
+      for (Peer& peer : peers_) peer.socket.send("tick");
+      told = now;
+    }
+    if (timeout_ > 0.0 && attendance_->is_lost(limit(), now)) return conclude(now);
+  }
+}
+
+void Monitor::ask_for_reports(double seconds, double now) {
+  for (int rank = 1; rank < options_.size; ++rank) {
+    peers_[static_cast<std::size_t>(rank)].socket.send("report");
+    if (attendance_->link(rank, limit(), now) == RankView::Link::heard) continue;
+    // Somebody who shares its host can say what became of its process.
+    const RankReport& lost = peers_[static_cast<std::size_t>(rank)].report;
+    if (lost.host == options_.host) {
+      peers_[static_cast<std::size_t>(rank)].process_state = process_state(lost.process);
+      continue;
+    }
+    const auto neighbour = std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+      return peer.socket.is_open() && peer.report.host == lost.host && peer.report.process != lost.process;
+    });
+    if (neighbour != peers_.end()) neighbour->socket.send(fmt::format("look {}", lost.process));
+  }
+  const double end = now + seconds;
+  const auto all_reported = [&] {
+    for (int rank = 1; rank < options_.size; ++rank) {
+      const bool heard = attendance_->link(rank, limit(), now) == RankView::Link::heard;
+      if (heard && peers_[static_cast<std::size_t>(rank)].socket.is_open() && !peers_[static_cast<std::size_t>(rank)].reported)
+        return false;
+    }
+    return true;
+  };
+  while (steady_seconds() < end && !all_reported()) {
+    wait_for_input(descriptors(), 0.05);
+    for (int rank = 1; rank < options_.size; ++rank) hear(rank, steady_seconds());
+  }
+}
+
+void Monitor::conclude(double now) {
+  peers_[0].report = report();
+  // What the launcher does about a process that has ended leaves a second at most; nobody is in a hurry otherwise.
+  const bool one_is_gone = [&] {
+    for (int rank = 0; rank < options_.size; ++rank) {
+      if (attendance_->link(rank, limit(), now) == RankView::Link::gone) return true;
+    }
+    return false;
+  }();
+  // The others have ended because this rank was stopped; what they found is right, and what it looks like from here is not.
+  constexpr double kOthersNeed = 10.0;
+  if (one_is_gone && now - resumed_ < kOthersNeed) return options_.end_job();
+  ask_for_reports(one_is_gone ? 0.3 : std::min(2.0, 0.1 * timeout_), now);
+  std::vector<RankView> views;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    views.push_back(
+        {peer.report, attendance_->link(rank, limit(), now), attendance_->seconds_since_heard(rank, now), peer.process_state});
+  }
+  const Diagnosis diagnosis = diagnose(views, attendance_->seconds_still(now));
+  const std::filesystem::path to = folder();
+  options_.say(diagnosis.text +
+               (to.empty() ? "" : fmt::format("\n  What each rank did last: cohort doctor {}", to.parent_path().string())));
+  try_to_dump(peers_[0].report);
+  if (!to.empty()) {
+    Json verdict{{"time", utc_timestamp()}, {"text", diagnosis.text}, {"culprits", diagnosis.culprits}, {"ranks", Json::array()}};
+    for (const RankView& view : views) {
+      Json json = to_json(view.report);
+      json["link"] = view.link == RankView::Link::heard ? "heard" : view.link == RankView::Link::silent ? "silent" : "gone";
+      verdict["ranks"].push_back(std::move(json));
+    }
+    try {
+      write_file_atomically(to / "verdict.json", verdict.dump(1) + "\n");
+    } catch (const std::exception&) {  // it was said on the console
+    }
+  }
+  for (Peer& peer : peers_) peer.socket.send("end");
+  options_.end_job();
+}
+
+}  // namespace cohort

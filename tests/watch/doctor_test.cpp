@@ -1,0 +1,77 @@
+// What `cohort doctor` makes of a run folder.
+#include "watch/doctor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+#include "watch/report.hpp"
+
+namespace cohort::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+void expect_page(const fs::path& run, const std::vector<std::string>& parts) {
+  const std::string page = examine(run);
+  for (const std::string& part : parts) EXPECT_NE(page.find(part), std::string::npos) << part << " in\n" << page;
+}
+
+class Doctor : public ::testing::Test {
+ protected:
+  // Ranks 0 and 1 of three: rank 2 was stopped, and left nothing.
+  void leave_dumps() {
+    FlightRecorder recorder;
+    const auto id = recorder.begin({.operation = "all_reduce", .group = "dp", .number = 88, .elements = 9, .dtype = DType::f32});
+    recorder.wait(id);
+    for (const int rank : {0, 1}) write_dump(folder_ / "flight", make_report(rank, "node1", recorder), recorder);
+  }
+  void leave_verdict() {
+    nlohmann::json verdict{{"time", "2026-01-01T00:00:00.000Z"}, {"text", "rank 2 is silent"}, {"culprits", {2}}, {"ranks", {}}};
+    for (int rank = 0; rank < 3; ++rank) {
+      nlohmann::json json = to_json(RankReport{.rank = rank, .host = "node1", .step = 14, .activity = "forward"});
+      json["link"] = rank == 2 ? "silent" : "heard";
+      verdict["ranks"].push_back(json);
+    }
+    write(folder_ / "flight/verdict.json", verdict.dump());
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Doctor, TheVerdictTheRanksAndTheirLastOperations) {
+  leave_dumps();
+  leave_verdict();
+  expect_page(folder_.path(), {"rank 2 is silent", "2026-01-01", "silent", "forward", "last operations of rank 0",
+                               "all_reduce of 9 fp32 on 'dp' (number 88", "finished not"});
+}
+
+TEST_F(Doctor, DumpsWithoutAVerdict) {
+  leave_dumps();
+  expect_page(folder_.path(), {"No verdict of rank 0", "node1", "last operations of rank 0"});
+}
+
+TEST_F(Doctor, OnlyLogs) {
+  write(folder_ / "logs/rank_1/train.log", "first\nstep 7 loss 3.0\n");
+  write(folder_ / "logs/rank_0/train.log", "step 8 loss 3.0\n");
+  expect_page(folder_.path(), {"No verdict", "killed from outside", "step 8 loss 3.0\nstep 7 loss 3.0\n"});
+}
+
+TEST_F(Doctor, WhatIsNoRun) {
+  EXPECT_ERROR(examine(folder_ / "absent"), ExitCode::io, "absent", "no such folder");
+  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "verdict.json", "is it the folder of a run");
+  write(folder_ / "flight/verdict.json", "{");
+  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "verdict.json", "not a dump");
+  write(folder_ / "flight/verdict.json", "{}");
+  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "flight", "not as Cohort writes it");
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,106 @@
+// The ring of operations: what is in flight, what is waited for, and what happens when it is full.
+#include "observe/flight_recorder.hpp"
+
+#include <gtest/gtest.h>
+
+namespace cohort::test {
+namespace {
+
+double now = 0.0;
+double test_clock() { return now; }
+
+OperationRecord all_reduce(std::uint64_t number) {
+  return {.operation = "all_reduce", .group = "dp", .number = number, .elements = 5, .dtype = DType::f32};
+}
+
+class FlightRecorderTest : public ::testing::Test {
+ protected:
+  void SetUp() override { now = 100.0; }
+  FlightRecorder recorder_{test_clock};
+};
+
+TEST_F(FlightRecorderTest, AnOperationFromStartToEnd) {
+  recorder_.set_step(14);
+  const auto id = recorder_.begin(all_reduce(1));
+  EXPECT_TRUE(recorder_.state().waiting.empty()) << "in flight, but nobody waits for it";
+  now = 103.0;
+  recorder_.wait(id);
+  now = 105.0;
+  const auto waiting = recorder_.state();
+  ASSERT_EQ(waiting.waiting.size(), 1U);
+  EXPECT_EQ(waiting.waiting[0].step, 14);
+  EXPECT_EQ(waiting.now - waiting.waiting[0].waiting_since, 2.0);
+  EXPECT_FALSE(waiting.finished);
+  recorder_.finish(id);
+  const auto done = recorder_.state();
+  EXPECT_TRUE(done.waiting.empty());
+  ASSERT_TRUE(done.finished);
+  EXPECT_EQ(done.finished->number, 1U);
+  EXPECT_EQ(done.finished->finished, 105.0);
+}
+
+TEST_F(FlightRecorderTest, ProgressCountsAllThatHappens) {
+  std::uint64_t last = recorder_.progress();
+  const auto moved = [&] { return recorder_.progress() != std::exchange(last, recorder_.progress()); };
+  EXPECT_FALSE(moved());
+  const auto id = recorder_.begin(all_reduce(1));
+  EXPECT_TRUE(moved());
+  recorder_.wait(id);
+  EXPECT_TRUE(moved());
+  recorder_.finish(id);
+  EXPECT_TRUE(moved());
+  recorder_.set_step(1);
+  EXPECT_TRUE(moved());
+  recorder_.set_activity("forward");
+  EXPECT_TRUE(moved());
+  recorder_.beat();
+  EXPECT_TRUE(moved());
+  recorder_.state();
+  recorder_.records();
+  EXPECT_FALSE(moved()) << "looking is no progress";
+}
+
+TEST_F(FlightRecorderTest, TheRingKeepsTheLastAndForgetsTheRest) {
+  const auto first = recorder_.begin(all_reduce(1));
+  recorder_.wait(first);
+  for (std::uint64_t n = 2; n <= FlightRecorder::kRecords + 1; ++n) recorder_.finish(recorder_.begin(all_reduce(n)));
+  const auto records = recorder_.records();
+  ASSERT_EQ(records.size(), FlightRecorder::kRecords);
+  EXPECT_EQ(records.front().number, 2U);
+  EXPECT_EQ(records.back().number, FlightRecorder::kRecords + 1);
+  recorder_.finish(first);  // its place is another's now
+  EXPECT_EQ(recorder_.records().front().finished, 100.0);
+  EXPECT_EQ(recorder_.records().front().number, 2U);
+  EXPECT_TRUE(recorder_.state().waiting.empty());
+}
+
+TEST_F(FlightRecorderTest, TheOldestComesFirst) {
+  const auto a = recorder_.begin(all_reduce(1));
+  const auto b = recorder_.begin(all_reduce(2));
+  recorder_.wait(b);
+  now = 101.0;
+  recorder_.wait(a);
+  const auto state = recorder_.state();
+  ASSERT_EQ(state.waiting.size(), 2U);
+  EXPECT_EQ(state.waiting[0].number, 2U) << "of those that are waited for, by when that began";
+}
+
+TEST_F(FlightRecorderTest, NoRecordIsFine) {
+  recorder_.wait(FlightRecorder::kNone);
+  recorder_.finish(FlightRecorder::kNone);
+  EXPECT_FALSE(recorder_.state().finished);
+}
+
+TEST_F(FlightRecorderTest, WhatPeopleRead) {
+  auto record = all_reduce(88);
+  record.site = std::source_location::current();
+  EXPECT_NE(record.str().find("all_reduce of 5 fp32 on 'dp' (number 88, flight_recorder_test.cpp:"), std::string::npos)
+      << record.str();
+  record.operation = "recv";
+  record.peer = 2;
+  EXPECT_NE(record.str().find("recv of 5 fp32 from rank 2 on 'dp' (flight_recorder_test.cpp:"), std::string::npos)
+      << record.str();
+}
+
+}  // namespace
+}  // namespace cohort::test

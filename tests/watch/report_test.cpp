@@ -1,0 +1,56 @@
+// Reports survive the wire; dumps are files that can be read.
+#include "watch/report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/scratch_file.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace cohort::test {
+namespace {
+
+double now = 0.0;
+double test_clock() { return now; }
+
+FlightRecorder& recorder() {
+  static FlightRecorder recorder(test_clock);
+  return recorder;
+}
+
+TEST(Report, SurvivesTheWire) {
+  now = 10.0;
+  auto members = std::make_shared<const std::vector<int>>(std::vector<int>{0, 3});
+  const auto done = recorder().begin({.operation = "barrier", .group = "world", .number = 4});
+  recorder().finish(done);
+  const auto id = recorder().begin(
+      {.operation = "all_reduce", .group = "dp", .members = members, .number = 2, .elements = 3, .dtype = DType::f32});
+  recorder().wait(id);
+  recorder().set_activity("forward");
+  recorder().set_step(7);
+  now = 12.5;
+  const RankReport report = make_report(3, "node1", recorder());
+  EXPECT_EQ(report.step, 7);
+  ASSERT_EQ(report.waiting.size(), 1U);
+  EXPECT_EQ(report.waiting[0].members, (std::vector<int>{0, 3}));
+  EXPECT_EQ(report.waiting[0].seconds, 2.5);
+  EXPECT_EQ(report.waiting[0].kind, "all_reduce of 3 fp32");
+  ASSERT_TRUE(report.finished);
+  EXPECT_EQ(report_from(nlohmann::json::parse(to_json(report).dump())), report);
+}
+
+TEST(Report, ADumpIsAFileThatCanBeRead) {
+  const TemporaryFolder folder;
+  const RankReport report = make_report(3, "node1", recorder());
+  write_dump(flight_folder(folder.path()), report, recorder());
+  std::ifstream file(folder / "flight/rank_00003.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(report_from(json), report);
+  ASSERT_FALSE(json.at("operations").empty());
+  EXPECT_TRUE(json["operations"].back().contains("started_ago"));
+}
+
+}  // namespace
+}  // namespace cohort::test
