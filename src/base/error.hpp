@@ -1,7 +1,7 @@
 // Errors. Library code throws cohort::Error; main catches it once, prints one line and ends the job with the exit code below.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

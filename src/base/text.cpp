@@ -1,6 +1,5 @@
 #include "base/text.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

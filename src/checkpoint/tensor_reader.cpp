@@ -1,5 +1,7 @@
 #include "checkpoint/tensor_reader.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,7 @@
 #include "checkpoint/verify.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdint>
 

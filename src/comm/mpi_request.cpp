@@ -1,5 +1,7 @@
 #include "comm/mpi_request.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstring>
 #include <thread>

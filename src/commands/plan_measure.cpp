@@ -1,4 +1,6 @@
 // `cohort plan RUN.toml --measure`.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,7 @@
 #include "commands/plan_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 // Work of less than a second shows nothing.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "config/tensor_parallel.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 

@@ -2,7 +2,7 @@
 // cut by another's and the console stays rank 0's.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,7 @@
 #include "runtime/device_choice.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>

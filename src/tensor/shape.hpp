@@ -1,8 +1,6 @@
 // The shape of a tensor: up to five dims, row-major (the last dim varies fastest).
 #pragma once
 
-#include <fmt/ranges.h>
-
 #include <array>
 #include <initializer_list>
 #include <string>
@@ -36,7 +34,7 @@ class Shape {
   std::vector<Count> vector() const { return {extents_.begin(), extents_.begin() + dims_}; }
   bool operator==(const Shape&) const = default;
   /// "[512, 128]"
-  std::string str() const { return fmt::format("[{}]", fmt::join(vector(), ", ")); }
+  std::string str() const;
 
  private:
   Count product_of(int dims) const {

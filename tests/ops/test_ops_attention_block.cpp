@@ -1,4 +1,6 @@
 // Attention in blocks: one block against its reference, all blocks together against whole attention.
+#include <fmt/ranges.h>
+
 #include "ops/attention_block_problem.hpp"
 #include "ops/finite_difference.hpp"
 

@@ -8,6 +8,8 @@
 // 600 terms, each off by some 2^-24.
 #include "ops/attention_block_problem.hpp"
 
+#include <fmt/ranges.h>
+
 namespace cohort::ops {
 namespace {
 

@@ -52,13 +52,26 @@ class Assembly {
           if (writes_ && piece.parameter->shard.counts) element = value;
         },
         tensors);
-    for (auto& [name, values] : tensors) all_reduce(world_, std::span<float>(values), ReduceOp::sum);
+    sum_over_ranks(tensors);
     visit(
         tensor, [&](const OwnedPiece&, float element, float value) { copies_agree = copies_agree && element == value; }, tensors);
     return tensors;
   }
 
  private:
+  // All in one message: where ranks share cores, each message costs a turn of every rank.
+  void sum_over_ranks(WholeTensors& tensors) const {
+    std::vector<float> all;
+    for (const auto& [name, values] : tensors) all.insert(all.end(), values.begin(), values.end());
+    all_reduce(world_, std::span<float>(all), ReduceOp::sum);
+    auto next = all.cbegin();
+    for (auto& [name, values] : tensors) {
+      const auto end = next + static_cast<std::ptrdiff_t>(values.size());
+      std::copy(next, end, values.begin());
+      next = end;
+    }
+  }
+
   template <class Visit>
   void visit(Tensor OwnedSegment::*tensor, const Visit& visit, WholeTensors& tensors) const {
     for (const OwnedSegment& segment : strategy_.owned()) {

@@ -1,6 +1,7 @@
 // Predictions against what steps really take and send, and faults of predictions, which must not pass.
 #include "plan/measure.hpp"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -129,6 +129,12 @@ def check_labels(text):
             yield line_of(text, match.start()), f'allocation labelled "{label}": labels begin with "cohort::"'
 
 
+def check_guard(text):
+    """CMake compiles each header alone, but not twice."""
+    if "#pragma once\n" not in text:
+        yield 1, "header without #pragma once"
+
+
 def check_words(text):
     for what, pattern in FORBIDDEN_WORDS:
         for match in pattern.finditer(text):
@@ -176,6 +182,8 @@ def check_tree(root):
             code = without_comments(text)
             found += check_includes(root, name[len("src/"):], code, order, with_kokkos)
             found += check_labels(code)
+            if path.suffix in (".hpp", ".cuh"):
+                found += check_guard(code)
         faults += [(name, line, message) for line, message in found]
     return faults
 

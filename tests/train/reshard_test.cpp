@@ -63,6 +63,7 @@ void expect_same_shards(const std::vector<StateShard>& declared, const std::vect
     EXPECT_EQ(declared[i].order, held[i].order) << held[i].tensor;
     EXPECT_TRUE(declared[i].part == held[i].part) << held[i].tensor;
     EXPECT_EQ(declared[i].writes, held[i].writes) << held[i].tensor;
+    EXPECT_EQ(declared[i].writes_share, held[i].writes_share) << held[i].tensor;
   }
 }
 
@@ -85,7 +86,11 @@ TEST_F(Reshard, TheFilesAreThoseThatTheRanksWrite) {
   for (const std::string weights : {"fp32", "bf16"}) {
     const RunConfig run = opened(config({"run.name=" + weights, "train.steps=5", "checkpoint.weights=" + weights}));
     ASSERT_EQ(train(run), ExitCode::success);
-    for (const Layout& layout : layouts_of(run, world_->size())) {
+    std::vector<Layout> layouts = layouts_of(run, world_->size());
+    // Rounded weights have a second part each; that does not depend on the layout.
+    if (weights != "fp32") std::erase_if(layouts, [](const Layout& layout) { return layout.config.parallel.data != "zero3"; });
+    ASSERT_FALSE(layouts.empty());
+    for (const Layout& layout : layouts) {
       SCOPED_TRACE(layout.name);
       const Mesh mesh = mesh_of(layout.config);
       Trainee trainee(layout.config, mesh);
@@ -116,7 +121,11 @@ TEST_F(Reshard, TrainingGoesOnBitForBitFromTheFilesOfAnyLayout) {
     runs.push_back({"parallel.tp=2", "parallel.data=zero1"});
     runs.push_back({"parallel.pp=2", "train.micro_batch=3"});
   }
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  const std::vector<std::pair<std::string, int>> layouts{{"dp=3,data=zero3", 3},
+                                                         {"dp=2,tp=2,pp=2,data=zero1", 8},
+                                                         {"dp=6,cp=2,data=zero3,shard_ranks=3,wrap=layer", 12},
+                                                         {"dp=1", 1}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {  // each from every other of them, to save time
     SCOPED_TRACE(runs[i].front());
     const auto go_on = [&](const std::string& name) {
       Overrides all{"run.name=" + name, form};
@@ -131,13 +140,10 @@ TEST_F(Reshard, TrainingGoesOnBitForBitFromTheFilesOfAnyLayout) {
     }
     world_->barrier();
     const auto wanted = go_on(copy);
-    int number = 0;
-    for (const auto& [words, ranks] : {std::pair{"dp=3,data=zero3", 3},
-                                       {"dp=2,tp=2,pp=2,data=zero1", 8},
-                                       {"dp=6,cp=2,data=zero3,shard_ranks=3,wrap=layer", 12},
-                                       {"dp=1", 1}}) {
+    for (std::size_t l = i % 2; l < layouts.size(); l += 2) {
+      const auto& [words, ranks] = layouts[l];
       SCOPED_TRACE(words);
-      const std::string name = fmt::format("resharded-{}-{}", i, number++);
+      const std::string name = fmt::format("resharded-{}-{}", i, l);
       const Layout layout = layout_inside("original", words, ranks);
       EXPECT_EQ(layout.ranks, ranks);
       reshard("original", name, layout);

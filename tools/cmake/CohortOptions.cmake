@@ -8,6 +8,8 @@ option(COHORT_REQUIRE_ONEDNN "Stop the configure step if oneDNN is not found" OF
 option(COHORT_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 option(COHORT_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
 option(COHORT_FUZZ "Link the fuzz targets with libFuzzer (needs clang; tests/fuzz/CMakeLists.txt says how)" OFF)
+cmake_dependent_option(COHORT_PRECOMPILED_HEADERS "Compile the headers of GoogleTest and of the standard library once for all tests" ON
+                       "NOT COHORT_ENABLE_CUDA;NOT COHORT_FUZZ" OFF)
 set(COHORT_ARCH "native" CACHE STRING "Value of -march; empty leaves it to the compiler. On mixed clusters name the oldest CPU")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -19,9 +21,10 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# ccache asks for this leniency before it keeps what was compiled with a precompiled header ("Precompiled headers" in its manual).
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
 endif()
 
 # Flags of every target of ours. -fopenmp-simd only enables "#pragma omp simd", which marks the loops whose sums may be reordered;
