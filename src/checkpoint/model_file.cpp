@@ -44,6 +44,7 @@ std::vector<std::uint32_t> block_sums(const std::byte* data, Count elements, DTy
 }
 
 ManifestFile finished_file(const std::filesystem::path& folder, const std::string& name) {
+  const FlightRecorder::LongCall flushing("flushing a checkpoint to disk");
   flush_to_disk(folder / name);
   return {name, static_cast<Bytes>(std::filesystem::file_size(folder / name))};
 }

@@ -9,6 +9,7 @@
 #include "checkpoint/format.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/retention.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 namespace {
@@ -40,6 +41,7 @@ void rename_folder(const fs::path& from, const fs::path& to) {
 // The manifest goes first: whenever a kill or a failure ends it, what is left does not count. What cannot be removed now (NFS
 // keeps files that somebody reads) is tried again by the next save.
 void remove_folder(const fs::path& folder) {
+  const FlightRecorder::LongCall removing("removing a checkpoint");
   std::error_code ignored;
   fs::remove(folder / kManifestFile, ignored);
   fs::remove_all(folder, ignored);

@@ -9,6 +9,7 @@
 #include "commands/bench_checkpoint.hpp"
 #include "commands/bench_kernels.hpp"
 #include "commands/commands.hpp"
+#include "commands/load_run.hpp"
 #include "commands/open_world.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
@@ -200,7 +201,7 @@ int bench_step(Options options) {
   for (const std::string& assignment : options.overrides) apply_override(options.config, assignment);
   options.config.data.tokens = "random";  // no file is read; validate() wants a name
   validate(options.config, world->size(), {.cuda = gpu::built()});
-  runtime.open_device(device_of(options.config), options.config.device.share);
+  set_up_job(runtime, *world, options.config);
   const nlohmann::ordered_json result = measure(options, *world, runtime.device(), launched);
   if (world->rank() != 0) return 0;
   if (options.json) {

@@ -34,7 +34,7 @@ int evaluate_checkpoint(const Options& options) {
   if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);
   RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
   const RunData data = open_data(*world, config, DataUse::evaluation);
-  runtime.open_device(device_of(config), config.device.share);
+  set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));

@@ -39,7 +39,7 @@ int generate_text(const Options& options) {
   if (config.model.kind == "mlp")
     fail(ExitCode::usage, "{} holds an mlp, a classifier: it has no text to generate", options.checkpoint);
   const RunData data = open_data(*world, config, DataUse::evaluation);
-  runtime.open_device(device_of(config), config.device.share);
+  set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
   load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));

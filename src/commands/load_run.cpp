@@ -8,6 +8,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
+#include "train/precision.hpp"
 #include "train/proof.hpp"
 
 namespace cohort {
@@ -54,6 +55,12 @@ RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, st
     validate(config, world.size(), {.cuda = gpu::built()});
   });
   return config;
+}
+
+void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config) {
+  runtime.monitor().set_timeout(config.watch.timeout);
+  if (config.watch.check_collectives) world.check_collectives();
+  runtime.open_device(device_of(config), config.device.share);
 }
 
 }  // namespace cohort

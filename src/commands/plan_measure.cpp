@@ -191,7 +191,7 @@ int plan_measure(const PlanRunOptions& options) {
   if (!options.svg.empty() && config.parallel.pp == 1)
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
   const RunData data = open_data(*world, config, DataUse::training);
-  runtime.open_device(device_of(config), config.device.share);
+  set_up_job(runtime, *world, config);
   const Outcome outcome = compare(config, measure(config, data, *world, options.steps));
   if (world->rank() == 0) {
     print(outcome, options);

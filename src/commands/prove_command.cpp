@@ -98,7 +98,7 @@ int run_proof(const Options& options) {
   const std::unique_ptr<Communicator> world = open_world();
   RunConfig config = load_run_without_layout(*world, options.run_file, options.overrides);
   const RunData data = open_data(*world, config, DataUse::training);
-  runtime.open_device(device_of(config), config.device.share);
+  set_up_job(runtime, *world, config);
   std::vector<std::string> refused;
   const std::vector<Layout> layouts = layouts_of(options, config, *world, refused);
   const Tolerance tolerance = proof_tolerance(config.precision);

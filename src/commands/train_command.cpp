@@ -78,14 +78,12 @@ int train(const Options& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   RunConfig config = load_run(*world, options.run_file, options.overrides, options.ranks > 0 ? options.ranks : world->size());
-  runtime.monitor().set_timeout(config.watch.timeout);
-  if (config.watch.check_collectives) world->check_collectives();
   if (options.dry_run) return dry_run(config, *world);
   if (world->rank() == 0) {
     for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
   }
   const RunData data = open_data(*world, config, DataUse::training);
-  runtime.open_device(device_of(config), config.device.share);
+  set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, existing_run(options));
   TrainerOptions trainer_options;
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "observe/clock.hpp"
 
@@ -80,9 +81,31 @@ void FlightRecorder::beat() {
   ++progress_;
 }
 
+FlightRecorder::LongCall::LongCall(std::string_view activity, FlightRecorder& recorder) : recorder_(recorder) {
+  const std::lock_guard lock(recorder_.mutex_);
+  if (recorder_.long_calls_++ == 0) recorder_.long_call_since_ = recorder_.clock_();
+  ++recorder_.progress_;
+  outer_ = std::exchange(recorder_.activity_, activity);
+  recorder_.activity_since_ = recorder_.clock_();
+}
+
+FlightRecorder::LongCall::~LongCall() {
+  const std::lock_guard lock(recorder_.mutex_);
+  --recorder_.long_calls_;
+  ++recorder_.progress_;
+  recorder_.activity_ = outer_;
+  recorder_.activity_since_ = recorder_.clock_();
+}
+
+std::uint64_t FlightRecorder::progress_by(double now) const {
+  if (long_calls_ == 0) return progress_;
+  constexpr double kPerSecond = 100.0;
+  return progress_ + static_cast<std::uint64_t>(kPerSecond * std::min(now - long_call_since_, kLongestCall));
+}
+
 std::uint64_t FlightRecorder::progress() const {
   const std::lock_guard lock(mutex_);
-  return progress_;
+  return progress_by(clock_());
 }
 
 std::vector<OperationRecord> FlightRecorder::records() const {
@@ -104,7 +127,7 @@ FlightRecorder::State FlightRecorder::state() const {
   state.activity = activity_;
   state.now = clock_();
   state.seconds_in_activity = state.now - activity_since_;
-  state.progress = progress_;
+  state.progress = progress_by(state.now);
   if (last_finished_ != kNone && last_finished_ + kRecords > last_) state.finished = ring_[last_finished_ % kRecords];
   return state;
 }

@@ -66,22 +66,39 @@ class FlightRecorder {
   /// now and then, or the monitor takes the process for stuck.
   void beat();
 
+  /// For calls that may take minutes and cannot say how they get on, such as an fsync of a large file: while one lives the
+  /// process counts as going on, for at most kLongestCall seconds. Scopes of several threads may overlap.
+  class LongCall {
+   public:
+    explicit LongCall(std::string_view activity, FlightRecorder& recorder = of_process());
+    ~LongCall();
+    LongCall(const LongCall&) = delete;
+    LongCall& operator=(const LongCall&) = delete;
+
+   private:
+    FlightRecorder& recorder_;
+    std::string_view outer_;
+  };
+  static constexpr double kLongestCall = 1800.0;
+
   struct State {
     Count step = 0;
     std::string_view activity;
     double seconds_in_activity = 0.0;
-    std::uint64_t progress = 0;               // of all that was recorded: if it stands still, so does this process
+    std::uint64_t progress = 0;               // as of progress()
     std::vector<OperationRecord> waiting;     // oldest first
     std::optional<OperationRecord> finished;  // the last one
     double now = 0.0;
   };
   State state() const;
+  /// A number that rises with all that is recorded, and in a LongCall with time: if it stands still, so does this process.
   std::uint64_t progress() const;
   /// Oldest first.
   std::vector<OperationRecord> records() const;
 
  private:
   OperationRecord* find(Id id);
+  std::uint64_t progress_by(double now) const;  // with the lock
 
   TimeSource clock_;
   mutable std::mutex mutex_;
@@ -92,6 +109,8 @@ class FlightRecorder {
   std::string_view activity_ = "starting";
   double activity_since_;
   std::uint64_t progress_ = 0;
+  int long_calls_ = 0;
+  double long_call_since_ = 0.0;  // of the first of those that overlap
 };
 
 }  // namespace cohort

@@ -23,7 +23,8 @@ int StepTimers::switch_to(int phase) {
   mark_ = now;
   const int previous = current_;
   current_ = phase;
-  FlightRecorder::of_process().set_activity(phase == kNoPhase ? "between the phases of a step" : name_of(static_cast<Phase>(phase)));
+  FlightRecorder::of_process().set_activity(phase == kNoPhase ? "between the phases of a step"
+                                                              : name_of(static_cast<Phase>(phase)));
   return previous;
 }
 

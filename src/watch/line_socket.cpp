@@ -186,10 +186,15 @@ std::vector<std::string> own_addresses() {
   return addresses;
 }
 
-void wait_for_input(const std::vector<int>& descriptors, double seconds) {
+std::vector<int> wait_for_input(const std::vector<int>& descriptors, double seconds) {
   std::vector<pollfd> watched;
   for (const int descriptor : descriptors) watched.push_back({descriptor, POLLIN, 0});
-  poll(watched.data(), watched.size(), milliseconds(seconds));
+  std::vector<int> ready;
+  if (poll(watched.data(), watched.size(), milliseconds(seconds)) <= 0) return ready;
+  for (const pollfd& one : watched) {
+    if (one.revents != 0) ready.push_back(one.fd);
+  }
+  return ready;
 }
 
 }  // namespace cohort

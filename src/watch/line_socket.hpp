@@ -60,7 +60,7 @@ class LineListener {
 /// The IPv4 addresses of this machine's interfaces that are up; 127.0.0.1 comes last.
 std::vector<std::string> own_addresses();
 
-/// Waits until one of the sockets has something to read, or `seconds` are over.
-void wait_for_input(const std::vector<int>& descriptors, double seconds);
+/// Waits until some of the sockets have something to read, or `seconds` are over; returns which have.
+std::vector<int> wait_for_input(const std::vector<int>& descriptors, double seconds);
 
 }  // namespace cohort

@@ -1,5 +1,6 @@
 #include "watch/monitor.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -62,12 +63,22 @@ bool Monitor::connect(const std::string& address) {
 void Monitor::start(const std::vector<int>& unreachable) {
   if (options_.size == 1) return;
   if (options_.rank != 0) {
-    if (server_.is_open()) thread_ = std::thread([this] { run_client(); });
+    if (server_.is_open()) thread_ = std::thread([this] { run(&Monitor::run_client); });
     return;
   }
   attendance_ = std::make_unique<Attendance>(options_.size, steady_seconds());
   for (const int rank : unreachable) attendance_->left(rank, true);
-  thread_ = std::thread([this] { run_server(); });
+  thread_ = std::thread([this] { run(&Monitor::run_server); });
+}
+
+void Monitor::run(void (Monitor::*loop)()) {
+  try {
+    (this->*loop)();
+  } catch (const std::exception& error) {
+    options_.say(fmt::format("warning: rank {} is no longer watched: {}", options_.rank, error.what()));
+    server_.send(Json{{"bye", true}}.dump());
+    for (Peer& peer : peers_) peer.socket.send("bye");
+  }
 }
 
 void Monitor::set_folder(const std::filesystem::path& folder) {

@@ -70,10 +70,13 @@ class Monitor {
     std::string process_state;
   };
 
+  /// What the thread runs: an error of the monitor itself ends the watch, and never the job.
+  void run(void (Monitor::*loop)());
+
   // Rank 0.
   void run_server();
   void accept_peers(double seconds);
-  void hear(int rank, double now);
+  void hear(const std::vector<int>& ready, double now);
   void take(int rank, const std::string& line, double now);
   void conclude(double now);
   void ask_for_reports(double seconds, double now);

@@ -60,6 +60,26 @@ TEST_F(FlightRecorderTest, ProgressCountsAllThatHappens) {
   EXPECT_FALSE(moved()) << "looking is no progress";
 }
 
+TEST_F(FlightRecorderTest, ALongCallGoesOnForALimitedTime) {
+  const auto moves_in = [&](double seconds) {
+    const std::uint64_t before = recorder_.progress();
+    now += seconds;
+    return recorder_.progress() != before;
+  };
+  recorder_.set_activity("checkpoint");
+  EXPECT_FALSE(moves_in(10.0));
+  {
+    const FlightRecorder::LongCall outer("writing to disk", recorder_);
+    EXPECT_EQ(recorder_.state().activity, "writing to disk");
+    EXPECT_TRUE(moves_in(10.0));
+    { const FlightRecorder::LongCall inner("removing a folder", recorder_); }
+    EXPECT_TRUE(moves_in(FlightRecorder::kLongestCall));
+    EXPECT_FALSE(moves_in(10.0)) << "a disk that never answers";
+  }
+  EXPECT_EQ(recorder_.state().activity, "checkpoint");
+  EXPECT_FALSE(moves_in(10.0));
+}
+
 TEST_F(FlightRecorderTest, TheRingKeepsTheLastAndForgetsTheRest) {
   const auto first = recorder_.begin(all_reduce(1));
   recorder_.wait(first);
