@@ -6,6 +6,8 @@ NP          ?= 4#                  ranks of `make demo`
 INSTALL     ?= yes#                no: install no packages
 JOBS        ?=#                    compile jobs; empty leaves it to Ninja. Each takes up to 1 GB of memory
 TEST_JOBS   ?= $(shell nproc 2>/dev/null || echo 2)#  cores that ctest may use; a test on 4 ranks counts as 4
+PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder for each version lets you keep several: /opt/cohort/0.1.0
+PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
 GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
 BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BENCH_FLAGS="--layers 4 --width 128"
@@ -19,14 +21,15 @@ SOURCES = find src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -n
 CLANG_FORMAT ?= clang-format
 
 .DEFAULT_GOAL := build
-.NOTPARALLEL:  # install comes before build; Ninja brings the parallelism
-.PHONY: build demo stories python test debug-test gpu-test bench format format-check install install-format help clean
+.NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
+.PHONY: build demo stories python module-systems test debug-test gpu-test bench format format-check
+.PHONY: install packages packages-format help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
 	cmake --build --preset cpu $(addprefix -j,$(JOBS))
 
-demo: install stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
+demo: packages stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
 	mpirun $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite
 
 stories: build ## Write the corpus that the demo and the labs train on into data/
@@ -34,15 +37,19 @@ stories: build ## Write the corpus that the demo and the labs train on into data
 	$(COHORT) data synth stories --out data/stories.txt
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char
 
-test: install build python ## Build and run all tests
+test: packages build python module-systems ## Build and run all tests
 	ctest --test-dir build/cpu -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 # Without it the tests that need it are skipped, or fail where COHORT_REQUIRE_PYTHON=1.
 python: ## Make the Python environment build/python for the tests against PyTorch, transformers and safetensors
 	@INSTALL=$(INSTALL) tools/python-environment || true
 
+# Without them the tests that need them are skipped, or fail where COHORT_REQUIRE_MODULES=1.
+module-systems: ## Unpack Lmod and Environment Modules into build/module-systems for the tests of the modulefiles
+	@INSTALL=$(INSTALL) tools/module-systems || true
+
 # Leaks are not looked for: Open MPI and HDF5 keep memory until the process ends, and their reports would bury ours.
-debug-test: install ## Build with the address and undefined-behaviour sanitizers and run all tests
+debug-test: packages ## Build with the address and undefined-behaviour sanitizers and run all tests
 	cmake --preset debug
 	cmake --build --preset debug $(addprefix -j,$(JOBS))
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -59,24 +66,30 @@ gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GP
 bench: build ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
 	OMP_NUM_THREADS=1 $(COHORT) bench step $(BENCH_FLAGS)
 
-format: install-format ## Format all C++ sources in place
+format: packages-format ## Format all C++ sources in place
 	$(SOURCES) | xargs -0 $(CLANG_FORMAT) -i
 
-format-check: install-format ## Fail if a C++ source is not formatted
+format-check: packages-format ## Fail if a C++ source is not formatted
 	$(SOURCES) | xargs -0 $(CLANG_FORMAT) --dry-run --Werror
 
-install: ## Install missing Debian packages (through sudo when not root)
+# DESTDIR, if set, goes before the prefix, as makers of packages need it. The tests are not built.
+install: ## Build the preset PRESET and install it below PREFIX, with modulefiles, run files and job templates
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) --target cohort $(addprefix -j,$(JOBS))
+	DESTDIR="$(DESTDIR)" cmake --install build/$(PRESET) --prefix "$(PREFIX)"
+
+packages: ## Install missing Debian packages (through sudo when not root)
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies build
 endif
 
-install-format:
+packages-format:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies format
 endif
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 clean: ## Remove the build folders (data/ and runs/ stay)
 	rm -rf build

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/open_world.hpp"
+#include "commands/version.hpp"
 #include "runtime/ending.hpp"
 
 namespace {
@@ -77,7 +78,7 @@ std::string first_unknown(const CLI::App& app) {
   return words.empty() ? "" : words.front();
 }
 
-// Help is an answer, printed once for all ranks. All else is a usage error.
+// Help and the version are answers, printed once for all ranks. All else is a usage error.
 int end_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return cohort::is_speaking_rank() ? app.exit(error) : 0;
   const CLI::App* command = chosen(&app);
@@ -99,6 +100,7 @@ int main(int argc, char** argv) {
   // not be checked against files here: a file can be missing on one node only, and its rank would not be the one that speaks.
   CLI::App app(kIntroduction, "cohort");
   app.footer(kFooter);
+  app.set_version_flag("--version", "cohort " + cohort::cohort_version(), "Print the version; `cohort info` says more");
   app.require_subcommand(1);
   cohort::Action action;
   add_commands(app, action);

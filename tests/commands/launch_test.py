@@ -1,6 +1,7 @@
 """`cohort` on the command line and under launchers: exit codes, one message, and the fix named in it."""
 
 import json
+import re
 import sys
 
 from launched import Launched
@@ -14,6 +15,8 @@ for ranks in (0, 2):
     job.expect(f"no command, {ranks} ranks", job.run([], ranks), 2, ["cohort --help"], lines=1)
     code, stdout, stderr, _ = job.run(["--help"], ranks)
     job.check(f"help, {ranks} ranks", code == 0 and stdout.count("Exit codes:") == 1 and not stderr, stdout + stderr)
+    code, stdout, stderr, _ = job.run(["--version"], ranks)
+    job.check(f"version, {ranks} ranks", code == 0 and re.fullmatch(r"cohort \d+\.\d+\.\d+\n", stdout) and not stderr, stdout + stderr)
     code, stdout, stderr, _ = job.run(["info"], ranks)
     job.check(f"info, {ranks} ranks", code == 0 and stdout.count("Kokkos") == 1 and not stderr, stdout + stderr)
 
