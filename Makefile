@@ -10,6 +10,8 @@ PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder fo
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
 GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
+NODES       ?=#                    nodes of `make cluster`, up to 4; empty: 2
+CLUSTER_FLAGS ?=#                  more flags for `tools/cluster up`, as in CLUSTER_FLAGS=--plain
 BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BENCH_FLAGS="--layers 4 --width 128"
 
 # Flags of every mpirun that make starts. --oversubscribe: a laptop may have fewer cores than ranks. --bind-to none: else Open MPI may
@@ -22,8 +24,8 @@ CLANG_FORMAT ?= clang-format
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
-.PHONY: build demo stories python module-systems test debug-test gpu-test bench format format-check
-.PHONY: install packages packages-format help clean
+.PHONY: build demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
+.PHONY: install packages packages-format packages-cluster help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
@@ -37,8 +39,18 @@ stories: build ## Write the corpus that the demo and the labs train on into data
 	$(COHORT) data synth stories --out data/stories.txt
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char
 
-test: packages build python module-systems ## Build and run all tests
-	ctest --test-dir build/cpu -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
+test: packages build python module-systems ## Build and run all tests but those that need SLURM
+	ctest --test-dir build/cpu -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
+
+# One at a time: they switch nodes off. The cluster is brought up for them, unless it is up already.
+test-slurm: packages packages-cluster build ## Build and run the tests on a real SLURM of two nodes on this machine
+	tools/cluster run -- ctest --test-dir build/cpu -L slurm -j1 --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+
+cluster: packages-cluster ## Bring up a SLURM cluster on this machine (NODES); then `. build/cluster/env` and sbatch, srun, squeue
+	@tools/cluster up $(addprefix --nodes=,$(NODES)) $(CLUSTER_FLAGS)
+
+cluster-down: ## End that cluster, with all its jobs
+	@tools/cluster down
 
 # Without it the tests that need it are skipped, or fail where COHORT_REQUIRE_PYTHON=1.
 python: ## Make the Python environment build/python for the tests against PyTorch, transformers and safetensors
@@ -53,7 +65,7 @@ debug-test: packages ## Build with the address and undefined-behaviour sanitizer
 	cmake --preset debug
 	cmake --build --preset debug $(addprefix -j,$(JOBS))
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  ctest --test-dir build/debug -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+	  ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
 # Kokkos_ROOT names a Kokkos with the CUDA backend (README.md, "GPUs"). The tests that several ranks share run on as many GPUs.
 gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GPU_FLAGS for cmake, Kokkos_ROOT)
@@ -88,8 +100,13 @@ ifneq ($(INSTALL),no)
 	@tools/install-dependencies format
 endif
 
+packages-cluster:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies cluster
+endif
+
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-clean: ## Remove the build folders (data/ and runs/ stay)
+clean: cluster-down ## Remove the build folders (data/ and runs/ stay); ends the cluster, which lives in them
 	rm -rf build

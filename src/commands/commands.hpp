@@ -20,6 +20,7 @@ void add_prove_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 void add_topo_command(CLI::App& app, Action& action);
+void add_job_command(CLI::App& app, Action& action);
 void add_info_command(CLI::App& app, Action& action);
 
 // Below `ckpt`. They start neither MPI nor Kokkos, so they work on a login node while the run goes on; under a launcher rank 0

@@ -59,7 +59,8 @@ void Monitor::run_client() {
 // Rank 1 speaks, or rank 2 if rank 1 cannot; the rest end when nobody has ended them.
 void Monitor::end_without_rank_0(bool gone, double silence) {
   try_to_dump(report());
-  sleep_for(2.0 * std::min(options_.rank - 1, 2));
+  // Time for the others to find out and to write their dumps, too.
+  sleep_for((gone ? 0.0 : interval()) + 0.2 + 2.0 * std::min(options_.rank - 1, 2));
   if (ending_) return;  // the process ends in order
   if (options_.rank <= 2) {
     const std::string state = rank_0_.host == options_.host ? process_state(rank_0_.process) : "";

@@ -145,8 +145,10 @@ void Monitor::conclude(double now) {
   std::vector<RankView> views;
   for (int rank = 0; rank < options_.size; ++rank) {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    // All ranks of a lost node, also those whose silence began a moment later.
+    const double silence = peer.reported ? limit() : std::min(limit(), 4.0 * interval());
     views.push_back(
-        {peer.report, attendance_->link(rank, limit(), now), attendance_->seconds_since_heard(rank, now), peer.process_state});
+        {peer.report, attendance_->link(rank, silence, now), attendance_->seconds_since_heard(rank, now), peer.process_state});
   }
   const Diagnosis diagnosis = diagnose(views, attendance_->seconds_still(now));
   const std::filesystem::path to = folder();

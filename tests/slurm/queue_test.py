@@ -1,0 +1,79 @@
+"""What the cluster's queue does to jobs, and what Cohort makes of it: signals before the time limit, requeue, arrays, dependencies,
+a partition whose jobs give way."""
+
+import sys
+
+from slurm import ROOT, Slurm
+
+slurm = Slurm(sys.argv[1:])
+job, training = slurm.job, slurm.training
+ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED")
+LAB3 = str(ROOT / "jobs/lab3.sbatch")
+
+
+def keys(name, steps):
+    pairs = (f"run.directory={training.path(name)}", f"data.tokens={training.tokens}", f"train.steps={steps}", "model.width=32",
+             "train.validate_every=0", "log.level=info")
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+# Ended from outside: scancel --signal reaches the script, which hands it on; the ranks agree on a step, save, and end with 9.
+number = slurm.submit(LAB3, *keys("signalled", 100000))
+job.check("the run trains", slurm.wait_for_step("signalled", 3), slurm.log(number))
+slurm.run("scancel", "--batch", "--signal=USR1", number)
+facts = slurm.wait_for(number, *ENDED)
+saved = training.checkpoints("signalled")
+done = len(training.metrics("signalled"))
+job.check("scancel --signal=USR1: saved, exit code 9", facts.get("ExitCode") == "9:0" and saved == [done], f"{facts}\n{slurm.log(number)}")
+
+# Requeued: the same job number starts anew with SLURM_RESTART_COUNT 1, and goes on from its last checkpoint.
+number = slurm.submit(LAB3, "--resume-if-any", *keys("requeued", 100000), "--set", "checkpoint.every=4", "--set", "checkpoint.keep=2")
+job.check("the run saves", slurm.wait_for_step("requeued", 9), slurm.log(number))
+slurm.run("scontrol", "requeue", number)
+before = len(training.metrics("requeued"))
+facts = slurm.wait_for(number, "PENDING")
+facts = slurm.wait_for(number, "RUNNING", seconds=60)
+job.check("scontrol requeue: runs again", facts.get("JobState") == "RUNNING" and facts["Restarts"] == "1", str(facts))
+job.check("... and goes on", slurm.wait_for_step("requeued", before + 3), slurm.log(number))
+slurm.run("scancel", number)
+slurm.wait_for(number, *ENDED)
+text = slurm.log(number)
+job.check("... from a checkpoint", "resum" in text, text)
+steps = [step for step, _ in slurm.losses("requeued")]
+job.check("... each step counted once", steps == list(range(1, len(steps) + 1)), str(steps))
+
+# A job that gives way to another. SLURM puts it back into the queue when GraceTime is over, but not if it has ended by itself before, as
+# Cohort does once it has saved: the script then asks for that.
+script = training.write("spare.sbatch", f"""#!/bin/bash
+trap : TERM
+srun --mpi=pmix {job.program} train {ROOT}/inputs/lab3_two_nodes.toml {' '.join(keys('spare', 100000))} --resume-if-any &
+while kill -0 $! 2>/dev/null; do wait $!; done
+wait $!
+code=$?
+[[ $code -eq 9 ]] && scontrol requeue "$SLURM_JOB_ID"
+exit $code
+""")
+number = slurm.submit("--partition=spare", "--nodes=2", "--ntasks-per-node=2", "--open-mode=append", script)
+job.check("a job in the partition that gives way", slurm.wait_for_step("spare", 3), slurm.log(number))
+urgent = slurm.submit("--nodes=2", "--exclusive", "--wrap", "srun hostname")
+job.check("... makes room", slurm.wait_for(urgent, *ENDED).get("JobState") == "COMPLETED", str(slurm.facts(urgent)))
+job.check("... having saved", "stopping after step" in slurm.log(number) and training.checkpoints("spare"), slurm.log(number))
+before = len(training.metrics("spare"))
+facts = slurm.wait_for(number, "RUNNING")
+job.check("... and comes back", facts.get("JobState") == "RUNNING" and facts["Restarts"] == "1", f"{facts}\n{slurm.log(number)}")
+job.check("... to where it was", slurm.wait_for_step("spare", before + 2) and "resum" in slurm.log(number), slurm.log(number))
+slurm.run("scancel", number)
+
+# Arrays and dependencies: chains and sweeps are made of these.
+array = slurm.submit("--array=1-3", f"--output={slurm.folder}/array-%a.log", "--wrap", "echo task $SLURM_ARRAY_TASK_ID")
+after = slurm.submit(f"--dependency=afterok:{array}", "--wrap", f"cat {slurm.folder}/array-*.log")
+job.check("a job after an array", slurm.wait_for(after, *ENDED).get("JobState") == "COMPLETED", str(slurm.facts(after)))
+job.check("... sees what it left", slurm.log(after).split() == ["task", "1", "task", "2", "task", "3"], slurm.log(after))
+
+# The time limit ends a job that does not listen: SIGTERM, KillWait seconds, SIGKILL. SLURM counts limits in minutes.
+number = slurm.submit("--time=00:01:00", "--signal=B:USR1@55", "--wrap",
+                      "trap 'echo warned' USR1; trap '' TERM; for i in $(seq 600); do sleep 1; done")
+facts = slurm.wait_for(number, *ENDED, seconds=150)
+job.check("the time limit", facts.get("JobState") == "TIMEOUT", str(facts))
+job.check("... was announced", "warned" in slurm.log(number), slurm.log(number))
+slurm.end()

@@ -1,0 +1,98 @@
+"""The SLURM cluster of tools/cluster as a place to run tests in, and a small training beside it. Tests end with code 77 (skipped) where
+no cluster is up."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/commands"))
+from launched import Launched, environment_without_launcher  # noqa: E402
+from training import Training  # noqa: E402
+
+STATE = ROOT / "build/cluster"
+
+
+class Slurm:
+    """job: checks, and mpirun for reference runs; training: a corpus, a run file, and what runs left."""
+
+    def __init__(self, arguments):
+        if not (STATE / "record.json").exists():
+            print("skipped: no cluster is up (make test-slurm brings one up)")
+            sys.exit(77)
+        self.isolated = json.loads((STATE / "record.json").read_text())["mode"] == "isolated"
+        self.job = Launched(arguments)
+        # Below the tree, which is what all nodes see: /tmp is each node's own.
+        self.folder = tempfile.mkdtemp(prefix="slurm-test-", dir=ROOT / "build")
+        self.training = Training(self.job, self.folder)
+        self.environment = {**environment_without_launcher(), "SLURM_CONF": str(STATE / "slurm.conf")}
+        self.environment.pop("TMPDIR", None)  # jobs get our environment, and that folder need not be there on their nodes
+
+    def start(self, *words):
+        return subprocess.Popen(words, env=self.environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def finish(self, process, seconds=120):
+        """As Launched.run: the exit code, stdout, stderr and seconds."""
+        begin = time.monotonic()
+        try:
+            stdout, stderr = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            stdout, stderr = process.communicate()
+            return "none: it hangs", stdout, stderr, time.monotonic() - begin
+        return process.returncode, stdout, stderr, time.monotonic() - begin
+
+    def run(self, *words, seconds=120):
+        return self.finish(self.start(*words), seconds)
+
+    def srun(self, *words, seconds=120):
+        """Two ranks on each of two nodes, unless the words say otherwise."""
+        return self.run("srun", "--nodes=2", "--ntasks-per-node=2", *words, seconds=seconds)
+
+    def cluster(self, *words):
+        """tools/cluster: cut, heal, kill, restart."""
+        code, stdout, stderr, _ = self.run(str(ROOT / "tools/cluster"), *words)
+        self.job.check("cluster " + " ".join(words), code == 0, stdout + stderr)
+
+    def submit(self, *words):
+        """The number of a new job. What it prints goes to NUMBER.log in the folder of the test."""
+        code, stdout, stderr, _ = self.run("sbatch", "--parsable", f"--output={self.folder}/%j.log", *words)
+        self.job.check("sbatch " + " ".join(words[:2]), code == 0, stderr)
+        return stdout.strip()
+
+    def log(self, number):
+        path = Path(self.folder) / f"{number}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def facts(self, number):
+        """Key -> value of `scontrol show job`: JobState, ExitCode, Restarts, Reason ..."""
+        _, stdout, _, _ = self.run("scontrol", "show", "job", number)
+        return dict(word.split("=", 1) for word in stdout.split() if "=" in word)
+
+    def wait_for(self, number, *states, seconds=120):
+        """The facts of a job once it is in one of the states; the last ones if it never is."""
+        end = time.monotonic() + seconds
+        while (facts := self.facts(number)).get("JobState") not in states and time.monotonic() < end:
+            time.sleep(0.3)
+        return facts
+
+    def wait_for_step(self, name, step, seconds=60):
+        """True once the metrics of a run have this step."""
+        end = time.monotonic() + seconds
+        while len(self.training.metrics(name)) < step and time.monotonic() < end:
+            time.sleep(0.05)
+        return len(self.training.metrics(name)) >= step
+
+    def losses(self, name):
+        return [(line["step"], line["loss"]) for line in self.training.metrics(name)]
+
+    def end(self):
+        if not self.job.failures:  # else a person wants to see the logs
+            shutil.rmtree(self.folder)
+        self.job.finish()
