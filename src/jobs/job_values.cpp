@@ -1,5 +1,7 @@
 #include "jobs/job_values.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.hpp"

@@ -1,5 +1,7 @@
 #include "jobs/shape.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
