@@ -93,6 +93,12 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 
 void flush_to_disk(const std::filesystem::path& path) { sync(path, std::filesystem::is_directory(path)); }
 
+// sync_file_range takes no note of errors of earlier writes, nor do open and close: the fsync that comes later reports them.
+void begin_flush(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (file.valid()) static_cast<void>(::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE));
+}
+
 void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& path) {
   flush_to_disk(temporary);
   if (::rename(temporary.c_str(), path.c_str()) != 0) {

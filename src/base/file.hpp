@@ -18,6 +18,11 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 /// fsync of a file or a folder. Throws Error(io).
 void flush_to_disk(const std::filesystem::path& path);
 
+/// Lets the system begin to write to disk what its cache has of a file, so that a later flush_to_disk() has less left to do. A
+/// hint: where the system does not take it, nothing happens, and what cannot be written is flush_to_disk()'s error. May wait
+/// until the disk's queue has room.
+void begin_flush(const std::filesystem::path& path);
+
 /// Makes a finished temporary file (or folder) the real one, for good: fsync of it, rename over `path`, fsync of the folder that
 /// holds it. Both names must lie in one file system. Throws Error(io).
 void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& path);

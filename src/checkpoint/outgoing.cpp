@@ -91,9 +91,10 @@ std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, 
   for (const StateShard& shard : shards) {
     if (!is_given(shard, options)) continue;
     const auto add = [&](std::string tensor, DType dtype) {
-      parts.push_back({std::move(tensor), shard.order, dtype, shard.part, [elements = shard.elements](Count begin, Count count) {
-                         return elements.slice(begin, begin + count).to_host();
-                       }});
+      const auto read = [elements = shard.elements](Count begin, Count count) {
+        return elements.slice(begin, begin + count).to_host();
+      };
+      parts.push_back({std::move(tensor), shard.order, dtype, shard.part, read, dtype == DType::f32});
     };
     const bool rounded = options.model_dtype != DType::f32 && shard.tensor.starts_with(kModelGroup);
     add(shard.tensor, rounded ? options.model_dtype : DType::f32);
@@ -106,14 +107,33 @@ void sort_outgoing(std::vector<OutgoingPart>& parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
 }
 
+Tensor StoredElements::given(Count begin, Count elements) const {
+  Tensor given = part_.read(begin, elements);
+  COHORT_CHECK(given.on_host() && given.elements() == elements, "{}: {} elements instead of {}", part_.tensor, given.elements(),
+               elements);
+  return given;
+}
+
 const std::byte* StoredElements::read(Count begin, Count elements) {
-  given_ = part_.read(begin, elements);
-  COHORT_CHECK(given_.on_host() && given_.elements() == elements, "{}: {} elements instead of {}", part_.tensor,
-               given_.elements(), elements);
+  given_ = given(begin, elements);
   if (given_.dtype() == part_.dtype) return static_cast<const std::byte*>(given_.raw());
   converted_.resize(static_cast<std::size_t>(elements * size_of(part_.dtype)));
   convert_elements(given_, part_.dtype, converted_.data());
   return converted_.data();
+}
+
+void StoredElements::read_to(Count begin, Count elements, std::byte* to) {
+  given_ = given(begin, elements);
+  if (given_.dtype() != part_.dtype) return convert_elements(given_, part_.dtype, to);
+  std::memcpy(to, given_.raw(), static_cast<std::size_t>(given_.bytes()));
+}
+
+Tensor StoredElements::kept(Count begin, Count elements) const {
+  if (!part_.keeps) return {};
+  Tensor kept = given(begin, elements);
+  COHORT_CHECK(kept.dtype() == part_.dtype, "{}: {} elements kept for {}", part_.tensor, name_of(kept.dtype()),
+               name_of(part_.dtype));
+  return kept;
 }
 
 std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own) {

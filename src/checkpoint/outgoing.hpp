@@ -19,6 +19,7 @@ struct OutgoingPart {
   /// Elements [begin, begin + elements) of the part, in host memory, of a floating type or of `dtype`; good until the next call.
   /// Each is asked for once, some blocks at a time: who gives them need not hold all of them.
   std::function<Tensor(Count begin, Count elements)> read;
+  bool keeps = false;  // what read() gives is of `dtype` and stays good as long as it is held, also after the next call
 };
 
 /// Whether this rank gives the shard to a checkpoint. Where rank 0 writes all, its own replica is the one that travels least;
@@ -41,8 +42,15 @@ class StoredElements {
   explicit StoredElements(const OutgoingPart& part) : part_(part) {}
   /// Elements [begin, begin + elements); good until the next call.
   const std::byte* read(Count begin, Count elements);
+  /// The same, to `to`.
+  void read_to(Count begin, Count elements, std::byte* to);
+  /// The same without any copy, good as long as the tensor is held; an undefined one, and nothing was read, if the part does not
+  /// keep what it gives.
+  Tensor kept(Count begin, Count elements) const;
 
  private:
+  Tensor given(Count begin, Count elements) const;
+
   const OutgoingPart& part_;
   Tensor given_;
   std::vector<std::byte> converted_;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -77,6 +78,7 @@ void forget_files(const fs::path& folder) {
 // One way to write and read the same bytes.
 struct Way {
   std::string name;
+  std::function<void()> remove;  // what was written before, if anything was
   std::function<void()> write;   // until it is on disk
   std::function<void()> forget;  // what was written, out of the cache
   std::function<void()> read;
@@ -109,6 +111,11 @@ class Bench {
     // In turns, so that a disk that gets slower or faster meanwhile does so for all.
     for (Count repeat = 0; repeat < options_.repeats; ++repeat) {
       for (Way& way : ways) {
+        // Before the clock starts: saves would remove their predecessor, the plain file would be written into its own place.
+        if (world_.rank() == 0) {
+          way.remove();
+          flush_to_disk(folder_);
+        }
         way.write_seconds.push_back(time(way.write));
         if (world_.rank() == 0) way.forget();
         world_.barrier();
@@ -155,11 +162,21 @@ class Bench {
     state_.run_file = "# of a benchmark\n";
   }
 
+  // As many bytes as a checkpoint, and as random: zeros are less work for some disks.
+  Tensor plain_elements() const {
+    const Tensor all = Tensor::zeros("bench.all", {bytes_ / size_of(DType::f32)});
+    for (Count at = 0; at < all.elements(); at += own_.elements()) {
+      const Count n = std::min(own_.elements(), all.elements() - at);
+      all.slice(at, at + n).copy_from(own_.slice(0, n));
+    }
+    return all;
+  }
+
   std::vector<Way> make_ways() {
     std::vector<Way> ways;
     const fs::path plain = folder_ / "plain";
-    const Tensor all = world_.rank() == 0 ? Tensor::zeros("bench.all", {bytes_ / size_of(DType::f32)}) : Tensor();
-    ways.push_back({"one process, plain sequential",
+    const Tensor all = world_.rank() == 0 ? plain_elements() : Tensor();
+    ways.push_back({"one process, plain sequential", [=] { fs::remove(plain); },
                     [=, this] {
                       if (world_.rank() == 0) PlainFile(plain, O_WRONLY | O_CREAT | O_TRUNC).write(all);
                     },
@@ -169,7 +186,7 @@ class Bench {
                     }});
     const auto add = [&](const std::string& name, const SaveOptions& save_options) {
       const fs::path run = folder_ / std::to_string(ways.size());
-      ways.push_back({name, [=, this] { save_shards(world_, run, shards_, state_, save_options); },
+      ways.push_back({name, [=] { fs::remove_all(run); }, [=, this] { save_shards(world_, run, shards_, state_, save_options); },
                       [=] { forget_files(*find_latest(run)); }, [=, this] { load_shards(world_, run, shards_, "benchmark"); }});
     };
     add("per_rank", {.form = CheckpointForm::per_rank});

@@ -116,6 +116,8 @@ class Forms : public ::testing::Test {
     }
   }
 
+  bool any_rank(bool own) const { return all_reduce_value<std::int32_t>(*comm_, own ? 1 : 0, ReduceOp::max) == 1; }
+
   std::unique_ptr<Communicator> comm_;
   fs::path run_;
 };
@@ -216,6 +218,40 @@ TEST_F(Forms, AFailureOfOneRankIsTheSameOnAll) {
     if (comm_->rank() == 0)
       EXPECT_EQ(std::distance(fs::directory_iterator(checkpoints_folder(run_)), fs::directory_iterator()), 1);
     comm_->barrier();
+  }
+}
+
+// Elements that lie in a file or on a device may be lost while they are read. None waits for the rank that cannot give its own.
+TEST_F(Forms, AReadFailureOfOneRankIsTheSameOnAll) {
+  const std::vector<Logical> tensors = make_tensors(1.0f);
+  for (const SaveOptions& options : ways_to_save()) {
+    for (const Cut cut : {Cut{0}, Cut{1}}) {
+      for (int failing = 0; failing < comm_->size(); ++failing) {
+        SCOPED_TRACE(fmt::format("{}, collective {}, rank {}", name_of(options.form), options.storage.collective, failing));
+        auto parts = outgoing_parts(shards_of_rank(tensors, cut, comm_->rank(), comm_->size(), true), options);
+        // The second part of the large tensor, in the middle of the exchange.
+        if (comm_->rank() == failing && parts.size() > 1) {
+          parts[1].read = [](Count, Count) -> Tensor { fail(ExitCode::checkpoint, "the scratch file is gone"); };
+        }
+        const bool fails = any_rank(comm_->rank() == failing && parts.size() > 1);
+        std::string message;
+        try {
+          save_parts(*comm_, run_, std::move(parts), make_state(1), options);
+          EXPECT_FALSE(fails);
+        } catch (const SharedError& error) {
+          message = error.what();
+          EXPECT_EQ(error.code(), ExitCode::checkpoint);
+          EXPECT_NE(message.find("the scratch file is gone"), std::string::npos) << message;
+        }
+        EXPECT_TRUE(same_on_all_ranks(*comm_, message)) << message;
+        if (fails) {
+          EXPECT_TRUE(list_checkpoints(run_).empty());
+        }
+        comm_->barrier();
+        if (comm_->rank() == 0) fs::remove_all(checkpoints_folder(run_));
+        comm_->barrier();
+      }
+    }
   }
 }
 

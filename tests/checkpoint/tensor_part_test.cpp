@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/format.hpp"
-#include "checkpoint/whole_file.hpp"
+#include "checkpoint/window_exchange.hpp"
 #include "support/expect_error.hpp"
 
 namespace cohort::test {
@@ -94,28 +94,53 @@ TEST(TensorPart, RefusesWhatLiesOutside) {
 
 TEST(Windows, CoverEveryTensorInWholeBlocks) {
   for (const Count elements : {Count{0}, Count{1}, kBlockElements, kBlockElements + 1, 40 * kBlockElements + 7}) {
-    for (const int writers : {1, 2, 3, 8, 50}) {
-      for (const Count tensor : {0, 1, 5}) {
-        std::vector<std::pair<Count, Count>> ranges;
-        for (int writer = 0; writer < writers; ++writer) {
-          for (Count round = 0; round < rounds_of(elements, writers); ++round) {
-            const Window window = window_of(elements, tensor, writers, writer, round);
-            EXPECT_LE(window.elements, 8 * kBlockElements);
-            if (window.elements > 0) ranges.emplace_back(window.begin, window.begin + window.elements);
-          }
-          EXPECT_EQ(window_of(elements, tensor, writers, writer, rounds_of(elements, writers)).elements, 0);
+    for (const Count ranges : {1, 2, 3, 8, 50}) {
+      std::vector<std::pair<Count, Count>> windows;
+      for (Count range = 0; range < ranges; ++range) {
+        for (Count round = 0; round < rounds_of(elements, ranges); ++round) {
+          const Window window = window_of(elements, ranges, range, round);
+          EXPECT_LE(window.elements, largest_window(elements));
+          if (window.elements > 0) windows.emplace_back(window.begin, window.begin + window.elements);
         }
-        std::sort(ranges.begin(), ranges.end());
-        Count covered = 0;
-        for (const auto& [begin, end] : ranges) {
-          EXPECT_EQ(begin, covered);
-          EXPECT_EQ(begin % kBlockElements, 0);
-          covered = end;
-        }
-        EXPECT_EQ(covered, elements);
+        EXPECT_EQ(window_of(elements, ranges, range, rounds_of(elements, ranges)).elements, 0);
       }
+      std::sort(windows.begin(), windows.end());
+      Count covered = 0;
+      for (const auto& [begin, end] : windows) {
+        EXPECT_EQ(begin, covered);
+        EXPECT_EQ(begin % kBlockElements, 0);
+        covered = end;
+      }
+      EXPECT_EQ(covered, elements);
     }
   }
+  EXPECT_EQ(largest_window(100 * kBlockElements), 8 * kBlockElements);
+}
+
+// Tensors of so many blocks, whose runs the ranks have in this order.
+std::vector<int> writers_for(Count blocks, const std::vector<int>& givers, int writers) {
+  const Shape shape{blocks * kBlockElements};
+  const auto n = static_cast<Count>(givers.size());
+  std::vector<RemotePart> parts;
+  for (Count i = 0; i < n; ++i) {
+    const Count begin = shape.elements() * i / n;
+    parts.push_back({givers[static_cast<std::size_t>(i)],
+                     {"/model/a", 0, DType::f32, {shape, std::nullopt, begin, shape.elements() * (i + 1) / n - begin}, {}}});
+  }
+  return writers_of(tensors_of(parts).front(), writers);
+}
+
+TEST(Windows, ARangeIsWrittenByWhoHasItIfThatMayBe) {
+  using Ranks = std::vector<int>;
+  EXPECT_EQ(writers_for(8, {0, 1, 2, 3}, 4), (Ranks{0, 1, 2, 3}));
+  EXPECT_EQ(writers_for(8, {0, 2, 1, 3}, 4), (Ranks{0, 2, 1, 3})) << "tensor parallelism inside of ZeRO";
+  EXPECT_EQ(writers_for(2, {0, 1, 2, 3}, 4), (Ranks{0, 2})) << "the second block begins with rank 2's elements";
+  EXPECT_EQ(writers_for(8, {1, 3}, 4), (Ranks{1, 0, 3, 2})) << "one stage of a pipeline: others help";
+  EXPECT_EQ(writers_for(8, {2, 2, 2}, 3), (Ranks{2, 0, 1}));
+  EXPECT_EQ(writers_for(1, {2}, 4), (Ranks{2})) << "a small tensor stays where it is";
+  EXPECT_EQ(writers_for(0, {1}, 4), (Ranks{1}));
+  EXPECT_EQ(writers_for(8, {1, 2}, 1), (Ranks{0})) << "rank 0 alone may write";
+  EXPECT_EQ(writers_for(8, {3, 1}, 2), (Ranks{1, 0}));
 }
 
 }  // namespace
