@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "comm/call_comparison.hpp"
+#include "observe/waiting.hpp"
 
 namespace cohort {
 
@@ -40,7 +41,12 @@ void Request::wait() {
   if (!state_) return;
   const std::unique_ptr<State> state = std::move(state_);
   FlightRecorder::of_process().wait(record_);
-  state->wait();
+  if (record_ == FlightRecorder::kNone) {  // of a device, or of a group that works for this one and counts the time itself
+    state->wait();
+  } else {
+    const WaitScope counted;
+    state->wait();
+  }
   FlightRecorder::of_process().finish(record_);
 }
 
@@ -258,7 +264,10 @@ void Communicator::barrier(Site site) {
   compare("barrier", 0, DType::u8, std::nullopt, -1, site);
   note("barrier", Form::blocking, 0, DType::u8, -1, site);
   FlightRecorder::of_process().wait(record_);
-  do_barrier();
+  {
+    const WaitScope counted;
+    do_barrier();
+  }
   FlightRecorder::of_process().finish(record_);
 }
 

@@ -1,6 +1,5 @@
 #include "observe/log.hpp"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -9,15 +8,15 @@
 #include "observe/clock.hpp"
 
 namespace cohort {
-namespace {
 
-constexpr std::array<std::string_view, 3> kNames{"debug", "info", "warning"};  // in the order of LogLevel
-
-}  // namespace
+std::string_view name_of(LogLevel level) {
+  constexpr std::array<std::string_view, kLogLevels.size()> kNames{"debug", "info", "warning"};
+  return kNames[static_cast<std::size_t>(level)];
+}
 
 LogLevel log_level_from_name(std::string_view name) {
-  for (std::size_t level = 0; level < kNames.size(); ++level) {
-    if (kNames[level] == name) return static_cast<LogLevel>(level);
+  for (const LogLevel level : kLogLevels) {
+    if (name_of(level) == name) return level;
   }
   fail(ExitCode::config, "unknown log level '{}'; known are debug, info, warning", name);
 }
@@ -31,8 +30,7 @@ RankLog::RankLog(const std::filesystem::path& run_directory, int rank, LogLevel 
 
 void RankLog::write(LogLevel level, std::string_view message) {
   const std::lock_guard lock(mutex_);
-  file_ << fmt::format("{} {} rank {}: {}\n", utc_timestamp(), kNames[static_cast<std::size_t>(level)], rank_, message)
-        << std::flush;
+  file_ << fmt::format("{} {} rank {}: {}\n", utc_timestamp(), name_of(level), rank_, message) << std::flush;
   if (!file_) fail(ExitCode::io, "cannot write the log '{}' (is the disk full?)", path_.string());
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -14,6 +15,10 @@
 namespace cohort {
 
 enum class LogLevel { debug, info, warning };
+inline constexpr std::array<LogLevel, 3> kLogLevels{LogLevel::debug, LogLevel::info, LogLevel::warning};
+
+/// "debug", "info", "warning".
+std::string_view name_of(LogLevel level);
 
 /// The inverse of the run file's log.level; throws Error(config) on an unknown name.
 LogLevel log_level_from_name(std::string_view name);

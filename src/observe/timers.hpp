@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "observe/clock.hpp"
+#include "observe/waiting.hpp"
 
 namespace cohort {
 
@@ -24,13 +25,19 @@ std::string_view name_of(Phase phase);
 /// For one thread: the one that runs the step.
 class StepTimers {
  public:
-  explicit StepTimers(Clock clock = steady_seconds) : clock_(clock), step_begin_(clock()), mark_(step_begin_) {}
+  /// `waited` tells how many seconds this thread has waited for other ranks so far.
+  explicit StepTimers(Clock clock = steady_seconds, Clock waited = seconds_waited)
+      : clock_(clock), step_begin_(clock()), mark_(step_begin_), waited_(waited), waited_mark_(waited()) {}
 
   /// Sets all phases to zero and starts the step's own clock. No scope may be open.
   void begin_step();
 
   /// Seconds spent in a phase since begin_step(); an open scope counts up to the last change of phase.
   double seconds(Phase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  /// Seconds of the step that this rank worked and did not wait for others: data, forward, backward, communication and optimizer,
+  /// less the waits in them. On a GPU it is the host's part alone: its waits for the device, whose kernels work and communicate,
+  /// cannot be told apart.
+  double own_work() const { return own_work_; }
   /// Seconds since begin_step().
   double step_seconds() const { return clock_() - step_begin_; }
 
@@ -59,6 +66,9 @@ class StepTimers {
   double mark_;  // when the current phase began to run
   int current_ = kNoPhase;
   std::array<double, kPhases.size()> seconds_{};
+  Clock waited_;
+  double waited_mark_;  // waited_() when the current phase began to run
+  double own_work_ = 0.0;
 };
 
 }  // namespace cohort

@@ -67,6 +67,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
                                                                      .every = config.log.every,
                                                                      .unit = config.model.kind == "mlp" ? "samples" : "tokens"});
   });
+  watch_for_stragglers();
   greet();
 }
 
@@ -156,8 +157,9 @@ void Trainer::end_step(const StepResult& result) {
   const double rate = static_cast<double>(result.valid_targets) / timers_.step_seconds();
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);
+  const std::optional<Stragglers::Comparison> work = compare_work();
   const std::optional<Evaluation> evaluation = validate_if_due();
-  write_metrics(result, evaluation);
+  write_metrics(result, work, evaluation);
   if (progress_) {
     progress_->update(done_, result.loss, mean_rate_);
     if (evaluation) progress_->note(fmt::format("step {}: validation loss {:.4f}", done_, evaluation->loss));
@@ -225,7 +227,8 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   return last_evaluation_;
 }
 
-void Trainer::write_metrics(const StepResult& result, const std::optional<Evaluation>& evaluation) {
+void Trainer::write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
+                            const std::optional<Evaluation>& evaluation) {
   if (!metrics_) return;
   nlohmann::ordered_json record{
       {"step", done_},
@@ -240,6 +243,10 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Evalua
   nlohmann::ordered_json seconds{{"step", timers_.step_seconds()}};
   for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = timers_.seconds(phase);
   record["seconds"] = std::move(seconds);
+  if (work) {
+    record["slowest_rank"] = work->slowest;
+    record["own_work"] = {{"min", work->min}, {"median", work->median}, {"max", work->max}};
+  }
   if (trainee_.device() == DeviceKind::cuda && is_reported(done_)) {
     if (const auto reading = gpu::read_gpu(gpu::facts().pci_id)) {
       record["gpu"] = {{"watts", reading->watts}, {"celsius", reading->celsius}, {"clock_mhz", reading->clock_mhz}};

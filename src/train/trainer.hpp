@@ -11,6 +11,7 @@
 #include "observe/log.hpp"
 #include "observe/metrics.hpp"
 #include "observe/progress.hpp"
+#include "observe/stragglers.hpp"
 #include "observe/timers.hpp"
 #include "train/data_setup.hpp"
 #include "train/evaluate.hpp"
@@ -50,7 +51,11 @@ class Trainer {
   // The steps that log.every asks for, the first and the last.
   bool is_reported(Count step) const;
   void log_step(const StepResult& result);
-  void write_metrics(const StepResult& result, const std::optional<Evaluation>& evaluation);
+  void watch_for_stragglers();
+  // At reported steps: whether some ranks are slower than others. // Collective over: world
+  std::optional<Stragglers::Comparison> compare_work();
+  void write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
+                     const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();
   void save();
   // Tells of a save that has come to its end, or throws its error. // Collective over: world
@@ -78,7 +83,8 @@ class Trainer {
   Count skips_ = 0;             // steps in a row that were skipped
   double mean_rate_ = 0.0;      // tokens per second, smoothed
   std::optional<Evaluation> last_evaluation_;
-  Count evaluated_at_ = -1;  // done_ of it
+  Count evaluated_at_ = -1;                 // done_ of it
+  std::unique_ptr<Stragglers> stragglers_;  // none if there is but one rank
   std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<RankLog> log_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0

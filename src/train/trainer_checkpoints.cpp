@@ -80,6 +80,7 @@ void Trainer::save() {
 }
 
 void Trainer::report_saved() {
+  const auto scope = timers_.scope(Phase::checkpoint);  // rank 0 removes old checkpoints here
   const std::optional<CheckpointSaver::Report> report = saver_->finish();
   if (!report) return;
   const Saved& saved = report->saved;

@@ -47,9 +47,13 @@ CASES = (
 )
 
 
+# What a run's metrics say of time, which is never the same twice.
+TIMES = ("seconds", "tokens_per_second", "own_work", "slowest_rank")
+
+
 def records(name):
     """The metrics without times."""
-    return [{key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in training.metrics(name)]
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in training.metrics(name)]
 
 
 def logged_steps(name, rank):

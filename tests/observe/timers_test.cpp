@@ -54,6 +54,33 @@ TEST(StepTimers, AnInnerScopeStopsTheOuterOne) {
   EXPECT_EQ(timers.seconds(Phase::communication), 2 + 8);
 }
 
+TEST(StepTimers, OwnWorkIsWithoutWaits) {
+  static double waited = 0.0;
+  StepTimers timers(test_clock, [] { return waited; });
+  timers.begin_step();
+  {
+    const auto backward = timers.scope(Phase::backward);
+    now += 1;
+    waited += 0.5;  // inside a layer, as tensor parallelism does
+    {
+      const auto communication = timers.scope(Phase::communication);
+      now += 8;
+      waited += 6;
+    }
+    now += 16;
+  }
+  waited += 32;  // in no phase
+  now += 32;
+  for (const Phase phase : {Phase::device, Phase::validation, Phase::checkpoint}) {
+    const auto scope = timers.scope(phase);
+    now += 64;
+    waited += 1;
+  }
+  EXPECT_EQ(timers.own_work(), 1 - 0.5 + 8 - 6 + 16);
+  timers.begin_step();
+  EXPECT_EQ(timers.own_work(), 0);
+}
+
 TEST(StepTimers, EachStepStartsAtZero) {
   StepTimers timers(test_clock);
   {
