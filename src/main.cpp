@@ -51,6 +51,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_plan_command(app, action);
   cohort::add_doctor_command(app, action);
   cohort::add_logs_command(app, action);
+  cohort::add_preflight_command(app, action);
   cohort::add_topo_command(app, action);
   cohort::add_job_command(app, action);
   cohort::add_info_command(app, action);

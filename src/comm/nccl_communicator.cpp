@@ -130,8 +130,8 @@ void NcclCommunicator::connect() {
   int version = 0;
   ncclUniqueId id{};
   agree(host_, "starting NCCL", [&] {
-    ncclResult_t result = ncclGetVersion(&version);
-    if (result == ncclSuccess && rank() == 0) result = ncclGetUniqueId(&id);
+    version = nccl_version();
+    const ncclResult_t result = rank() == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
     if (result != ncclSuccess) fail(ExitCode::launch, "{}", nccl_error_text(result, nullptr));
   });
   check_nccl_versions(host_, version);
@@ -245,6 +245,13 @@ std::unique_ptr<Communicator> NcclCommunicator::do_split(int color, int key, std
 }
 
 }  // namespace
+
+int nccl_version() {
+  int version = 0;
+  const ncclResult_t result = ncclGetVersion(&version);
+  if (result != ncclSuccess) fail(ExitCode::launch, "{}", nccl_error_text(result, nullptr));
+  return version;
+}
 
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, std::string name) {
   auto communicator = std::make_unique<NcclCommunicator>(host, nullptr, std::move(name));

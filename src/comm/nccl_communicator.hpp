@@ -42,6 +42,9 @@ namespace cohort {
 /// without CUDA. // Collective over: host
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, std::string name);
 
+/// Of the NCCL library that this process runs with, for nccl_version_text(); 0 in a build without NCCL. Needs no GPU.
+int nccl_version();
+
 /// To be called while waiting for the device (gpu::synchronize() takes it): throws Error(internal) if NCCL has failed, or if an
 /// operation waits for its peers for longer than the time-out. Costs a few microseconds.
 void check_nccl_progress();

@@ -13,6 +13,8 @@
 #include "comm/benchmark.hpp"
 #include "comm/device_benchmark.hpp"
 #include "comm/nccl_communicator.hpp"
+#include "comm/nccl_settings.hpp"
+#include "comm/nccl_version.hpp"
 #include "commands/commands.hpp"
 #include "commands/open_world.hpp"
 #include "gpu/device.hpp"
@@ -80,9 +82,10 @@ void print_header(const AllReduceBenchmark& benchmark, const Runtime& runtime) {
 
 void print_device_header(const Runtime& runtime) {
   fmt::print(
-      "NCCL (sum, fp32) between {} GPU(s) of {} node(s), {} on rank 0. Median of the repeats, each as slow as its slowest "
+      "NCCL {} (sum, fp32) between {} GPU(s) of {} node(s), {} on rank 0. Median of the repeats, each as slow as its slowest "
       "rank.\n",
-      runtime.size(), runtime.node_count(), gpu::facts().name);
+      nccl_version_text(nccl_version()), runtime.size(), runtime.node_count(), gpu::facts().name);
+  for (const NcclSetting& setting : nccl_settings()) fmt::print("{}\n", describe(setting));
   fmt::print("Bus bandwidth = 2 (n-1)/n x bytes / time for the all-reduce, (n-1)/n x bytes / time for the others.\n\n");
   std::vector<std::string_view> columns;
   for (const DeviceCollective collective : kDeviceCollectives) columns.push_back(name_of(collective));

@@ -20,6 +20,7 @@ void add_prove_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 void add_logs_command(CLI::App& app, Action& action);
+void add_preflight_command(CLI::App& app, Action& action);
 void add_topo_command(CLI::App& app, Action& action);
 void add_job_command(CLI::App& app, Action& action);
 void add_info_command(CLI::App& app, Action& action);

@@ -8,6 +8,9 @@
 
 #include "base/text.hpp"
 #include "build_facts.hpp"
+#include "comm/nccl_communicator.hpp"
+#include "comm/nccl_settings.hpp"
+#include "comm/nccl_version.hpp"
 #include "commands/commands.hpp"
 #include "runtime/affinity.hpp"
 #include "runtime/ending.hpp"
@@ -48,6 +51,13 @@ nlohmann::ordered_json collect_info() {
   info["matrix_products"] = facts::kOneDnn.empty() ? "CBLAS" : "oneDNN";
   info["cuda"] = facts::kCuda;
   info["nccl"] = facts::kNccl;
+  info["nccl_version"] =
+      facts::kNccl ? nlohmann::ordered_json(nccl_version_text(nccl_version())) : nlohmann::ordered_json(nullptr);
+  info["nccl_settings"] = nlohmann::ordered_json::array();
+  for (const NcclSetting& setting : nccl_settings()) {
+    info["nccl_settings"].push_back(
+        {{"name", setting.name}, {"value", setting.value}, {"from", setting.from}, {"counts", setting.counts}});
+  }
   info["cpu"] = cpu_model();
   info["cores_online"] = online_cores();
   info["cores_allowed"] = cores_text(allowed_cores());
@@ -72,7 +82,8 @@ std::string as_table(const nlohmann::ordered_json& info) {
   table.add({"oneDNN", text("onednn").empty() ? built(false) : text("onednn")});
   table.add({"matrix products", "by " + text("matrix_products")});
   table.add({"CUDA", built(flag("cuda"))});
-  table.add({"NCCL", built(flag("nccl"))});
+  table.add({"NCCL", flag("nccl") ? text("nccl_version") : built(false)});
+  for (const NcclSetting& setting : nccl_settings()) table.add({"", describe(setting)});
   table.add({"CPU", text("cpu")});
   table.add(
       {"cores", fmt::format("{}, of which this process may use {}", info.at("cores_online").get<int>(), text("cores_allowed"))});

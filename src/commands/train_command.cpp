@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
+#include "comm/agreement.hpp"
+#include "comm/nccl_settings.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
 #include "commands/open_world.hpp"
@@ -57,6 +60,13 @@ void check_initial_checkpoint(Communicator& world, const RunSection& run, Existi
                                 run.initial_checkpoint, run.directory));
 }
 
+// Collective over: world
+void capture_nccl(const std::string& run_directory, Communicator& world) {
+  std::optional<std::filesystem::path> file;
+  agree(world, "opening NCCL's log", [&] { file = capture_nccl_messages(run_directory, world.rank()); });
+  if (file && world.rank() == 0) fmt::print("NCCL        writes to {}, and so for each rank\n", file->string());
+}
+
 int dry_run(RunConfig config, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
   if (world.rank() == 0) {
@@ -88,6 +98,7 @@ int train(const Options& options) {
   TrainerOptions trainer_options;
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
   runtime.monitor().set_folder(flight_folder(config.run.directory));
+  if (device_of(config) == DeviceKind::cuda) capture_nccl(config.run.directory, *world);
   trainer_options.allow_changes = options.allow_changes;
   trainer_options.cohort_version = cohort_version();
   trainer_options.git_revision = git_revision();

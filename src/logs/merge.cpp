@@ -52,16 +52,16 @@ LogMerge::LogMerge(fs::path run, const LogSelection& selection, bool grows)
 }
 
 void LogMerge::look_again() {
+  COHORT_CHECK(heap_.empty(), "{} ranks have messages that nobody took", heap_.size());
   for (const int rank : ranks_with_logs(run_)) {
     if (!selection_.wants(rank)) continue;
-    const auto [found, is_new] = sources_.try_emplace(
-        rank, Source{.reader = LogReader(log_of(run_, rank), rank, block_bytes_), .gate = LogGate(selection_)});
-    if (!found->second.waiting && !found->second.ended) advance(rank, found->second);
+    Source fresh{.reader = LogReader(log_of(run_, rank), rank, block_bytes_), .gate = LogGate(selection_)};
+    Source& source = sources_.try_emplace(rank, std::move(fresh)).first->second;
+    if (!source.ended) advance(rank, source);
   }
 }
 
 void LogMerge::advance(int rank, Source& source) {
-  source.waiting = false;
   while (source.reader.next(source.head, grows_)) {
     const LogGate::Verdict verdict = source.gate.judge(source.head);
     if (verdict == LogGate::Verdict::leave) continue;
@@ -70,9 +70,7 @@ void LogMerge::advance(int rank, Source& source) {
       source.reader.close();
       return;
     }
-    source.time = std::max(source.time, source.head.time);
-    source.waiting = true;
-    heap_.push({source.time, rank});
+    heap_.push({source.head.time, rank});
     return;
   }
 }

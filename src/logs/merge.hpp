@@ -26,16 +26,14 @@ class LogMerge {
   /// rank always in the order of its log, even if its clock was set back.
   bool next(LogRecord& record);
 
-  /// Looks for what the logs have gained since next() returned false, and for logs of other ranks.
+  /// After next() returned false: looks for what the logs have gained, and for logs of other ranks.
   void look_again();
 
  private:
   struct Source {
     LogReader reader;
     LogGate gate;
-    LogRecord head{};       // the next message, if waiting
-    std::int64_t time = 0;  // by which it is merged
-    bool waiting = false;
+    LogRecord head{};  // the next message, if the rank is in the heap
     bool ended = false;
   };
   struct Entry {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/memory_account.hpp"
+
 namespace cohort {
 namespace {
 
@@ -31,7 +33,10 @@ Tensor Arena::take(const Shape& shape, DType dtype) {
   position_.used += bytes;
   Bytes in_use = position_.used;
   for (std::size_t chunk = 0; chunk < position_.chunk; ++chunk) in_use += chunks_[chunk].bytes();
-  peak_ = std::max(peak_, in_use);
+  if (in_use > peak_) {
+    count_used_memory(label_, device_, in_use - peak_);
+    peak_ = in_use;
+  }
   return tensor;
 }
 

@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "tensor/memory_account.hpp"
+
 namespace cohort {
 
 Tensor BufferPool::take(Count elements, DType dtype) {
   const auto fits = [&](const Tensor& tensor) { return tensor.elements() == elements && tensor.dtype() == dtype; };
   const auto found = std::find_if(free_.begin(), free_.end(), fits);
+  in_use_ += elements * size_of(dtype);
+  if (in_use_ > peak_in_use_) {
+    count_used_memory(label_, device_, in_use_ - peak_in_use_);
+    peak_in_use_ = in_use_;
+  }
   if (found == free_.end()) {
     bytes_ += elements * size_of(dtype);
     return Tensor::zeros(label_, {elements}, dtype, device_);
@@ -14,6 +21,11 @@ Tensor BufferPool::take(Count elements, DType dtype) {
   const Tensor tensor = *found;
   free_.erase(found);
   return tensor;
+}
+
+void BufferPool::give_back(const Tensor& tensor) {
+  in_use_ -= tensor.elements() * size_of(tensor.dtype());
+  free_.push_back(tensor);
 }
 
 }  // namespace cohort

@@ -14,7 +14,7 @@ class BufferPool {
   BufferPool(std::string label, DeviceKind device) : label_(std::move(label)), device_(device) {}
   /// Contents are undefined.
   Tensor take(Count elements, DType dtype);
-  void give_back(const Tensor& tensor) { free_.push_back(tensor); }
+  void give_back(const Tensor& tensor);
   /// Of all tensors ever made.
   Bytes bytes() const { return bytes_; }
 
@@ -23,6 +23,8 @@ class BufferPool {
   DeviceKind device_;
   std::vector<Tensor> free_;
   Bytes bytes_ = 0;
+  Bytes in_use_ = 0;
+  Bytes peak_in_use_ = 0;
 };
 
 }  // namespace cohort

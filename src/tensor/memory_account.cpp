@@ -38,4 +38,9 @@ void count_memory(const std::string& label, DeviceKind device, Bytes bytes) {
   use.peak = std::max(use.peak, use.live);
 }
 
+void count_used_memory(const std::string& label, DeviceKind device, Bytes growth) {
+  const std::scoped_lock lock(account().mutex);
+  account().uses[device][label].used += growth;
+}
+
 }  // namespace cohort

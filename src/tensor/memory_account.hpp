@@ -17,6 +17,7 @@ namespace cohort {
 struct MemoryUse {
   Bytes live = 0;  // now
   Bytes peak = 0;  // most at once since the start, or since reset_memory_peaks()
+  Bytes used = 0;  // arenas and pools: most that they had handed out at once, each at its own time; else 0
 };
 
 /// By label, without the prefix "cohort::". Safe from any thread, as all here.
@@ -26,5 +27,7 @@ void reset_memory_peaks();
 
 /// For who allocates: `bytes` more under this label, or less.
 void count_memory(const std::string& label, DeviceKind device, Bytes bytes);
+/// For arenas and pools, whenever they have handed out more at once than ever before: by how much.
+void count_used_memory(const std::string& label, DeviceKind device, Bytes growth);
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 
 #include "gpu/device.hpp"
 #include "tensor/memory_account.hpp"
+#include "tensor/memory_report.hpp"
 
 namespace cohort {
 
@@ -19,6 +20,15 @@ std::shared_ptr<void> host_memory(const std::string& label, Bytes bytes) {
   // Kokkos would set bytes to zero one by one.
   const auto memory = std::make_shared<Memory>(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes);
   return {memory, memory->data()};  // shares ownership of the View, points to its memory
+}
+
+std::shared_ptr<void> device_memory(const std::string& label, Bytes bytes) {
+  try {
+    return {gpu::allocate(bytes, label), gpu::release};
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::memory) throw;
+    fail(ExitCode::memory, "{}. {}", error.what(), describe(device_memory_report(/*try_largest=*/true)));
+  }
 }
 
 // The same memory, in the account of memory (memory_account.hpp) until its last owner is gone.
@@ -40,7 +50,7 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, 
   tensor.device_ = device;
   const Bytes bytes = bytes_of(shape, dtype);
   if (device == DeviceKind::cuda) {
-    tensor.owner_ = counted(std::shared_ptr<void>(gpu::allocate(bytes, label), gpu::release), label, device, bytes);
+    tensor.owner_ = counted(device_memory(label, bytes), label, device, bytes);
     tensor.data_ = tensor.owner_.get();
     gpu::zero_async(tensor.data_, bytes, gpu::compute_stream());
     return tensor;

@@ -10,9 +10,9 @@
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
 #include "gpu/device.hpp"
-#include "gpu/nvml.hpp"
 #include "observe/flight_recorder.hpp"
 #include "runtime/signals.hpp"
+#include "tensor/memory_report.hpp"
 #include "train/checkpointing.hpp"
 #include "train/estimate.hpp"
 #include "train/generate.hpp"
@@ -68,6 +68,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
                                                                      .unit = config.model.kind == "mlp" ? "samples" : "tokens"});
   });
   watch_for_stragglers();
+  if (trainee_.device() == DeviceKind::cuda) gpu_metrics_ = std::make_unique<GpuMetrics>(gpu::facts().pci_id);
   greet();
 }
 
@@ -158,6 +159,7 @@ void Trainer::end_step(const StepResult& result) {
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);
   const std::optional<Stragglers::Comparison> work = compare_work();
+  log_memory_once();
   const std::optional<Evaluation> evaluation = validate_if_due();
   write_metrics(result, work, evaluation);
   if (progress_) {
@@ -229,6 +231,7 @@ std::optional<Evaluation> Trainer::validate_if_due() {
 
 void Trainer::write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
                             const std::optional<Evaluation>& evaluation) {
+  const nlohmann::ordered_json gpu_figures = collect_gpu_metrics();
   if (!metrics_) return;
   nlohmann::ordered_json record{
       {"step", done_},
@@ -247,11 +250,7 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Stragg
     record["slowest_rank"] = work->slowest;
     record["own_work"] = {{"min", work->min}, {"median", work->median}, {"max", work->max}};
   }
-  if (trainee_.device() == DeviceKind::cuda && is_reported(done_)) {
-    if (const auto reading = gpu::read_gpu(gpu::facts().pci_id)) {
-      record["gpu"] = {{"watts", reading->watts}, {"celsius", reading->celsius}, {"clock_mhz", reading->clock_mhz}};
-    }
-  }
+  if (!gpu_figures.is_null()) record["gpu"] = gpu_figures;
   if (evaluation) record["validation_loss"] = evaluation->loss;
   metrics_->write(record);
 }

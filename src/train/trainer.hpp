@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "observe/timers.hpp"
 #include "train/data_setup.hpp"
 #include "train/evaluate.hpp"
+#include "train/gpu_metrics.hpp"
 #include "train/step_batches.hpp"
 #include "train/trainee.hpp"
 
@@ -54,6 +56,11 @@ class Trainer {
   void watch_for_stragglers();
   // At reported steps: whether some ranks are slower than others. // Collective over: world
   std::optional<Stragglers::Comparison> compare_work();
+  // On a GPU, after the first step: what its memory is used for.
+  void log_memory_once();
+  // On a GPU, at reported steps: what was sampled since the last one; null on other ranks than 0, and if nothing is known.
+  // Collective over: world
+  nlohmann::ordered_json collect_gpu_metrics();
   void write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
                      const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();
@@ -87,8 +94,11 @@ class Trainer {
   std::unique_ptr<Stragglers> stragglers_;  // none if there is but one rank
   std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<RankLog> log_;
-  std::unique_ptr<MetricsWriter> metrics_;  // rank 0
-  std::unique_ptr<ProgressLine> progress_;  // rank 0
+  std::unique_ptr<GpuMetrics> gpu_metrics_;  // on a GPU
+  bool memory_logged_ = false;               // after the first step
+  bool gpu_silence_logged_ = false;          // that there are no figures of GPUs
+  std::unique_ptr<MetricsWriter> metrics_;   // rank 0
+  std::unique_ptr<ProgressLine> progress_;   // rank 0
 };
 
 }  // namespace cohort

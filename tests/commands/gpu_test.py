@@ -1,5 +1,6 @@
 """`cohort train` on GPUs: the losses of the CPU, the same bits again, other devices and types, and what is refused."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -80,7 +81,34 @@ job.expect("two ranks share a GPU", job.run(training.words("sharing", train__ste
 shared = [line["loss"] for line in training.metrics("sharing")]
 job.check("their losses are those of one rank", furthest(one, shared) < 1e-4, f"{one}\n{shared}")
 
-# 5. What is refused, in one message.
+# 5. What a run says of its GPUs: in metrics, of memory, of NCCL; and the preflight.
+ranks = min(2, gpus)
+expect_run("watched", ranks, train__steps=6, schedule__decay_steps=6, log__every=2, **CUDA)
+told = [line["gpu"] for line in training.metrics("watched") if "gpu" in line]
+job.check("metrics know the GPUs of all ranks", told and all(t["ranks"] == ranks and 0 < t["watts"]["mean"] < 2000 and
+                                                              t["memory_used_bytes"]["max"] > 1e8 for t in told), told)
+with open(training.path("watched/logs/rank_0/train.log"), encoding="utf-8") as log:
+    memory = [line for line in log if "of device memory" in line]
+job.check("the log says once where device memory went", len(memory) == 1 and "largest block" in memory[0] and
+          "activations" in memory[0], memory)
+talkative = job.run(training.words("talkative", train__steps=2, **CUDA), ranks, NCCL_DEBUG="INFO")
+job.expect("NCCL_DEBUG", talkative, 0, lines=0)
+if ranks == 2:
+    for rank in range(ranks):
+        with open(training.path(f"talkative/logs/rank_{rank}/nccl.log"), encoding="utf-8") as log:
+            job.check(f"rank {rank} has NCCL's messages", "NCCL INFO" in log.read())
+    job.check("and the console has none", "NCCL INFO" not in talkative[1] + talkative[2], talkative[1])
+code, out, err, _ = job.run(["preflight", "--quick", "--disk", folder.name, "--json"], ranks)
+report = json.loads(out)
+found = report["nodes"][0]["gpus"]
+job.check("preflight sees all GPUs, each once", len({gpu["pci_id"] for gpu in found}) == len(found) == gpus, found)
+job.check("and measures them", all(1e9 < gpu["from_device_bytes_per_s"] < 1e12 and 1e11 < gpu["memory_bytes_per_s"] < 2e13 and
+                                   not gpu["problem"] for gpu in found), found)
+pairs = report["nodes"][0]["gpu_pairs"]
+job.check("and their pairs", len(pairs) == gpus * (gpus - 1) and all(pair["bytes_per_s"] > 1e9 for pair in pairs), pairs)
+job.check("and NCCL between ranks", ranks == 1 or report["nccl_bus_bytes_per_s"] > 1e9, f"{report['nccl_bus_bytes_per_s']}\n{err}")
+
+# 6. What is refused, in one message.
 two_on_one = job.run(training.words("shared", **CUDA), 2, CUDA_VISIBLE_DEVICES="0")
 job.expect("two ranks on one GPU", two_on_one, 4, parts=["device.share"], lines=1)
 job.expect("no GPU", job.run(training.words("none", **CUDA), CUDA_VISIBLE_DEVICES=""), 4, parts=["CUDA_VISIBLE_DEVICES"], lines=1)

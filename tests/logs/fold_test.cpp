@@ -31,6 +31,11 @@ TEST(LogFold, KeepsApartWhatDiffers) {
             line(1, 0, "a") + "2025-03-01T12:00:01.000Z info ranks 0 and 1: a\n");
 }
 
+TEST(LogFold, JoinsTheLastOfThatMessage) {
+  EXPECT_EQ(folded({record(1, 0, "a"), record(1.9, 0, "a"), record(2.5, 1, "a")}),
+            line(1, 0, "a") + "2025-03-01T12:00:01.900Z info ranks 0 and 1: a\n");
+}
+
 TEST(LogFold, KeepsTheOrderAndTheLines) {
   EXPECT_EQ(folded({record(1, 0, "a\n b"), record(1.5, 1, "c"), record(1.9, 1, "a\n b"), record(3, 0, "d"), record(3, 1, "c")}),
             "2025-03-01T12:00:01.000Z info ranks 0 and 1: a\n b\n" + line(1.5, 1, "c") + line(3, 0, "d") + line(3, 1, "c"));

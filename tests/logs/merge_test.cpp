@@ -71,8 +71,19 @@ TEST(LogMerge, FindsWhatComesLater) {
   append(run.path(), 0, line(2, 0, "b").substr(13));
   append(run.path(), 1, line(1.5, 1, "new"));
   merge.look_again();
-  merge.look_again();  // what waits is not entered twice
+  EXPECT_ANY_THROW(merge.look_again());  // a rank is entered once
   EXPECT_EQ(read_all(merge), line(1.5, 1, "new") + line(2, 0, "b"));
+}
+
+TEST(LogMerge, WhatHasEndedStaysSo) {
+  const test::TemporaryFolder run;
+  const LogSelection until{.until = Moment{.step = 1}};
+  append(run.path(), 0, line(1, 0, "step 1") + line(2, 0, "step 2"));
+  LogMerge merge(run.path(), until, true);
+  EXPECT_EQ(read_all(merge), line(1, 0, "step 1"));
+  append(run.path(), 0, line(3, 0, "from step 0 again"));
+  merge.look_again();
+  EXPECT_EQ(read_all(merge), "");
 }
 
 // More logs than a process may have files open; random times; all lines come, in order.

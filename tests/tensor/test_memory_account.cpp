@@ -5,6 +5,9 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/arena.hpp"
+#include "tensor/buffer_pool.hpp"
+#include "tensor/memory_report.hpp"
 #include "tensor/tensor.hpp"
 
 namespace cohort::test {
@@ -59,6 +62,38 @@ TEST(MemoryAccount, ThreadsMayAllocate) {
   EXPECT_EQ(use_of("account.e").live, 0);
   EXPECT_GE(use_of("account.e").peak, 8);
   EXPECT_LE(use_of("account.e").peak, 32);
+}
+
+TEST(MemoryAccount, ArenasAndPoolsSayWhatTheyUse) {
+  Arena arena("account.arena");
+  for (int step = 0; step < 3; ++step) {
+    const Arena::Scope scope(arena);
+    arena.take({256}, DType::u8);
+    arena.take({512}, DType::u8);
+  }
+  EXPECT_EQ(use_of("account.arena").used, 768);
+  EXPECT_GT(use_of("account.arena").live, 768);  // a chunk
+  BufferPool pool("account.pool", DeviceKind::cpu);
+  const Tensor a = pool.take(100, DType::u8);
+  pool.give_back(a);
+  const Tensor b = pool.take(100, DType::u8);
+  EXPECT_EQ(use_of("account.pool").used, 100);
+  pool.take(50, DType::f32);
+  EXPECT_EQ(use_of("account.pool").used, 300);
+}
+
+TEST(MemoryReport, LargestLabelsFirstAndTheRestSummed) {
+  DeviceMemoryReport report{100 * kGiB, 40 * kGiB, 39 * kGiB, {}};
+  for (int i = 1; i <= 10; ++i) report.tensors[std::string(1, static_cast<char>('a' + i))].live = i * kGiB;
+  report.tensors["k"].used = 8 * kGiB;
+  report.tensors["gone"] = {.live = 0, .peak = kGiB, .used = kGiB};
+  EXPECT_EQ(
+      describe(report),
+      "of 100.0 GiB of device memory 40.0 GiB are free (largest block 39.0 GiB); tensors have 55.0 GiB: k 10.0 GiB (8.0 GiB "
+      "used), j 9.0 GiB, i 8.0 GiB, h 7.0 GiB, g 6.0 GiB, f 5.0 GiB, e 4.0 GiB, d 3.0 GiB, 2 more 3.0 GiB; others 5.0 GiB (CUDA, "
+      "NCCL, cuBLASLt, other processes)");
+  report.largest.reset();
+  EXPECT_EQ(describe(report).find("largest"), std::string::npos);
 }
 
 }  // namespace
