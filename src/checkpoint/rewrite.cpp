@@ -137,14 +137,14 @@ Saved consolidate_checkpoint(const CheckpointReader& source, const std::filesyst
   Stream stream(source, progress);
   const std::unique_ptr<Communicator> self = make_self_communicator("checkpoint");
   return save_parts(*self, run_folder, whole_tensors(source.manifest(), options, stream), source.state(),
-                    {.form = CheckpointForm::consolidated, .storage = options.storage});
+                    {.alone = false, .form = CheckpointForm::consolidated, .storage = options.storage});
 }
 
 Saved reshard_checkpoint(const CheckpointReader& source, const std::filesystem::path& run_folder, const FileLayout& layout,
                          const StorageOptions& storage, const RewriteProgress& progress) {
   Stream stream(source, progress);
   return save_parts_of_ranks(run_folder, parts_of_ranks(source, layout, stream), source.state(),
-                             {.form = CheckpointForm::per_rank, .storage = storage});
+                             {.alone = false, .form = CheckpointForm::per_rank, .storage = storage});
 }
 
 }  // namespace cohort

@@ -1,7 +1,8 @@
 // A stored checkpoint written again on one process, in the other form or as the ranks of another layout would have written it.
 // Elements stream from file to file, a few blocks at a time: however large the checkpoint, memory holds its manifests and less
 // than a hundred MiB beside them. Elements that keep their type keep their bits, and the training state is the same, who wrote
-// it and when included.
+// it and when included. A job may save other steps in the run meanwhile: its saves are left alone. But they clear away what they
+// take for the leftovers of a killed save, so the rewriting may fail, and is then repeated.
 #pragma once
 
 #include <filesystem>

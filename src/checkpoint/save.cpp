@@ -62,7 +62,7 @@ Saved save_files(Communicator& comm, const fs::path& run_folder, TrainingState s
   try {
     on_root(comm, [&] {
       make_folders(checkpoints_folder(run_folder));
-      tidy_checkpoints(run_folder);
+      tidy_checkpoints(run_folder, options.alone ? std::nullopt : std::optional(state.step));
       make_folders(temporary);
     });
     Manifest manifest = write(temporary, state);

@@ -27,6 +27,7 @@ struct Retention {
 };
 
 struct SaveOptions {
+  bool alone = true;  // nobody else saves in this run: what killed saves left is cleared away. Else what those of this step left
   CheckpointForm form = CheckpointForm::consolidated;
   DType model_dtype = DType::f32;  // of /model: fp32, or rounded to bf16 or fp16 with fp32 copies in /optim/master
   StorageOptions storage = {};

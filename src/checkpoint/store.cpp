@@ -109,11 +109,12 @@ void publish_checkpoint(const fs::path& run_folder, const fs::path& temporary, C
   if (replaces) remove_folder(replaced);
 }
 
-void tidy_checkpoints(const fs::path& run_folder) {
+void tidy_checkpoints(const fs::path& run_folder, std::optional<Count> only_step) {
   const fs::path folder = checkpoints_folder(run_folder);
+  const auto is_meant = [&](std::optional<Count> step) { return step && (!only_step || step == only_step); };
   for (const std::string& name : entries(folder)) {
-    if (step_of_temporary(name)) remove_folder(folder / name);
-    if (const auto step = step_of_replaced(name)) {
+    if (is_meant(step_of_temporary(name))) remove_folder(folder / name);
+    if (const auto step = step_of_replaced(name); is_meant(step)) {
       const fs::path final_folder = folder / step_name(*step);
       if (is_complete(folder / name) && !is_complete(final_folder)) {
         remove_folder(final_folder);  // what stands there is not a checkpoint

@@ -32,8 +32,9 @@ std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
 /// checkpoint is on disk. At every moment before, the former checkpoint of that step (if any) counts. Throws Error(io).
 void publish_checkpoint(const std::filesystem::path& run_folder, const std::filesystem::path& temporary, Count step);
 
-/// Clears away what killed saves left behind. For the one process that saves: a reader would destroy a save in progress.
-void tidy_checkpoints(const std::filesystem::path& run_folder);
+/// Clears away what killed saves left behind; with `only_step`, what those of this step did. For the one process that saves:
+/// anyone else would destroy a save in progress.
+void tidy_checkpoints(const std::filesystem::path& run_folder, std::optional<Count> only_step = std::nullopt);
 
 /// Deletes a checkpoint of the run at once as far as readers can see: it loses its name first. Throws Error(io) if it cannot, or
 /// if the folder of a save of the same step is in the way.

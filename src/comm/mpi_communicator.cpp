@@ -27,7 +27,7 @@ class MpiCommunicator : public Communicator {
   Request do_broadcast(void* data, Count elements, DType dtype, int root) override;
   Request do_send(const void* data, Count elements, DType dtype, int to, int tag) override;
   Request do_recv(void* data, Count elements, DType dtype, int from, int tag) override;
-  void do_barrier() override { group_->check(MPI_Barrier(group_->comm()), "barrier"); }
+  void do_barrier() override;
   std::unique_ptr<Communicator> do_split(int color, int key, std::string name) override;
 
  private:
@@ -141,6 +141,13 @@ Request MpiCommunicator::do_broadcast(void* data, Count elements, DType dtype, i
     request->check(MPI_Ibcast(bytes + offset * size_of(dtype), count, mpi_type(dtype), root, group_->comm(), request->add()));
   });
   return Request(std::move(request));
+}
+
+// Not MPI_Barrier, which would ask all the time also where the group is patient.
+void MpiCommunicator::do_barrier() {
+  auto request = start("barrier");
+  request->check(MPI_Ibarrier(group_->comm(), request->add()));
+  Request(std::move(request)).wait();
 }
 
 // An empty message is sent too, so that a receiver that expects more learns of it.

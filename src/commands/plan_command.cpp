@@ -26,6 +26,7 @@ constexpr const char* kFooter =
     "  --measure    runs two steps in the layout, counts every tensor and every message, and fails if a prediction is off by\n"
     "               more than 5 %\n"
     "  --suggest    all layouts of the ranks that fit into memory, by a rough time of a step\n"
+    "run.initial_checkpoint is not opened: which weights a run starts from changes none of this.\n"
     "\n"
     "  cohort plan inputs/demo.toml --ranks 8 --set parallel.data=zero3     what does ZeRO-3 save, and what does it send?\n"
     "  mpirun -np 4 cohort plan inputs/demo.toml --measure                  is that true?\n"

@@ -106,8 +106,9 @@ int run_proof(const Options& options) {
   if (speaks) {
     constexpr Count kKept = 3;  // gradients, weights and their slack
     const Bytes kept = kKept * options.steps * count_parameters(config.model) * size_of(DType::f32);
-    fmt::print("{} steps of {} samples on one rank, of which every rank keeps {} ...\n", options.steps, config.train.global_batch,
-               human_bytes(kept));
+    const std::string& initial = config.run.initial_checkpoint;
+    fmt::print("{} steps of {} samples on one rank{}, of which every rank keeps {} ...\n", options.steps,
+               config.train.global_batch, initial.empty() ? "" : ", from the weights of " + initial, human_bytes(kept));
   }
   const ReferenceRun reference = run_reference(config, data, *world, options.steps);
   std::vector<Line> lines;
@@ -134,6 +135,7 @@ void add_prove_command(CLI::App& app, Action& action) {
   command->footer(
       "Trains some steps on one rank, then the same steps of the same global batches in each layout, and prints the largest\n"
       "differences in loss, gradient norm, gradients and weights after AdamW. Exits with 11 if any is above the tolerance.\n"
+      "All start from the weights of run.initial_checkpoint, if the run file names one.\n"
       "[parallel] of the run file is not read: layouts come from --layout.\n"
       "\n"
       "Examples:\n"

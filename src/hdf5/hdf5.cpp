@@ -18,9 +18,19 @@ namespace {
 // is nothing to end: files are closed by their handles.
 [[maybe_unused]] const bool started_early = H5dont_atexit() >= 0 && H5open() >= 0;
 
+// Of a failed call of the system HDF5 tells the time, with a line's end, the file's name over again, pointers and more. What and
+// why are left: "file write failed: No space left on device".
+std::string without_details(std::string_view text) {
+  constexpr std::string_view kReason = "error message = '";
+  const std::size_t what = text.find(": "), reason = text.rfind(kReason);
+  if (what == std::string_view::npos || reason == std::string_view::npos) return std::string(text);
+  const std::string_view why = text.substr(reason + kReason.size());
+  return fmt::format("{}: {}", text.substr(0, what), why.substr(0, why.find('\'')));
+}
+
 herr_t collect(unsigned depth, const H5E_error2_t* entry, void* data) {
   auto& reasons = *static_cast<std::vector<std::string>*>(data);
-  if (depth < 64 && entry->desc != nullptr) reasons.emplace_back(entry->desc);
+  if (depth < 64 && entry->desc != nullptr) reasons.push_back(without_details(entry->desc));
   return 0;
 }
 
@@ -84,7 +94,7 @@ bool Handle::close() noexcept {
     case Kind::none:
       return true;
     case Kind::file:
-      if (flush_file(id_)) return H5Fclose(id_) >= 0;
+      if (!is_parallel(id_) && H5Fflush(id_, H5F_SCOPE_GLOBAL) >= 0) return H5Fclose(id_) >= 0;
       give_up(id_);
       return false;
     case Kind::group:

@@ -52,7 +52,13 @@ class Handle {
   std::int64_t id() const { return id_; }
   /// False if HDF5 could not close it (a full disk shows here); closing twice is fine. A file that cannot be flushed is given up
   /// instead: it stays open and unused until the process ends, because HDF5 frees it and keeps its identifier if closing fails.
+  /// So is a parallel file: closing it is collective, and only File::close() knows that the ranks are in step.
   bool close() noexcept;
+  /// Lets go of it without closing it.
+  std::int64_t release() {
+    kind_ = Kind::none;
+    return id_;
+  }
 
  private:
   Kind kind_ = Kind::none;
@@ -234,15 +240,15 @@ class File : public Group {
   /// comm/mpi_communicator.hpp), which HDF5 duplicates. Needs an HDF5 built with MPI, else Error(config): ask has_parallel().
   ///
   /// Collective, with the same arguments on all ranks: create_parallel; creating groups, datasets, texts and virtual datasets;
-  /// setting attributes; write_range_collectively; close, and the closing of handles by destructors. Only write_raw, write_block
-  /// and write_range are each rank's own.
+  /// setting attributes; write_range_collectively; close, and the closing of groups and datasets by destructors. Only write_raw,
+  /// write_block and write_range are each rank's own.
   ///
   /// Errors: create_parallel throws alike on all ranks if one of them cannot open the file. Later, any rank may fail alone (its
   /// disk is full, its node lost the mount), and throws while the others go on to the next collective call and wait there for
   /// ever. So the caller lets the ranks agree after every collective step (agree() of comm/agreement.hpp around each): all leave
-  /// the step together, and all stop using the file if one of them failed. Then all let go of it, which is collective too. A
-  /// wrong argument is such an error: it is found before the rank enters the call, so give all ranks arguments that are right or
-  /// wrong for all.
+  /// the step together, and all stop using the file if one of them failed. Then all let go of it: the destructor of a file that
+  /// was not closed gives it up, and asks nothing of the other ranks. A wrong argument is such an error: it is found before the
+  /// rank enters the call, so give all ranks arguments that are right or wrong for all.
   ///
   /// Threads: a collective call keeps the process's turn in HDF5 until all ranks have come. Only one thread of each process makes
   /// collective calls at a time, no thread waits for another rank inside of a turn, and MPI must offer MPI_THREAD_MULTIPLE if
@@ -255,7 +261,8 @@ class File : public Group {
 
   /// Flushes HDF5's buffers and closes. Call it after writing, when all groups and datasets of the file are gone: an error (full
   /// disk), also one of a dataset that was closed before, is thrown here, while destructors swallow it. After an error the file
-  /// is given up; File::create may make it anew. // Parallel files: collective
+  /// is given up; File::create may make it anew. Of a parallel file all ranks throw if one of them fails. // Parallel files:
+  /// collective
   void close();
 
  private:

@@ -121,8 +121,14 @@ void File::close() {
   const Turn turn;
   COHORT_CHECK(H5Fget_obj_count(id(), H5F_OBJ_ALL | H5F_OBJ_LOCAL) == 1, "{}: closed while groups or datasets of it are open",
                path());
-  const std::string reason = H5Fflush(id(), H5F_SCOPE_GLOBAL) < 0 ? take_reason() : "another rank or the file system failed";
-  if (!handle_.close()) throw Error(origin_->code, fmt::format("{}: cannot be flushed and closed: {}", path(), reason));
+  std::string reason = flush_file(id());
+  const hid_t file = handle_.release();
+  if (!reason.empty()) {
+    give_up(file);
+  } else if (H5Fclose(file) < 0) {
+    reason = take_reason();
+  }
+  if (!reason.empty()) throw Error(origin_->code, fmt::format("{}: cannot be flushed and closed: {}", path(), reason));
   if (!origin_->lost.empty()) {
     throw Error(origin_->code,
                 fmt::format("{}: data of a dataset could not be written when it was closed: {}", path(), origin_->lost));

@@ -41,9 +41,12 @@ Handle make_file_access_list(const FileOptions& options);
 /// is neither unpacked nor packed twice.
 Handle make_dataset_access_list();
 
-/// Writes what HDF5 holds in memory for a file; false if that failed, on any rank of a parallel file. // Parallel files:
-/// collective
-bool flush_file(hid_t file);
+/// Whether ranks write the file together.
+bool is_parallel(hid_t file);
+
+/// Writes what HDF5 holds in memory for a file. Returns the reason if that failed, on any rank of a parallel file; "" if not.
+/// // Parallel files: collective
+std::string flush_file(hid_t file);
 
 /// Leaves a file open until the process ends: closing it would fail, and HDF5 then frees it and keeps its identifier, which later
 /// stands for whatever file takes its place in memory.

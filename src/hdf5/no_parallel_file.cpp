@@ -3,7 +3,9 @@
 
 namespace cohort::hdf5 {
 
-bool flush_file(hid_t file) { return H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0; }
+bool is_parallel(hid_t) { return false; }
+
+std::string flush_file(hid_t file) { return H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 ? "" : take_reason(); }
 
 bool File::has_parallel() { return false; }
 

@@ -1,5 +1,6 @@
 // Parallel files, where HDF5 was built with MPI: hdf5.h then brings mpi.h.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,17 +64,51 @@ void check_creatable(const std::string& path, MPI_Comm comm) {
   COHORT_CHECK(ok, "{}: MPI failed while the ranks agreed on whether the file can be created", path);
 }
 
+/// Asks the file system for the space of all that HDF5 still holds in memory, wherever it goes: into gaps or behind what is
+/// written. (HDF5 does not tell the size that a parallel file will have.) Returns errno, 0 also where the file system cannot
+/// promise it.
+int reserve_space(hid_t file) {
+  std::size_t held = 0;  // of metadata
+  const ssize_t length = H5Fget_name(file, nullptr, 0);
+  std::string path(static_cast<std::size_t>(std::max<ssize_t>(length, 0)) + 1, '\0');
+  if (H5Fget_mdc_size(file, nullptr, nullptr, &held, nullptr) < 0 || H5Fget_name(file, path.data(), path.size()) < 0) return EIO;
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno;
+  struct stat written = {};
+  int reason = ::fstat(descriptor, &written) == 0 ? EINTR : errno;
+  const auto bytes = static_cast<off_t>(held) + written.st_size;
+  while (reason == EINTR) reason = ::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0 ? 0 : errno;
+  ::close(descriptor);
+  return reason == EOPNOTSUPP || reason == ENOSYS ? 0 : reason;
+}
+
+/// Space first: where one rank's write of metadata fails, HDF5 leaves the other ranks waiting for it in a barrier.
+std::string flush_together(hid_t file, MPI_Comm comm) {
+  int rank = 0;
+  if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS) return "MPI failed";
+  int reason = rank == 0 ? reserve_space(file) : 0;
+  if (MPI_Bcast(&reason, 1, MPI_INT, 0, comm) != MPI_SUCCESS) return "MPI failed";
+  if (reason != 0) return fmt::format("no space for all of it: {}", std::strerror(reason));
+  int flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 ? 1 : 0;
+  const std::string own = flushed != 0 ? "another rank or the file system failed" : take_reason();
+  if (MPI_Allreduce(MPI_IN_PLACE, &flushed, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS) return "MPI failed";
+  return flushed != 0 ? "" : own;
+}
+
 }  // namespace
 
-// All ranks give a file up, or none: closing is collective.
-bool flush_file(hid_t file) {
-  int flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 ? 1 : 0;
+bool is_parallel(hid_t file) {
   const Handle access(Handle::Kind::property_list, H5Fget_access_plist(file));
-  if (access.id() < 0 || H5Pget_driver(access.id()) != H5FD_MPIO) return flushed != 0;
+  return access.id() >= 0 && H5Pget_driver(access.id()) == H5FD_MPIO;
+}
+
+std::string flush_file(hid_t file) {
+  if (!is_parallel(file)) return H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 ? "" : take_reason();
+  const Handle access(Handle::Kind::property_list, H5Fget_access_plist(file));
   MPI_Comm comm = MPI_COMM_NULL;
-  if (H5Pget_fapl_mpio(access.id(), &comm, nullptr) < 0) return false;
-  const bool agreed = MPI_Allreduce(MPI_IN_PLACE, &flushed, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
-  return MPI_Comm_free(&comm) == MPI_SUCCESS && agreed && flushed != 0;
+  if (access.id() < 0 || H5Pget_fapl_mpio(access.id(), &comm, nullptr) < 0) return take_reason();
+  const std::string reason = flush_together(file, comm);
+  return MPI_Comm_free(&comm) == MPI_SUCCESS ? reason : "MPI failed to free a communicator";
 }
 
 bool File::has_parallel() { return true; }

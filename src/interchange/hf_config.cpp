@@ -1,18 +1,20 @@
 #include "interchange/hf_config.hpp"
 
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "config/schema.hpp"
 #include "config/validate.hpp"
+#include "interchange/strict_json.hpp"
 
 namespace cohort {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr int kDepth = 16;  // of a config.json; transformers writes three or four levels
 
 std::string torch_name_of(DType dtype) {
   if (dtype == DType::bf16) return "bfloat16";
@@ -23,7 +25,7 @@ std::string torch_name_of(DType dtype) {
 class Config {
  public:
   explicit Config(std::string file)
-      : file_(std::move(file)), json_(Json::parse(read_file(file_, "configuration"), nullptr, false)) {
+      : file_(std::move(file)), json_(parse_strict_json(read_file(file_, "configuration"), file_, kDepth)) {
     if (!json_.is_object()) fail(ExitCode::checkpoint, "{}: not a JSON object", file_);
   }
   const std::string& file() const { return file_; }

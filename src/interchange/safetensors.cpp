@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "interchange/strict_json.hpp"
 
 namespace cohort {
 namespace {
@@ -123,7 +123,8 @@ void SafetensorsFolder::open_shards(const fs::path& folder) {
   if (size_of_file(path) > kMaxSafetensorsHeader) {
     fail(ExitCode::checkpoint, "{}: larger than any index of a model", path.string());
   }
-  const auto json = nlohmann::json::parse(read_file(path, "index"), nullptr, /*allow_exceptions=*/false);
+  constexpr int kDepth = 16;  // two levels, and what a writer may add
+  const nlohmann::json json = parse_strict_json(read_file(path, "index"), path.string(), kDepth);
   const bool has_map = json.is_object() && json.contains("weight_map") && json["weight_map"].is_object();
   if (!has_map) fail(ExitCode::checkpoint, "{}: not JSON with an object weight_map", path.string());
   std::map<std::string, std::string> listed;  // the file of each tensor

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "interchange/strict_json.hpp"
 #include "interchange/tensor_source.hpp"
 
 namespace cohort {
@@ -41,31 +40,6 @@ constexpr std::array<StoredType, 15> kTypes{{{"F32", 4, DType::f32},
 const StoredType* find_type(std::string_view name) {
   const auto* type = std::find_if(kTypes.begin(), kTypes.end(), [&](const StoredType& t) { return t.name == name; });
   return type == kTypes.end() ? nullptr : type;
-}
-
-// JSON with two values of one name is refused (the parser would keep the last), and so is deeper nesting than a header has, which
-// could fill the memory.
-Json parse_strictly(std::string_view text, const std::string& file) {
-  constexpr int kDepth = 3;  // the header, an entry, a list in it
-  std::array<std::set<std::string>, kDepth + 1> names;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-      if (depth >= kDepth) fail(ExitCode::checkpoint, "{}: the header is nested deeper than that of a safetensors file", file);
-      names[static_cast<std::size_t>(depth) + 1].clear();
-    }
-    if (event == Json::parse_event_t::key) {
-      const auto& name = value.get_ref<const std::string&>();
-      if (!names[static_cast<std::size_t>(depth)].insert(name).second) {
-        fail(ExitCode::checkpoint, "{}: the header has '{}' twice", file, name);
-      }
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    fail(ExitCode::checkpoint, "{}: the header is not JSON: {}", file, error.what());
-  }
 }
 
 // A whole number from 0 up; nothing for anything else.
@@ -167,7 +141,8 @@ std::string_view safetensors_name_of(DType dtype) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_bytes, const std::string& file) {
   if (!json.starts_with('{')) fail(ExitCode::checkpoint, "{}: not a safetensors file: its header does not begin with '{{'", file);
-  const Json parsed = parse_strictly(json, file);
+  constexpr int kDepth = 3;  // the header, an entry, a list in it
+  const Json parsed = parse_strict_json(json, file + ": the header", kDepth);
   SafetensorsHeader header;
   for (const auto& [name, value] : parsed.items()) {
     if (name != "__metadata__") {

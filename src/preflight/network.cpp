@@ -58,8 +58,8 @@ Link measure_link(Communicator& comm, int a, int b, const MessageSizes& sizes) {
     const double seconds = time_round_trip(comm, a, b, message);
     if (i > 0) fastest = std::min(fastest, seconds);
   }
-  // Without the answer's way back.
-  link.speed = static_cast<double>(sizes.large_bytes) / std::max(fastest - link.latency, 1e-9);
+  // Without the answer's way back, which on a busy node may seem to have taken longer than all of it.
+  link.speed = static_cast<double>(sizes.large_bytes) / (fastest - std::min(link.latency, 0.5 * fastest));
   return link;
 }
 

@@ -26,6 +26,7 @@ using EachStep = std::function<void(Count step, const Trainee& trainee, const St
 void run_steps(const RunConfig& config, const RunData& data, Communicator& group, Count steps, const EachStep& each) {
   const Mesh mesh(group, mesh_shape_of(config.parallel), device_of(config), config.device.share);
   Trainee trainee(config, mesh);
+  if (!config.run.initial_checkpoint.empty()) trainee.load_weights(config.run.initial_checkpoint);
   const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
   StepBatches batches(*data.dataset, sampler, config.train,
                       BatchShare::of(mesh, trainee.ring() ? &trainee.ring()->split() : nullptr), trainee.device());

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "checkpoint/format.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
@@ -16,6 +17,7 @@
 #include "train/estimate.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/precision.hpp"
+#include "train/resume.hpp"
 
 namespace cohort {
 namespace {
@@ -111,6 +113,13 @@ std::vector<StateShard> Trainee::gradient_shards() const {
   std::vector<OwnedSegment> owned = optimizer_->owned();
   for (OwnedSegment& segment : owned) segment.values = segment.gradients;
   return shards_of(owned, {}, {});
+}
+
+void Trainee::load_weights(const std::filesystem::path& checkpoint) {
+  std::vector<StateShard> weights = shards();
+  std::erase_if(weights, [](const StateShard& shard) { return !shard.tensor.starts_with(kModelGroup); });
+  load_shards(mesh_.world(), checkpoint, weights, describe_model(config_.model));
+  shards_changed();
 }
 
 void Trainee::shards_changed() {

@@ -2,6 +2,7 @@
 // only place that picks a strategy. What is trained on, logged and saved is the business of trainer.hpp.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 
@@ -77,6 +78,8 @@ class Trainee {
   std::vector<StateShard> shards() const;
   /// The gradients of the last step that this rank owns, under the names and in the order of the values.
   std::vector<StateShard> gradient_shards() const;
+  /// Takes the weights of a checkpoint or a run, and nothing else of it. Errors as load_shards(). // Collective over: mesh
+  void load_weights(const std::filesystem::path& checkpoint);
   /// To be called after the shards were loaded. // Collective over: mesh
   void shards_changed();
   Arena& activations() { return activations_; }

@@ -50,7 +50,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
   if (options.resume_from) {
     resume(options);
   } else if (!config.run.initial_checkpoint.empty()) {
-    take_initial_weights();
+    trainee_.load_weights(config.run.initial_checkpoint);
   }
   saver_ =
       std::make_unique<CheckpointSaver>(world, config.run.directory, save_options_of(config.checkpoint), config.checkpoint.async);

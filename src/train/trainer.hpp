@@ -39,8 +39,6 @@ class Trainer {
 
  private:
   void resume(const TrainerOptions& options);
-  // Takes the weights of run.initial_checkpoint, and nothing else of it.
-  void take_initial_weights();
   void greet();
   // Reads a step's batch: its valid targets over all ranks, or nothing if any rank was asked to stop; one exchange settles both.
   std::optional<Count> load_step(Count step);

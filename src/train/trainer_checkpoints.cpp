@@ -1,8 +1,7 @@
-// Trainer's dealings with checkpoints: going on from one, beginning with the weights of one, and saving.
+// Trainer's dealings with checkpoints: going on from one, and saving.
 #include <cstdlib>
 
 #include "base/text.hpp"
-#include "checkpoint/format.hpp"
 #include "checkpoint/shards.hpp"
 #include "config/describe.hpp"
 #include "observe/clock.hpp"
@@ -33,15 +32,6 @@ void Trainer::resume(const TrainerOptions& options) {
     say("accepted change: " + change);
     history_ += fmt::format("from step {} on: {}\n", done_, change);
   }
-}
-
-void Trainer::take_initial_weights() {
-  std::vector<StateShard> weights;
-  for (const StateShard& shard : trainee_.shards()) {
-    if (shard.tensor.starts_with(kModelGroup)) weights.push_back(shard);
-  }
-  load_shards(world_, config_.run.initial_checkpoint, weights, describe_model(config_.model));
-  trainee_.shards_changed();
 }
 
 TrainingState Trainer::state() const {

@@ -9,8 +9,9 @@ namespace cohort {
 
 void Trainer::log_memory_once() {
   if (!gpu_metrics_ || memory_logged_) return;
-  // All that a step needs has been allocated. Ranks that share a device must not take its memory to see how much there is.
-  log_->info("{}", describe(device_memory_report(/*try_largest=*/!config_.device.share)));
+  // All that a step needs has been allocated. The largest block is looked for only when memory has run out: trying takes seconds,
+  // and memory that other processes may want.
+  log_->info("{}", describe(device_memory_report(/*try_largest=*/false)));
   memory_logged_ = true;
 }
 

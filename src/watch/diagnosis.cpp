@@ -125,18 +125,17 @@ Diagnosis diagnose(const std::vector<RankView>& ranks, double seconds) {
   Diagnosis diagnosis;
   diagnosis.culprits = ranks_of(ranks, RankView::Link::gone);
   if (diagnosis.culprits.empty()) diagnosis.culprits = ranks_of(ranks, RankView::Link::silent);
-  if (diagnosis.culprits.empty()) diagnosis.culprits = roots_of(who_waits_for_whom(ranks));
+  const std::map<int, std::set<int>> edges = who_waits_for_whom(ranks);
+  if (diagnosis.culprits.empty()) diagnosis.culprits = roots_of(edges);
   if (diagnosis.culprits.empty()) {
-    const bool any_waits =
-        std::any_of(ranks.begin(), ranks.end(), [](const RankView& view) { return !view.report.waiting.empty(); });
+    const bool circle = !edges.empty();
     diagnosis.text = fmt::format("nothing has moved for {:.0f} s: ", seconds);
-    diagnosis.text += any_waits ? "ranks wait for each other in different operations, which can never end:"
-                                : "no rank waits for another one, and none says that it goes on";
-    if (!any_waits) {
-      for (std::size_t i = 0; i < std::min(ranks.size(), kDescribed); ++i) {
-        diagnosis.text +=
-            fmt::format("\n  rank {} at step {}: {}", ranks[i].report.rank, ranks[i].report.step, ranks[i].report.activity);
-      }
+    diagnosis.text += circle ? "ranks wait for each other in different operations, which can never end:"
+                             : "no rank waits for one that has not come. Is a device, the network or a disk stuck?";
+    for (std::size_t i = 0; !circle && i < std::min(ranks.size(), kDescribed); ++i) {
+      const RankReport& report = ranks[i].report;
+      diagnosis.text += fmt::format("\n  rank {} at step {}: {} for {:.0f} s", report.rank, report.step, report.activity,
+                                    report.seconds_in_activity);
     }
   }
   for (std::size_t i = 0; i < std::min(diagnosis.culprits.size(), kDescribed); ++i) {

@@ -2,11 +2,15 @@
 #include "comm/mpi_communicator.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "base/random.hpp"
@@ -182,6 +186,61 @@ TEST(MpiCommunicator, UnwindingDoesNotWaitForPeersThatNeverCome) {
   comm->barrier();
   if (comm->rank() == 1) comm->send(&never, 1, DType::f32, 0);  // now the receive is over, and MPI_Finalize finds nothing pending
   comm->barrier();
+}
+
+/// What a thread of its own used for `work`.
+rusage usage_of(const std::function<void()>& work) {
+  return std::async(std::launch::async,
+                    [&] {
+                      work();
+                      rusage usage{};
+                      ::getrusage(RUSAGE_THREAD, &usage);
+                      return usage;
+                    })
+      .get();
+}
+
+// A thread in the background waits for a rank that comes late, and leaves the core to the training. Who asks all the time takes
+// all of a core that is free and never gives it up by itself (sched_yield does not count); one that naps for 50 us and then asks
+// for some 2 us takes a twentieth, and gives it up thousands of times a second, or tens where much else runs.
+TEST(MpiCommunicator, WaitingInTheBackgroundTakesLittleOfACore) {
+  const auto world = make_world_communicator();
+  if (world->size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (!all_threads_may_communicate()) GTEST_SKIP() << "this MPI lets one thread communicate";
+  constexpr double kLate = 0.3, kShare = 0.33;
+  constexpr long kNaps = 10;
+  const auto group = world->split(0, world->rank(), "background");
+  group->be_patient();
+  float x = 0.0f;
+  const std::vector<std::pair<const char*, std::function<void()>>> operations{
+      {"all_reduce", [&] { group->all_reduce(&x, 1, DType::f32, ReduceOp::sum); }},
+      {"broadcast", [&] { group->broadcast(&x, 1, DType::f32, 0); }},
+      {"message",
+       [&] {
+         for (int to = 1; group->rank() == 0 && to < group->size(); ++to) group->send(&x, 1, DType::f32, to);
+         if (group->rank() > 0) group->recv(&x, 1, DType::f32, 0);
+       }},
+      {"barrier", [&] {
+         group->barrier();
+         x = 7.0f;
+       }}};
+  for (const auto& [name, operation] : operations) {
+    SCOPED_TRACE(name);
+    x = group->rank() == 0 ? 7.0f : 0.0f;
+    world->barrier();
+    if (world->rank() == 0) std::this_thread::sleep_for(std::chrono::duration<double>(kLate));
+    const auto begin = std::chrono::steady_clock::now();
+    const rusage usage = usage_of(operation);
+    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_EQ(x, 7.0f);
+    world->barrier();
+    if (world->rank() == 0 || waited < kLate / 2) continue;  // it came late itself
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    EXPECT_LT(seconds(usage.ru_utime) + seconds(usage.ru_stime), kShare * waited);
+    EXPECT_GE(usage.ru_nvcsw, kNaps);
+  }
 }
 
 TEST(MpiCommunicator, LimitsOutsideOfMpisAreRefused) {

@@ -91,4 +91,17 @@ job.check("a refusal leaves all as it was", files("whole") == before and not os.
 tool("an output that exists and may go", "consolidate", path("four/" + STEP), "--out", path("whole"), "--overwrite")
 job.check("is replaced", files("whole") == files("four"))
 
+# 4. Into the folder of a run that saves meanwhile: what it writes stays; what a killed attempt of one's own left goes.
+checkpoints = path("whole/checkpoints")
+saving, own, former = (os.path.join(checkpoints, name) for name in (".step_00000009.tmp", ".step_00000004.tmp", ".step_00000004.old"))
+for name, words in (("elsewhere", ["reshard", path("run/" + STEP), "--layout", "dp=4,data=zero3", "--out", path("whole"), "--overwrite"]),
+                    ("in place", ["consolidate", path("whole/" + STEP)])):
+    for leftover in (saving, own, former):
+        os.makedirs(leftover, exist_ok=True)
+        with open(os.path.join(leftover, "rank_00077.h5"), "w", encoding="utf-8") as file:
+            file.write("some elements")
+    tool(f"beside a save in progress, {name}", *words)
+    job.check("the save in progress is as it was", os.path.exists(os.path.join(saving, "rank_00077.h5")), str(os.listdir(checkpoints)))
+    job.check("one's own leftovers are gone", not os.path.exists(own) and not os.path.exists(former) and "rank_00077.h5" not in files("whole"))
+
 job.finish()

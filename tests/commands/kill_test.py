@@ -60,13 +60,13 @@ def disturb(run, ranks, newest):
     return ("start" if starting else "steps") + (f", rank {rank}" if rank >= 0 else ", all")
 
 
-newest = dict.fromkeys(RANKS, 0)
+stored = dict.fromkeys(RANKS, [])  # the steps of what counted after the last kill
 in_the_middle = 0
 for kill in range(KILLS):
     ranks = RANKS[kill % len(RANKS)]
     form, in_background = WAYS[kill // len(RANKS) % len(WAYS)]
     name = f"ranks{ranks}"
-    before = newest[ranks]
+    before, records_before = max(stored[ranks], default=0), training.metrics(name)
     run = Running(training, name, ranks, "--resume-if-any", checkpoint__form=form, checkpoint__async=in_background, **ENDLESS)
     done = disturb(run, ranks, before)
     code, output, seconds = run.finish(20)
@@ -76,12 +76,14 @@ for kill in range(KILLS):
               "resumed " not in output and before == 0 or f"resumed     at step {before}\n" in output or "start" in done, output)
     in_the_middle += any(entry.endswith(".tmp") for entry in entries(name))
     steps = verified(name)
-    last = max((line["step"] for line in training.metrics(name)), default=0)
-    newest[ranks] = max(steps, default=0)
+    # The steps of this run alone: killed at its start, it may leave records of the run before, which it would have taken back.
+    last = max((record["step"] for record in training.metrics(name) if record not in records_before), default=0)
     # A step's record is written before it is saved, in the background while the save before may still go on.
-    # A run killed at its start may leave the records of the run before, whose last steps it would have taken back.
-    least = before if "start" in done else max(before, last - (2 if in_background == "true" else 1))
-    job.check(f"{what}: no checkpoint is lost", newest[ranks] >= least, f"{steps}, step {last} was done; {entries(name)}")
+    least = max(before, last - (2 if in_background == "true" else 1))
+    newest = max(steps, default=0)
+    job.check(f"{what}: no checkpoint is lost", newest >= least, f"{steps}, step {last} was done; {entries(name)}")
+    job.check(f"{what}: old ones go when a new one counts", newest > before or steps == stored[ranks], f"{steps}, {stored[ranks]} before")
+    stored[ranks] = steps
     if steps:
         job.expect(f"{what}: ckpt show reads it", job.run(["ckpt", "show", training.path(name)]), 0, lines=0)
 job.check("some kills come in the middle of a save", in_the_middle > 0)
@@ -89,7 +91,7 @@ print(f"{in_the_middle} of {KILLS} kills left a save half done")
 
 for ranks in RANKS:
     name = f"ranks{ranks}"
-    end = newest[ranks] + 2
+    end = max(stored[ranks], default=0) + 2
     job.expect(f"{name} goes on", job.run(training.words(name, "--resume-if-any", **{**ENDLESS, "train__steps": end}), ranks), 0, lines=0)
     job.check(f"{name}: the next save clears up", all(entry.startswith("step_") for entry in entries(name)), str(entries(name)))
     job.check(f"{name}: three checkpoints are kept", len(verified(name)) == min(3, end), str(entries(name)))

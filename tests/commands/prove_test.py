@@ -46,6 +46,14 @@ code, stdout, stderr, _ = job.run(prove("--steps", "2", "--json", "--set", "prec
                                         "--set", "model.init_std=0.6", *layouts("data=zero1")), 2)
 job.check("steps that both skip are equal", code == 0 and json.loads(stdout)["layouts"][0]["equal"], stdout + stderr)
 
+# From the weights of a checkpoint.
+job.expect("train before", job.run(training.words("before", model__layers=4, model__heads=4, train__steps=6)), 0, lines=0)
+WEIGHTS = ["--steps", "2", *layouts("data=zero2"), "--set", f"run.initial_checkpoint={training.path('before')}"]
+code, stdout, stderr, _ = job.run(prove(*WEIGHTS), 2)
+job.check("prove from trained weights", code == 0 and f"from the weights of {training.path('before')}" in stdout, stdout + stderr)
+job.expect("weights of another model", job.run(prove(*WEIGHTS, "--set", "model.layers=2"), 2), 6, ["another model"], lines=1)
+job.expect("no such weights", job.run(prove(*WEIGHTS, "--set", "run.initial_checkpoint=nowhere"), 2), 6, ["nowhere", "no such folder"], lines=1)
+
 # Refused before work starts.
 job.expect("ranks with different options", job.run(
     prove(*layouts("tp=2")) + [":", "-np", "1", job.program, *prove(*layouts("pp=2"))], 1), 2, ["command line differs between ranks"], lines=1)

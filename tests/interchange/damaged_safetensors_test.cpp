@@ -146,7 +146,8 @@ class DamagedIndex : public ::testing::Test {
 };
 
 TEST_F(DamagedIndex, Refused) {
-  refused("", {"weight_map"});
+  refused("", {"not JSON"});
+  refused(R"({"weight_map":{"a":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}}", {"nested deeper"});
   refused("[]", {"weight_map"});
   refused(R"({"weight_map":[]})", {"weight_map"});
   for (const char* file : {"\"../x.safetensors\"", "\"/etc/passwd\"", "\"\"", "\"..\"", "\".\"", "\"a/b\"", "3"}) {

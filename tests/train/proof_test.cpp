@@ -49,6 +49,21 @@ TEST_F(Proof, RejectsAnotherTraining) {
   EXPECT_GT(result_of([](RunConfig& config) { config.optimizer.beta2 = 0.9; }).weights, tolerance_.value);
 }
 
+// All, or none: the reference and every layout begin with the weights of run.initial_checkpoint.
+TEST_F(Proof, BeginsWithTheWeightsOfACheckpoint) {
+  const RunConfig before = config({"run.name=before"});
+  ASSERT_EQ(train(before), ExitCode::success);
+  opened_.run.initial_checkpoint = before.run.directory;
+  const ReferenceRun reference = run_reference(opened_, data_, *world_, kSteps);
+  Layout layout = layout_from_words(opened_, "data=zero3", world_->size());
+  EXPECT_LE(prove(layout, data_, *world_, reference, tolerance_).worst(), tolerance_.value);
+  layout.config.run.initial_checkpoint = "";
+  const ProofResult random = prove(layout, data_, *world_, reference, tolerance_);
+  ASSERT_FALSE(random.partings.empty());
+  EXPECT_EQ(random.partings.front().step, 1);
+  EXPECT_EQ(random.partings.front().what, "loss");
+}
+
 TEST_F(Proof, LayoutsAreReadFromWords) {
   const Layout layout = layout_from_words(opened_, "data=zero3,wrap=model", world_->size());
   EXPECT_EQ(layout.config.parallel.data, "zero3");

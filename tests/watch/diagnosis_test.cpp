@@ -105,7 +105,17 @@ TEST(Diagnosis, GoneComesBeforeSilentComesBeforeStuck) {
 TEST(Diagnosis, NobodyWaitsAndNobodyMoves) {
   const Diagnosis found = diagnose(job(2), 8.0);
   EXPECT_TRUE(found.culprits.empty());
-  expect_says(found, {"no rank waits for another one", "rank 0 at step 14: forward", "rank 1 at step 14"});
+  expect_says(found, {"no rank waits for one that has not come", "rank 0 at step 14: forward for 8 s", "rank 1 at step 14"});
+}
+
+// All are there, and the operation does not end.
+TEST(Diagnosis, TheNetworkOrADevice) {
+  auto ranks = job(2);
+  for (RankView& view : ranks) view.report.waiting = {collective("all_reduce of 9 fp32", "dp", {0, 1}, 5)};
+  const Diagnosis found = diagnose(ranks, 8.0);
+  EXPECT_TRUE(found.culprits.empty());
+  expect_says(found,
+              {"Is a device, the network or a disk stuck?", "rank 1 at step 14: forward", "ranks 0 and 1 wait in all_reduce"});
 }
 
 TEST(Diagnosis, AThousandRanksFitAScreen) {
