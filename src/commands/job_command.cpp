@@ -33,7 +33,7 @@ constexpr const char* kFooter =
     "  cohort job --list                                          templates and sites\n"
     "  cohort job --template single_node --site laptop --run inputs/demo.toml --ranks 2\n"
     "                                                             shows the script\n"
-    "  cohort job --template multi_node --site laptop --run inputs/demo.toml --nodes 2 --out demo.sbatch\n"
+    "  cohort job --template multi_node --site laptop --run inputs/demo.toml --ranks 4 --nodes 2 --out demo.sbatch\n"
     "                                                             writes it, and asks `sbatch --test-only`\n"
     "  cohort job --template gpu --site mine.env --run inputs/gpt2_124m.toml --nodes 2 --time 4:00:00 --out gpt2.sbatch "
     "--submit\n"

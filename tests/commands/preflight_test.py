@@ -39,9 +39,11 @@ for ranks in (0, 2, 3):
     job.check(f"{label}: each check once", len(names) == len(set(names)) and {"Cohort", "MPI", "memory", "disk write"} <= set(names), names)
 job.check("nothing is left on the disk", not os.listdir(folder.name), os.listdir(folder.name))
 
-# Settings of rank 0 are shown; a table, once.
-code, out, err, _ = job.run(QUICK, 2, UCX_TLS="self,sm")
-job.check("a table", out.count("disk write") == 1 and "UCX_TLS=self,sm" in out, out + err)
+# A table, once; and the settings of messages.
+code, out, err, _ = job.run(QUICK, 2)
+job.check("a table", out.count("disk write") == 1, out + err)
+code, out, err, _ = job.run([*QUICK, "--json"], 2, UCX_TLS="self,sm")
+job.check("settings", "UCX_TLS=self,sm" in out, out + err)
 
 # A disk that cannot be written: named, with exit code 4, in one message.
 missing = folder.name + "/missing"

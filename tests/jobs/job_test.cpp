@@ -38,7 +38,7 @@ TEST(Jobs, AskForTheShapeAndStartTheRun) {
   EXPECT_EQ(job.layout, "dp 4 x pp 1 x cp 1 x tp 1");
   for (const std::string line :
        {"#SBATCH --job-name=mine", "#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=2", "#SBATCH --cpus-per-task=1",
-        "#SBATCH --partition=debug", "#SBATCH --time=0:20:00", "#SBATCH --signal=B:USR1@30", "#SBATCH --requeue",
+        "#SBATCH --partition=laptop", "#SBATCH --time=0:20:00", "#SBATCH --signal=B:USR1@30", "#SBATCH --requeue",
         "export OMPI_MCA_pml=\"ob1\"", "run_folder=\"runs/mine\"", "cohort=\"/opt/cohort/bin/cohort\"",
         "command+=(--set 'run.name=mine' --set 'model.kind='\\''gpt2'\\''' --set 'checkpoint.site=local')"}) {
     EXPECT_TRUE(has(job.script, line)) << line << "\n" << job.script;
@@ -112,7 +112,7 @@ TEST(Jobs, TheSiteMustSayWhatTheTemplateUses) {
 
 TEST(Jobs, TheRunMustFitItsRanks) {
   refuses(request("single_node", "generic", 3), {"global_batch"});
-  refuses(request("single_node", "laptop", 4), {"4 ranks", "Nearest numbers of ranks that can: 2"});
+  refuses(request("single_node", "laptop", 8), {"8 ranks", "Nearest numbers of ranks that can: 4"});
 }
 
 TEST(Jobs, TimeLimitsAreReadAsSlurmReadsThem) {

@@ -16,6 +16,7 @@ from launched import Launched, environment_without_launcher  # noqa: E402
 from training import Training  # noqa: E402
 
 STATE = ROOT / "build/cluster"
+ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED")
 
 
 class Slurm:
@@ -31,6 +32,7 @@ class Slurm:
         self.folder = tempfile.mkdtemp(prefix="slurm-test-", dir=ROOT / "build")
         self.training = Training(self.job, self.folder)
         self.environment = {**environment_without_launcher(), "SLURM_CONF": str(STATE / "slurm.conf")}
+        self.environment["SBATCH_OUTPUT"] = f"{self.folder}/%j.log"  # also of jobs that jobs submit
         self.environment.pop("TMPDIR", None)  # jobs get our environment, and that folder need not be there on their nodes
 
     def start(self, *words):
@@ -62,9 +64,28 @@ class Slurm:
 
     def submit(self, *words):
         """The number of a new job. What it prints goes to NUMBER.log in the folder of the test."""
-        code, stdout, stderr, _ = self.run("sbatch", "--parsable", f"--output={self.folder}/%j.log", *words)
+        code, stdout, stderr, _ = self.run("sbatch", "--parsable", *words)
         self.job.check("sbatch " + " ".join(words[:2]), code == 0, stderr)
         return stdout.strip()
+
+    def render(self, template, name, *words, **keys):
+        """The path of a job script that `cohort job` writes for the run NAME of this test. Keys with a dot are the run file's, others the
+        site's."""
+        pairs = [f"run.name={name}", f"run.directory={self.training.path(name)}", *(f"{key}={value}" for key, value in keys.items())]
+        path = self.training.path(f"{name}.sbatch")
+        outcome = self.run(self.job.program, "job", "--jobs", str(ROOT / "jobs"), "--template", template, "--site", "laptop", "--run",
+                           self.training.run_file, "--out", path, "--check", "no", *words, *[word for pair in pairs for word in ("--set", pair)])
+        self.job.check(f"cohort job --template {template}", outcome[0] == 0, outcome[2])
+        return path
+
+    def why(self, number):
+        """What there is to read about a job that did not do as it should: SLURM's view of it and of the nodes, its log and those of its tasks,
+        and the ends of the daemons' logs."""
+        tasks = sorted(Path(self.folder).glob(f"*/slurm/{number}-task*.log"))
+        daemons = sorted((STATE / "log").glob("*.log"))
+        ends = [f"--- {path}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-25:]) for path in tasks + daemons]
+        views = [self.run("scontrol", "show", "job", number)[1], self.run("sinfo", "--Node", "--long")[1]]
+        return "\n".join([*views, f"--- log of {number}", self.log(number), *ends])
 
     def log(self, number):
         path = Path(self.folder) / f"{number}.log"
@@ -82,7 +103,17 @@ class Slurm:
             time.sleep(0.3)
         return facts
 
-    def wait_for_step(self, name, step, seconds=60):
+    def wait_for_restart(self, number, count, seconds=120):
+        """The facts of a job once it has started anew so many times and runs; the last ones if it never does."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            facts = self.facts(number)
+            if (facts.get("JobState"), facts.get("Restarts")) == ("RUNNING", str(count)):
+                break
+            time.sleep(0.3)
+        return facts
+
+    def wait_for_step(self, name, step, seconds=120):
         """True once the metrics of a run have this step."""
         end = time.monotonic() + seconds
         while len(self.training.metrics(name)) < step and time.monotonic() < end:
