@@ -98,7 +98,7 @@ TEST(Jobs, OneTaskRewritesFilesForALayoutOfMany) {
   EXPECT_NE(job.script.find("--layout 'data=bucketed,dp=2,pp=1,cp=1,tp=2'"), std::string::npos) << job.script;
   asked.ranks = 3;
   refuses(asked, {"3"});
-  EXPECT_NE(make_job(request("evaluation", "laptop", 3)).script.find("--ntasks-per-node=1"), std::string::npos);
+  EXPECT_NE(make_job(request("evaluation", "laptop", 3)).script.find("--ntasks-per-node=3"), std::string::npos);
 }
 
 TEST(Jobs, TheSiteMustSayWhatTheTemplateUses) {
