@@ -37,7 +37,8 @@ constexpr const char* kFooter =
     "  4 the launch: MPI, Slurm         9 stopped by a signal after saving; go on with --resume\n"
     "  10 out of device memory          11 a layout parted from one rank (cohort prove), or a prediction\n"
     "                                      was wrong (cohort plan --measure)\n"
-    "  12 a rank was lost or stuck, and the job was ended (cohort doctor)";
+    "  12 a rank was lost or stuck, and the job was ended (cohort doctor)\n"
+    "  13 stopped by the file RUN/stop after saving; not to be requeued";
 
 void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);

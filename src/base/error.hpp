@@ -23,7 +23,8 @@ enum class ExitCode : int {
   interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
   memory = 10,      // out of device memory
   unequal = 11,     // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
-  lost = 12         // a rank was lost or stuck, and the job was ended
+  lost = 12,        // a rank was lost or stuck, and the job was ended
+  stopped = 13      // RUN/stop asked for the end: saved as with 9, but not to be started again by a script
 };
 
 /// An error that a person can act on. `what()` says what was wrong and what to do about it.

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "commands/bench_checkpoint.hpp"
 #include "commands/bench_kernels.hpp"
+#include "commands/bench_watch_cost.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
 #include "commands/open_world.hpp"
@@ -129,6 +130,7 @@ nlohmann::ordered_json measure(const Options& options, Communicator& world, cons
   std::vector<double> seconds;
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
+  const WatchCost watch_cost;
   for (Count step = 1; step <= options.steps; ++step) {
     timers.begin_step();
     trainee.step(input(step), timers);
@@ -136,6 +138,7 @@ nlohmann::ordered_json measure(const Options& options, Communicator& world, cons
     for (Phase phase : kPhases)
       phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
   }
+  const auto watched = watch_cost.measure(world, static_cast<double>(options.steps));
   peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(trainee.device()).gflops), ReduceOp::sum);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
@@ -164,6 +167,11 @@ nlohmann::ordered_json measure(const Options& options, Communicator& world, cons
           {"phase_seconds", phases},
           {"activation_bytes", trainee.activations().peak_bytes()},
           {"first_step_seconds", first_step},
+          {"watch",
+           {{"operations", watched.operations},
+            {"operation_seconds", watched.seconds_of_operation},
+            {"monitor_share", watched.monitor_share},
+            {"share_of_step", watched.share_of(median)}}},
           {"gpu", reading_of_gpu(trainee.device())}};
 }
 
@@ -186,6 +194,10 @@ void print_result(const nlohmann::ordered_json& r) {
   table.add({"share of peak", fmt::format("{:.1f} %", 100.0 * number("share_of_peak"))});
   table.add({"activations", human_bytes(r.at("activation_bytes").get<Bytes>())});
   table.add({"first step", fmt::format("{:.2f} s after the command began", number("first_step_seconds"))});
+  const auto watched = [&](const char* key) { return r.at("watch").at(key).get<double>(); };
+  table.add({"watching", fmt::format("{:.3f} % of a step: {:.0f} operations recorded, {:.0f} ns each; monitor {:.3f} % of a core",
+                                     100.0 * watched("share_of_step"), watched("operations"), 1e9 * watched("operation_seconds"),
+                                     100.0 * watched("monitor_share"))});
   if (const auto& gpu = r.at("gpu"); !gpu.is_null()) {
     table.add({"GPU after it",
                fmt::format("{:.0f} of {:.0f} W, {} C, {} MHz", gpu.at("watts").get<double>(), gpu.at("limit_watts").get<double>(),

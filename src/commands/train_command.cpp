@@ -13,11 +13,15 @@
 #include "commands/open_world.hpp"
 #include "commands/version.hpp"
 #include "config/describe.hpp"
+#include "config/fault.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/runtime.hpp"
+#include "runtime/signals.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
+#include "train/requests.hpp"
 #include "train/run_directory.hpp"
+#include "train/run_lock.hpp"
 #include "train/trainer.hpp"
 
 namespace cohort {
@@ -26,6 +30,7 @@ namespace {
 struct Options {
   std::string run_file;
   std::vector<std::string> overrides;
+  std::vector<std::string> faults;
   bool resume = false;
   bool resume_if_any = false;
   bool overwrite = false;
@@ -67,11 +72,12 @@ void capture_nccl(const std::string& run_directory, Communicator& world) {
   if (file && world.rank() == 0) fmt::print("NCCL        writes to {}, and so for each rank\n", file->string());
 }
 
-int dry_run(RunConfig config, Communicator& world) {
+int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
   if (world.rank() == 0) {
     fmt::print("{}\n{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
                describe_run(config, data.dataset->samples(Split::train)));
+    for (const FaultSection& fault : faults) fmt::print("fault: {}\n", describe_fault(fault));
   }
   return 0;
 }
@@ -85,17 +91,25 @@ int train(const Options& options) {
     fail(ExitCode::usage, "which run file? For example: cohort train inputs/demo.toml (`cohort train --help`)");
   if (options.ranks > 0 && !options.dry_run)
     fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
+  // From here on a signal is not lost: it ends the run before its first step.
+  if (!options.dry_run) install_stop_signals();
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  RunConfig config = load_run(*world, options.run_file, options.overrides, options.ranks > 0 ? options.ranks : world->size());
-  if (options.dry_run) return dry_run(config, *world);
+  const Count ranks = options.ranks > 0 ? options.ranks : world->size();
+  RunConfig config = load_run(*world, options.run_file, options.overrides, ranks);
+  TrainerOptions trainer_options;
+  agree(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
+  if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
   if (world->rank() == 0) {
     for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
   }
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, existing_run(options));
-  TrainerOptions trainer_options;
+  RunLock lock(*world, config.run.directory, runtime.launcher());
+  refuse_if_stopped(*world, config.run.directory);
+  trainer_options.lock = &lock;
+  trainer_options.launcher = runtime.launcher();
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
   runtime.monitor().set_folder(flight_folder(config.run.directory));
   if (device_of(config) == DeviceKind::cuda) capture_nccl(config.run.directory, *world);
@@ -119,10 +133,18 @@ void add_train_command(CLI::App& app, Action& action) {
       "  cohort train inputs/demo.toml --set model.width=256 --set run.name=wide\n"
       "  cohort train --help-keys                             every key of a run file\n"
       "\n"
-      "SIGINT, SIGTERM and SIGUSR1 end the run at the next step with a checkpoint and exit code 9.");
+      "SIGINT, SIGTERM and SIGUSR1 end the run within two steps (and a validation, if one is due), with a checkpoint and exit\n"
+      "code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until the file is removed.\n"
+      "`touch RUN/save` saves and goes on; the file is gone when the checkpoint is complete.\n"
+      "\n"
+      "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw, "
+      "hang,\n"
+      "slow (seconds=), nan, disk, device; with rank=, step=, phase=, once=, as in the section [fault] of a run file.");
   const auto options = std::make_shared<Options>();
   command->add_option("run.toml", options->run_file, "The run file");
   command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
+  command->add_option("--fault", options->faults, "Break a rank on purpose: KIND:rank=R,step=S (may be repeated)")
       ->allow_extra_args(false);
   auto* resume = command->add_flag("--resume", options->resume,
                                    "Go on from the newest checkpoint of the run folder; an error if there is none");

@@ -180,6 +180,19 @@ struct PrecisionSection {
   bool operator==(const PrecisionSection&) const = default;
 };
 
+/// [fault]: something that goes wrong on purpose, to see what becomes of the job (config/fault.hpp).
+struct FaultSection {
+  std::string kind = "none";    // none | exit | abort | kill | stop | segv | throw | hang | slow | nan | disk | device
+  Count rank = 0;               // of the world
+  Count step = 1;               // 1 is the first
+  std::string phase = "start";  // of the step: start | forward | backward | communication | optimizer | save
+  bool once = true;             // not again when the run goes on after a resume
+  Count code = 1;               // exit: the exit code
+  double seconds = 1.0;         // slow: added to each step from `step` on
+
+  bool operator==(const FaultSection&) const = default;
+};
+
 struct RunConfig {
   RunSection run;
   ModelSection model;
@@ -194,6 +207,7 @@ struct RunConfig {
   DeviceSection device;
   PrecisionSection precision;
   WatchSection watch;
+  FaultSection fault;
 
   /// Where each key that was set comes from: "model.width" -> "run.toml:7" or "--set model.width=96". For messages, and to refuse
   /// keys that were set and would be ignored. Not part of the configuration: comparison leaves it out.
@@ -204,7 +218,7 @@ struct RunConfig {
     return run == other.run && model == other.model && data == other.data && train == other.train &&
            optimizer == other.optimizer && schedule == other.schedule && parallel == other.parallel &&
            checkpoint == other.checkpoint && log == other.log && sample == other.sample && device == other.device &&
-           precision == other.precision && watch == other.watch;
+           precision == other.precision && watch == other.watch && fault == other.fault;
   }
 };
 

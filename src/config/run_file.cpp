@@ -178,12 +178,16 @@ void apply_override(RunConfig& config, const std::string& text) {
   if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
     fail(ExitCode::config, "{}: an override has the form section.key=value, for example train.steps=100", where);
   }
-  const std::string section = trimmed(text.substr(0, dot));
-  const std::string name = trimmed(text.substr(dot + 1, equals - dot - 1));
+  apply_override(config, trimmed(text.substr(0, dot)), trimmed(text.substr(dot + 1, equals - dot - 1)),
+                 trimmed(text.substr(equals + 1)), where);
+}
+
+void apply_override(RunConfig& config, const std::string& section, const std::string& name, const std::string& value,
+                    const std::string& where) {
   if (!is_section(section)) fail_unknown_section(section, where);
   const KeySpec* key = find_key(section, name);
   if (key == nullptr) fail_unknown_key(section, name, where);
-  const toml::table document = parse_override_value(*key, trimmed(text.substr(equals + 1)), where);
+  const toml::table document = parse_override_value(*key, value, where);
   set_value(config, *key, *document.get("value"), where);
 }
 

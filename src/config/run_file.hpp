@@ -19,7 +19,11 @@ RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std
 /// One override of load_run_file().
 void apply_override(RunConfig& config, const std::string& text);
 
-/// The same from text; `source` stands for the file name in messages.
+/// The override of one key of a section, as --set would make it of `value`. `where` begins the messages.
+void apply_override(RunConfig& config, const std::string& section, const std::string& name, const std::string& value,
+                    const std::string& where);
+
+/// load_run_file() from text; `source` stands for the file name in messages.
 RunConfig parse_run_file(std::string_view text, const std::string& source, const std::vector<std::string>& overrides = {});
 
 }  // namespace cohort

@@ -146,6 +146,28 @@ std::vector<KeySpec> run_keys() {
   };
 }
 
+std::vector<KeySpec> fault_keys() {
+  const std::vector<std::string> kinds{"exit", "abort", "kill", "stop", "segv", "throw", "hang", "slow", "nan", "disk", "device"};
+  std::vector<std::string> with_none{"none"};
+  with_none.insert(with_none.end(), kinds.begin(), kinds.end());
+  const OnlyWith any{"fault.kind", kinds};
+  const OnlyWith exit{"fault.kind", {"exit"}};
+  const OnlyWith slow{"fault.kind", {"slow"}};
+  return {
+      KEY(fault, kind, Choices{with_none},
+          "what goes wrong on one rank: it exits, aborts, is killed or stopped, crashes, throws an error, hangs, gets slow, "
+          "computes NaN, cannot write any more, or loses its GPU",
+          {}),
+      KEY(fault, rank, IntegerRange{0, kMaxRanks}, "the rank", any),
+      KEY(fault, step, IntegerRange{1, kMaxSteps}, "the step; slow: the first one", any),
+      KEY(fault, phase, Choices{{"start", "forward", "backward", "communication", "optimizer", "save"}},
+          "where in the step: its start, the first time that a phase begins, or the save after it", any),
+      KEY(fault, once, kAny, "not again when the run goes on after a resume (the run folder remembers)", any),
+      KEY(fault, code, IntegerRange{0, 255}, "the exit code", exit),
+      KEY(fault, seconds, kNotNegative, "added to each step", slow),
+  };
+}
+
 std::vector<KeySpec> other_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
   const OnlyWith summed{"parallel.data", {"bucketed", "zero1", "zero2", "zero3"}};
@@ -251,6 +273,7 @@ const std::vector<SectionSpec>& all_sections() {
       {"device", "the hardware of one rank"},
       {"precision", "the element types of a step"},
       {"watch", "what ends a job that stands still"},
+      {"fault", "something that goes wrong on purpose, to see what becomes of the job; the short form is cohort train --fault"},
   };
   return kSections;
 }
@@ -258,7 +281,7 @@ const std::vector<SectionSpec>& all_sections() {
 const std::vector<KeySpec>& all_keys() {
   static const std::vector<KeySpec> kKeys = [] {
     std::vector<KeySpec> keys;
-    for (const auto& group : {run_keys(), model_keys(), training_keys(), parallel_keys(), other_keys()}) {
+    for (const auto& group : {run_keys(), model_keys(), training_keys(), parallel_keys(), other_keys(), fault_keys()}) {
       keys.insert(keys.end(), group.begin(), group.end());
     }
     return keys;

@@ -23,17 +23,6 @@ std::string at(const RunConfig& config, std::initializer_list<const char*> keys)
   return "";
 }
 
-// "Accepted and ignored" would be a lie to whoever set the key.
-void refuse_idle_keys(const RunConfig& config) {
-  for (const KeySpec& key : all_keys()) {
-    const auto origin = config.origins.find(key.full_name());
-    if (origin == config.origins.end() || is_used(key, config)) continue;
-    const KeySpec* decider = find_key(key.only_with.key);
-    fail(ExitCode::config, "{}: {} has no effect with {} = {} (only with {}); remove it", origin->second, key.full_name(),
-         key.only_with.key, value_as_toml(*decider, config), key.only_with.values_in_words());
-  }
-}
-
 void check_run(RunConfig& config) {
   const std::string& name = config.run.name;
   const bool safe =
@@ -233,6 +222,16 @@ void check_device(const RunConfig& config, BuildFeatures features) {
 }
 
 }  // namespace
+
+void refuse_idle_keys(const RunConfig& config) {
+  for (const KeySpec& key : all_keys()) {
+    const auto origin = config.origins.find(key.full_name());
+    if (origin == config.origins.end() || is_used(key, config)) continue;
+    const KeySpec* decider = find_key(key.only_with.key);
+    fail(ExitCode::config, "{}: {} has no effect with {} = {} (only with {}); remove it", origin->second, key.full_name(),
+         key.only_with.key, value_as_toml(*decider, config), key.only_with.values_in_words());
+  }
+}
 
 void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   COHORT_CHECK(world_size >= 1, "a job has at least one rank, not {}", world_size);

@@ -15,6 +15,10 @@ struct BuildFeatures {
 /// rank. Doing it twice changes nothing more. Throws Error(config) with the place, the numbers and the nearest ones that fit.
 void validate(RunConfig& config, Count world_size, BuildFeatures features = {});
 
+/// Throws Error(config) for a key that was set and has no effect beside the others: "accepted and ignored" would be a lie to
+/// whoever set it. A part of validate().
+void refuse_idle_keys(const RunConfig& config);
+
 /// The vocabulary of the token file is known: fills model.vocabulary, or checks that the run file's is large enough for it.
 void set_vocabulary(RunConfig& config, Count token_file_vocabulary);
 

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "observe/clock.hpp"
 #include "observe/waiting.hpp"
@@ -41,15 +43,23 @@ class StepTimers {
   /// Seconds since begin_step().
   double step_seconds() const { return clock_() - step_begin_; }
 
+  /// `entered` is called in each scope that opens, and takes time of its phase; what it throws comes out of scope(), which is
+  /// closed again. For who must act at the borders of phases: faults that were asked for.
+  void on_entry(std::function<void(Phase)> entered) { entered_ = std::move(entered); }
+
   /// Counts the time until the end of the C++ scope into a phase.
   class Scope {
    public:
-    Scope(StepTimers& timers, Phase phase) : timers_(timers), outer_(timers.switch_to(static_cast<int>(phase))) {}
+    Scope(StepTimers& timers, Phase phase) : Scope(timers, timers.switch_to(static_cast<int>(phase))) {
+      if (timers.entered_) timers.entered_(phase);  // if this throws, the destructor runs: the other constructor is through
+    }
     ~Scope() { timers_.switch_to(outer_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
+    Scope(StepTimers& timers, int outer) : timers_(timers), outer_(outer) {}
+
     StepTimers& timers_;
     int outer_;
   };
@@ -62,6 +72,7 @@ class StepTimers {
   int switch_to(int phase);
 
   Clock clock_;
+  std::function<void(Phase)> entered_;
   double step_begin_;
   double mark_;  // when the current phase began to run
   int current_ = kNoPhase;

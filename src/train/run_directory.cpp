@@ -34,6 +34,8 @@ void prepare(const fs::path& folder, bool has_checkpoint, ExistingRun existing) 
     }
     const bool goes_on = has_checkpoint && (existing == ExistingRun::resume || existing == ExistingRun::resume_if_any);
     if (!goes_on) delete_run(folder);
+    // A run that broke before its first checkpoint starts over, but has been broken: else it would never get past that.
+    if (existing == ExistingRun::overwrite) fs::remove_all(folder / "faults");
     fs::create_directories(folder);
   } catch (const fs::filesystem_error& error) {
     fail(ExitCode::io, "run folder {}: {}", folder.string(), error.code().message());

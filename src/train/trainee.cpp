@@ -1,6 +1,7 @@
 #include "train/trainee.hpp"
 
 #include <cmath>
+#include <cstring>
 
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
@@ -46,6 +47,13 @@ bool all_finite(const Tensor& tensor) {
     if (!std::isfinite(value)) return false;
   }
   return true;
+}
+
+// NaN in one element is enough: norms, products and the loss spread it. Of each unit, since relu makes 0 of NaN.
+void poison(const std::string&, const Tensor& output) {
+  const Tensor nan = Tensor::zeros("poison", {1}, output.dtype());
+  std::memset(nan.raw(), 0xff, static_cast<std::size_t>(nan.bytes()));  // a NaN in fp32, bf16 and fp16
+  Tensor::wrap(output.raw(), {1}, output.dtype(), output.device()).copy_from(nan);
 }
 
 }  // namespace
@@ -135,7 +143,8 @@ StepContext Trainee::context(Count step) const {
           .training = true,
           .seed = config_.run.seed,
           .step = static_cast<std::uint32_t>(step),
-          .sequence = ring_.get()};
+          .sequence = ring_.get(),
+          .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{}};
 }
 
 void Trainee::start_step(const StepInput& input, StepTimers& timers) {
@@ -186,7 +195,8 @@ StepResult Trainee::finish_step(StepTimers& timers) {
 std::string Trainee::first_unit_not_finite(std::span<const ModelInput> micro_batches) {
   StepContext with_inspection = context(running_.step);
   std::string found;
-  with_inspection.inspect = [&](const std::string& unit, const Tensor& output) {
+  with_inspection.inspect = [&, poisoned = with_inspection.inspect](const std::string& unit, const Tensor& output) {
+    if (poisoned) poisoned(unit, output);
     if (found.empty() && !all_finite(output)) found = unit;
   };
   for (const ModelInput& input : micro_batches) {

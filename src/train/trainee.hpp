@@ -37,6 +37,7 @@ struct StepInput {
   std::span<const ModelInput> micro_batches;
   Count own_valid_targets = 0;
   Count global_valid_targets = 0;  // over all ranks
+  bool poisoned = false;           // a fault that was asked for: what every unit of this rank puts out becomes NaN
 };
 
 /// The mesh that [parallel] asks for.

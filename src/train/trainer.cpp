@@ -2,16 +2,16 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
 #include "gpu/device.hpp"
 #include "observe/flight_recorder.hpp"
-#include "runtime/signals.hpp"
 #include "tensor/memory_report.hpp"
 #include "train/checkpointing.hpp"
 #include "train/estimate.hpp"
@@ -43,6 +43,9 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
       mesh_(world, mesh_shape_of(config.parallel), device_of(config), config.device.share),
       cohort_version_(options.cohort_version),
       git_revision_(options.git_revision),
+      launcher_(options.launcher),
+      lock_(options.lock),
+      requests_(config.run.directory, world.rank()),
       trainee_(config, mesh_),
       sampler_(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
       share_(BatchShare::of(mesh_, trainee_.ring() ? &trainee_.ring()->split() : nullptr)),
@@ -70,6 +73,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
   watch_for_stragglers();
   if (trainee_.device() == DeviceKind::cuda) gpu_metrics_ = std::make_unique<GpuMetrics>(gpu::facts().pci_id);
   greet();
+  prepare_faults(options.faults);
 }
 
 Trainer::~Trainer() = default;
@@ -85,8 +89,9 @@ void Trainer::say(const std::string& text) {
 }
 
 void Trainer::greet() {
-  log_->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}", world_.rank(), world_.size(),
-             mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_);
+  log_->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}{}{}", world_.rank(), world_.size(),
+             mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_, launcher_.job_id.empty() ? "" : "; ",
+             job_in_words());
   if (world_.rank() != 0) return;
   fmt::print("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
              trainee_.strategy().name(), world_.size(), mesh_.shape().str(), config_.run.directory);
@@ -94,6 +99,7 @@ void Trainer::greet() {
     fmt::print("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
                data_.tokens->entropy()->exact);
   }
+  if (!launcher_.job_id.empty()) fmt::print("job         {}\n", job_in_words());
   if (done_ > 0) {
     fmt::print("resumed     at step {}\n", done_);
   } else if (!config_.run.initial_checkpoint.empty()) {
@@ -102,14 +108,19 @@ void Trainer::greet() {
   std::fflush(stdout);
 }
 
-ExitCode Trainer::run() {
-  install_stop_signals();
+ExitCode Trainer::train() {
+  running_ = done_ + 1;
   timers_.begin_step();
   FlightRecorder::of_process().set_step(done_);
   std::optional<Count> targets = load_step(done_);
   while (true) {
     if (!targets) return stop();
-    const StepInput input{done_, batches_.inputs(), batches_.valid_targets(), *targets};
+    running_ = done_ + 1;
+    if (faults_) {
+      const auto scope = timers_.scope(Phase::data);  // so that a slow start is this rank's own work
+      faults_->begin_step(running_);
+    }
+    const StepInput input{done_, batches_.inputs(), batches_.valid_targets(), *targets, faults_ && faults_->poisons()};
     samples_ = batches_.sample_ids();
     trainee_.start_step(input, timers_);
     if (done_ + 1 == config_.train.steps) break;
@@ -122,19 +133,8 @@ ExitCode Trainer::run() {
   return ExitCode::success;
 }
 
-ExitCode Trainer::stop() {
-  const int signal = all_reduce_value(world_, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
-  say(fmt::format("stopping after step {}: {}", done_, signal_name(signal)));
-  log_->info("stopping after step {}: {}", done_, signal_name(signal));
-  if (done_ > 0 && saved_at_ != done_) save();
-  report_saved();
-  if (progress_) progress_->finish();
-  // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
-  world_.barrier();
-  return ExitCode::interrupted;
-}
-
 std::optional<Count> Trainer::load_step(Count step) {
+  if (lock_ != nullptr) lock_->check();
   {
     const auto scope = timers_.scope(Phase::data);
     batches_.load(step);
@@ -142,11 +142,12 @@ std::optional<Count> Trainer::load_step(Count step) {
   const auto scope = timers_.scope(Phase::communication);
   // Ranks of one tensor-parallel group or pipeline have the same samples: the first of them counts.
   const bool counts_targets = mesh_.index(Axis::tp) == 0 && mesh_.index(Axis::pp) == 0;
-  std::array<std::int64_t, 3> counts{counts_targets ? batches_.valid_targets() : 0, stop_requested() ? 1 : 0,
-                                     saver_->has_news() ? 1 : 0};
+  std::array<std::int64_t, 2 + kRunRequests> counts{counts_targets ? batches_.valid_targets() : 0, saver_->has_news() ? 1 : 0};
+  const auto requests = std::span(counts).subspan<2>();
+  std::ranges::copy(requests_.poll(), requests.begin());
   all_reduce(world_, std::span<std::int64_t>(counts), ReduceOp::sum);
-  if (counts[2] > 0) report_saved();
-  if (counts[1] > 0) return std::nullopt;
+  if (counts[1] > 0) report_saved();
+  if (take_requests(requests)) return std::nullopt;
   return counts[0];
 }
 
@@ -170,40 +171,6 @@ void Trainer::end_step(const StepResult& result) {
   // the save is the next step's.
   timers_.begin_step();
   save_if_due();
-}
-
-void Trainer::judge_skip(const StepResult& result) {
-  const bool overflow_alone = trainee_.loss_scale().active() && std::isfinite(result.loss);
-  if (overflow_alone) {  // what dynamic loss scaling is made for
-    log_->info("step {}: gradients overflowed; the step was skipped, the loss scale is now {}", done_ + 1,
-               trainee_.loss_scale().scale());
-    return;
-  }
-  const std::string what = fmt::format("step {}: loss {}, gradient norm {}, learning rate {:.3g}; {}", done_ + 1, result.loss,
-                                       result.gradient_norm, result.learning_rate, where_not_finite());
-  if (config_.train.on_nonfinite == "skip" && skips_ < config_.train.max_skips) {
-    log_->info("{}; the step was skipped", what);
-    say(what + "; the step was skipped (train.on_nonfinite = \"skip\")");
-    return;
-  }
-  throw SharedError(
-      ExitCode::training,
-      fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps{}, and "
-                  "go on from the last checkpoint with --resume",
-                  what, skips_ > 0 ? fmt::format(" ({} steps in a row were skipped)", skips_) : "",
-                  config_.train.clip_norm > 0.0 ? " or lower train.clip_norm" : ", set train.clip_norm"));
-}
-
-std::string Trainer::where_not_finite() {
-  // The weights are still those of the step, so running it again shows where it began; the batch may have gone on to the next
-  // step.
-  batches_.load(done_);
-  const std::string own = trainee_.first_unit_not_finite(batches_.inputs());
-  const int first = all_reduce_value(world_, own.empty() ? -1 : world_.size() - world_.rank(), ReduceOp::max);
-  if (done_ + 1 < config_.train.steps) batches_.load(done_ + 1);
-  if (first < 0) return "all layers' outputs are finite: the loss, or a gradient, overflowed";
-  const int rank = world_.size() - first;
-  return fmt::format("the first output that is not finite is that of {} on rank {}", broadcast_text(world_, own, rank), rank);
 }
 
 bool Trainer::is_reported(Count step) const { return step == 1 || step % config_.log.every == 0 || step == config_.train.steps; }
@@ -252,6 +219,10 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Stragg
   }
   if (!gpu_figures.is_null()) record["gpu"] = gpu_figures;
   if (evaluation) record["validation_loss"] = evaluation->loss;
+  if (std::exchange(is_first_record_, false) && !launcher_.job_id.empty()) {
+    record["slurm"] = {{"job", launcher_.job_id}, {"restart", launcher_.restart_count}};
+    if (!launcher_.array_job_id.empty()) record["slurm"]["array"] = launcher_.array_job_id + "_" + launcher_.array_task_id;
+  }
   metrics_->write(record);
 }
 

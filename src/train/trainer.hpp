@@ -5,7 +5,9 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "checkpoint/saver.hpp"
 #include "mesh/mesh.hpp"
@@ -14,9 +16,13 @@
 #include "observe/progress.hpp"
 #include "observe/stragglers.hpp"
 #include "observe/timers.hpp"
+#include "runtime/launcher.hpp"
 #include "train/data_setup.hpp"
 #include "train/evaluate.hpp"
+#include "train/fault.hpp"
 #include "train/gpu_metrics.hpp"
+#include "train/requests.hpp"
+#include "train/run_lock.hpp"
 #include "train/step_batches.hpp"
 #include "train/trainee.hpp"
 
@@ -26,6 +32,9 @@ struct TrainerOptions {
   std::optional<std::filesystem::path> resume_from;  // a checkpoint
   bool allow_changes = false;                        // go on although keys that bind the run have changed
   std::string cohort_version, git_revision;          // recorded in checkpoints
+  std::vector<FaultSection> faults;                  // what goes wrong on purpose, see faults_of()
+  const RunLock* lock = nullptr;                     // held by the caller; null: nobody else can be there
+  LauncherFacts launcher;                            // the job, for logs and metrics
 };
 
 class Trainer {
@@ -34,7 +43,8 @@ class Trainer {
   Trainer(const RunConfig& config, const RunData& data, Communicator& world, const TrainerOptions& options);
   ~Trainer();
 
-  /// Trains to the last step or until a signal. Returns ExitCode::success or ExitCode::interrupted. // Collective over: world
+  /// Trains to the last step, or until a signal or RUN/stop. Returns ExitCode::success, interrupted or stopped. An error of one
+  /// rank is thrown there, with the step. // Collective over: world
   ExitCode run();
 
  private:
@@ -42,7 +52,13 @@ class Trainer {
   void greet();
   // Reads a step's batch: its valid targets over all ranks, or nothing if any rank was asked to stop; one exchange settles both.
   std::optional<Count> load_step(Count step);
+  // What all ranks were asked for, added up. True if it is to stop.
+  bool take_requests(std::span<const std::int64_t> requests);
   ExitCode stop();
+  ExitCode train();
+  void prepare_faults(const std::vector<FaultSection>& faults);
+  // "SLURM job 12 (10_2), restart 1"; "" outside of SLURM.
+  std::string job_in_words() const;
   void end_step(const StepResult& result);
   // The step was skipped: goes on if that is as it should be, else throws SharedError(training).
   void judge_skip(const StepResult& result);
@@ -76,17 +92,25 @@ class Trainer {
   Communicator& world_;
   Mesh mesh_;
   std::string cohort_version_, git_revision_;
+  LauncherFacts launcher_;
+  const RunLock* lock_;
+  Requests requests_;
   Trainee trainee_;
   Sampler sampler_;
   BatchShare share_;
   StepBatches batches_;
   StepTimers timers_;
-  std::vector<Count> samples_;  // of the step that was started last
-  Count done_ = 0;              // optimizer steps
-  Count saved_at_ = -1;         // done_ of the last checkpoint
-  std::string history_;         // what resumes were allowed to change
-  Count skips_ = 0;             // steps in a row that were skipped
-  double mean_rate_ = 0.0;      // tokens per second, smoothed
+  std::vector<Count> samples_;   // of the step that was started last
+  Count done_ = 0;               // optimizer steps
+  Count running_ = 0;            // the step that is under way, 1 the first
+  Count saved_at_ = -1;          // done_ of the last checkpoint
+  std::string history_;          // what resumes were allowed to change
+  Count skips_ = 0;              // steps in a row that were skipped
+  double mean_rate_ = 0.0;       // tokens per second, smoothed
+  bool save_asked_ = false;      // by RUN/save
+  Count answering_ = -1;         // done_ of the save that answers RUN/save, until it is complete
+  bool stop_file_ = false;       // RUN/stop asked for the end
+  bool is_first_record_ = true;  // of the metrics since this start
   std::optional<Evaluation> last_evaluation_;
   Count evaluated_at_ = -1;                 // done_ of it
   std::unique_ptr<Stragglers> stragglers_;  // none if there is but one rank
@@ -97,6 +121,7 @@ class Trainer {
   bool gpu_silence_logged_ = false;          // that there are no figures of GPUs
   std::unique_ptr<MetricsWriter> metrics_;   // rank 0
   std::unique_ptr<ProgressLine> progress_;   // rank 0
+  std::unique_ptr<FaultInjector> faults_;    // null: nothing goes wrong on purpose here
 };
 
 }  // namespace cohort

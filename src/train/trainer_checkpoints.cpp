@@ -1,5 +1,6 @@
 // Trainer's dealings with checkpoints: going on from one, and saving.
 #include <cstdlib>
+#include <utility>
 
 #include "base/text.hpp"
 #include "checkpoint/shards.hpp"
@@ -56,6 +57,7 @@ TrainingState Trainer::state() const {
 
 void Trainer::save() {
   const auto scope = timers_.scope(Phase::checkpoint);
+  if (faults_) faults_->begin_save();
   const double begin = steady_seconds();
   report_saved();  // of the one before, which is waited for
   const double waited = steady_seconds() - begin;
@@ -64,6 +66,7 @@ void Trainer::save() {
     say(fmt::format("step {}: waited {:.2f} s for the checkpoint before: the disk is slower than checkpoint.every", done_,
                     waited));
   }
+  if (std::exchange(save_asked_, false)) answering_ = done_;
   saver_->save(trainee_.shards(), state());
   saved_at_ = done_;
   if (!config_.checkpoint.async) report_saved();
@@ -79,13 +82,18 @@ void Trainer::report_saved() {
                                 : fmt::format(" in {:.2f} s", report->seconds);
   log_->info("step {} saved {}{}", saved.step, saved.folder.string(), times);
   say(fmt::format("step {}: saved {} ({}{})", saved.step, saved.folder.string(), human_bytes(saved.bytes), times));
+  if (answering_ == saved.step) {
+    if (!requests_.save_done()) say("warning: the file save in the run folder, which asked for this, cannot be removed");
+    answering_ = -1;
+  }
   if (!saved.trouble.empty()) say(fmt::format("warning: step {} is saved, but: {}", saved.step, saved.trouble));
 }
 
 void Trainer::save_if_due() {
   const Count every = config_.checkpoint.every;
   const bool last = done_ == config_.train.steps && config_.checkpoint.at_end;
-  if (last || (every > 0 && done_ % every == 0)) save();
+  if (!last && !(every > 0 && done_ % every == 0) && !save_asked_) return;
+  save();
 }
 
 }  // namespace cohort

@@ -15,6 +15,10 @@ places = [(rank["rank"], rank["host"], rank["node_rank"], rank["local_rank"]) fo
 wanted = [(0, "node1", 0, 0), (1, "node1", 0, 1), (2, "node2", 1, 0), (3, "node2", 1, 1)]
 job.check("srun --mpi=pmix topo", code == 0 and places == wanted and answer["node_count"] == 2, f"{code} {places}\n{stdout}{stderr}")
 
+# Or else MPI_Init does not wait for other nodes, and a launch crashes now and then: tools/slurm/mpi.conf.
+_, stdout, _, _ = slurm.run("scontrol", "show", "config")
+job.check("fences of PMIx are rings", any(line.split() == ["PMIxCollFence", "=", "ring"] for line in stdout.splitlines()), stdout)
+
 if slurm.isolated:
     code, stdout, stderr, _ = slurm.run("srun", "--nodes=2", "--label", "sh", "-c", "hostname; touch /tmp/mine /dev/shm/mine; sleep 1;"
                                         "ls /tmp/mine; ip -brief -4 address show eth0; rm /tmp/mine /dev/shm/mine")

@@ -54,7 +54,8 @@ srun --mpi=pmix {job.program} train {ROOT}/inputs/lab3_two_nodes.toml {' '.join(
 while kill -0 $! 2>/dev/null; do wait $!; done
 wait $!
 code=$?
-[[ $code -eq 9 ]] && scontrol requeue "$SLURM_JOB_ID"
+# a job that somebody cancelled is no longer RUNNING
+[[ $code -eq 9 && $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T) == RUNNING ]] && scontrol requeue "$SLURM_JOB_ID"
 exit $code
 """)
 number = slurm.submit("--partition=spare", "--nodes=2", "--ntasks-per-node=2", "--open-mode=append", script)
@@ -67,6 +68,7 @@ facts = slurm.wait_for(number, "RUNNING")
 job.check("... and comes back", facts.get("JobState") == "RUNNING" and facts["Restarts"] == "1", f"{facts}\n{slurm.log(number)}")
 job.check("... to where it was", slurm.wait_for_step("spare", before + 2) and "resum" in slurm.log(number), slurm.log(number))
 slurm.run("scancel", number)
+job.check("... unless it is cancelled", slurm.wait_for(number, *ENDED).get("JobState") == "CANCELLED", slurm.why(number))
 
 # Arrays and dependencies: chains and sweeps are made of these.
 array = slurm.submit("--array=1-3", f"--output={slurm.folder}/array-%a.log", "--wrap", "echo task $SLURM_ARRAY_TASK_ID")

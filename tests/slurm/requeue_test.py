@@ -8,7 +8,7 @@ import sys
 from slurm import ENDED, Slurm
 
 requeues = int(os.environ.get("COHORT_REQUEUES", "2"))
-steps = 80 * (requeues + 1)  # more than are done while somebody looks, so that steps are left for each start
+steps = 60 * (requeues + 1)  # more than are done while somebody looks, so that steps are left for each start
 slurm = Slurm(sys.argv[1:])
 job, training = slurm.job, slurm.training
 keys = {"train.steps": steps, "train.validate_every": 0, "checkpoint.every": 40, "checkpoint.keep": 3,

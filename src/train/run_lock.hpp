@@ -1,0 +1,48 @@
+// The lock of a run folder: RUN/lock says which job trains there, so that a second one that is started by mistake is refused
+// instead of writing between the lines of the first. What makes a lock, and when its owner counts as dead: train/lock_file.hpp.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/communicator.hpp"
+#include "runtime/launcher.hpp"
+#include "train/lock_file.hpp"
+
+namespace cohort {
+
+class RunLock {
+ public:
+  /// Takes the lock on rank 0, making the run folder if there is none, and touches it from then on from a thread of its own, so
+  /// that a long step does not look like death. To be called before anything in the folder is read. Throws SharedError(launch)
+  /// that names the owner if another job trains there, SharedError(io) if the folder cannot be written.
+  /// // Collective over: world
+  RunLock(Communicator& world, std::filesystem::path run_folder, const LauncherFacts& launcher);
+  /// Gives it back, and removes the folder if this made it and nothing came into it.
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  /// Throws Error(launch) on rank 0 if the lock is another job's now: this process, or the file system, stood still for more than
+  /// a minute. To be called at each step; costs nothing.
+  void check() const;
+
+ private:
+  void keep_alive();
+
+  std::filesystem::path folder_;
+  bool made_folder_ = false;
+  std::unique_ptr<LockFile> file_;  // rank 0
+  std::atomic<bool> lost_{false};
+  bool ends_ = false;
+  std::mutex mutex_;
+  std::condition_variable end_;
+  std::thread heart_;  // rank 0
+};
+
+}  // namespace cohort

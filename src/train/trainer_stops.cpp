@@ -1,0 +1,99 @@
+// What keeps a training from its last step: errors, steps that are not finite, requests to stop (and to save), and the faults of
+// [fault].
+#include <cmath>
+
+#include "comm/agreement.hpp"
+#include "config/fault.hpp"
+#include "runtime/signals.hpp"
+#include "train/lose_device.hpp"
+#include "train/trainer.hpp"
+
+namespace cohort {
+
+void Trainer::prepare_faults(const std::vector<FaultSection>& faults) {
+  for (const FaultSection& fault : faults) {
+    if (!has_been(fault, config_.run.directory)) say("fault: " + describe_fault(fault));
+  }
+  faults_ = std::make_unique<FaultInjector>(faults, world_.rank(), config_.run.directory, *log_, lose_device);
+  if (faults_->empty()) {
+    faults_.reset();
+  } else {
+    timers_.on_entry([this](Phase phase) { faults_->enter(phase); });
+  }
+}
+
+ExitCode Trainer::run() {
+  try {
+    return train();
+  } catch (const SharedError&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("in step {}: {}", running_, error.what()));
+  }
+}
+
+void Trainer::judge_skip(const StepResult& result) {
+  const bool overflow_alone = trainee_.loss_scale().active() && std::isfinite(result.loss);
+  if (overflow_alone) {  // what dynamic loss scaling is made for
+    log_->info("step {}: gradients overflowed; the step was skipped, the loss scale is now {}", done_ + 1,
+               trainee_.loss_scale().scale());
+    return;
+  }
+  const std::string what = fmt::format("step {}: loss {}, gradient norm {}, learning rate {:.3g}; {}", done_ + 1, result.loss,
+                                       result.gradient_norm, result.learning_rate, where_not_finite());
+  if (config_.train.on_nonfinite == "skip" && skips_ < config_.train.max_skips) {
+    log_->info("{}; the step was skipped", what);
+    say(what + "; the step was skipped (train.on_nonfinite = \"skip\")");
+    return;
+  }
+  throw SharedError(
+      ExitCode::training,
+      fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps{}, and "
+                  "go on from the last checkpoint with --resume",
+                  what, skips_ > 0 ? fmt::format(" ({} steps in a row were skipped)", skips_) : "",
+                  config_.train.clip_norm > 0.0 ? " or lower train.clip_norm" : ", set train.clip_norm"));
+}
+
+std::string Trainer::where_not_finite() {
+  // The weights are still those of the step, so running it again shows where it began; the batch may have gone on to the next
+  // step.
+  batches_.load(done_);
+  const std::string own = trainee_.first_unit_not_finite(batches_.inputs());
+  const int first = all_reduce_value(world_, own.empty() ? -1 : world_.size() - world_.rank(), ReduceOp::max);
+  if (done_ + 1 < config_.train.steps) batches_.load(done_ + 1);
+  if (first < 0) return "all layers' outputs are finite: the loss, or a gradient, overflowed";
+  const int rank = world_.size() - first;
+  return fmt::format("the first output that is not finite is that of {} on rank {}", broadcast_text(world_, own, rank), rank);
+}
+
+bool Trainer::take_requests(std::span<const std::int64_t> requests) {
+  const auto asked = [&](RunRequest request) { return requests[static_cast<std::size_t>(request)] > 0; };
+  // A save that is asked for before the first step waits for the end of that step.
+  save_asked_ = save_asked_ || asked(RunRequest::save);
+  stop_file_ = asked(RunRequest::stop_by_file);
+  return stop_file_ || asked(RunRequest::stop_by_signal);
+}
+
+ExitCode Trainer::stop() {
+  const int signal = all_reduce_value(world_, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
+  const std::string stop_file = config_.run.directory + "/stop";
+  const std::string why = stop_file_ ? fmt::format("{} is there; to go on, remove it and start with --resume", stop_file)
+                                     : std::string(signal_name(signal));
+  say(fmt::format("stopping after step {}: {}", done_, why));
+  log_->info("stopping after step {}: {}", done_, why);
+  if (done_ > 0 && saved_at_ != done_) save();
+  report_saved();
+  if (progress_) progress_->finish();
+  // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
+  world_.barrier();
+  return stop_file_ ? ExitCode::stopped : ExitCode::interrupted;
+}
+
+std::string Trainer::job_in_words() const {
+  if (launcher_.job_id.empty()) return "";
+  const std::string array =
+      launcher_.array_job_id.empty() ? "" : fmt::format(" ({}_{})", launcher_.array_job_id, launcher_.array_task_id);
+  return fmt::format("SLURM job {}{}, restart {}", launcher_.job_id, array, launcher_.restart_count);
+}
+
+}  // namespace cohort
