@@ -24,17 +24,21 @@ CLANG_FORMAT ?= clang-format
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
-.PHONY: build demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
+.PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
 .PHONY: install packages packages-format packages-cluster help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
 	cmake --build --preset cpu $(addprefix -j,$(JOBS))
 
+program: ## Configure and build build/cpu/cohort alone, without the tests
+	cmake --preset cpu
+	cmake --build --preset cpu --target cohort $(addprefix -j,$(JOBS))
+
 demo: packages stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
 	mpirun $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite
 
-stories: build ## Write the corpus that the demo and the labs train on into data/
+stories: program ## Write the corpus that the demo and the labs train on into data/
 	mkdir -p data
 	$(COHORT) data synth stories --out data/stories.txt
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char
@@ -43,8 +47,11 @@ test: packages build python module-systems ## Build and run all tests but those 
 	ctest --test-dir build/cpu -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 # One at a time: they switch nodes off. The cluster is brought up for them, unless it is up already.
-test-slurm: packages packages-cluster build ## Build and run the tests on a real SLURM of two nodes on this machine
+test-slurm: packages packages-cluster slurm-programs ## Build and run the tests on a real SLURM of two nodes on this machine
 	tools/cluster run -- ctest --test-dir build/cpu -L slurm -j1 --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+
+slurm-programs: program
+	cmake --build --preset cpu --target verify_run $(addprefix -j,$(JOBS))
 
 cluster: packages-cluster ## Bring up a SLURM cluster on this machine (NODES); then `. build/cluster/env` and sbatch, srun, squeue
 	@tools/cluster up $(addprefix --nodes=,$(NODES)) $(CLUSTER_FLAGS)
@@ -75,7 +82,7 @@ gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GP
 	cmake --build --preset cuda $(addprefix -j,$(JOBS))
 	ctest --test-dir build/cuda -L gpu -j1 --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
-bench: build ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
+bench: program ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
 	OMP_NUM_THREADS=1 $(COHORT) bench step $(BENCH_FLAGS)
 
 format: packages-format ## Format all C++ sources in place

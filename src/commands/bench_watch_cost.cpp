@@ -17,7 +17,8 @@ namespace {
 // An entry as communicators make it. Ids of the recorder count operations.
 FlightRecorder::Id record_one(const std::shared_ptr<const std::vector<int>>& members) {
   FlightRecorder& recorder = FlightRecorder::of_process();
-  const auto id = recorder.begin({.operation = "bench", .group = "data", .members = members, .number = 1});
+  const auto id = recorder.begin(
+      {.operation = "bench", .group = "data", .members = members, .number = 1, .site = std::source_location::current()});
   recorder.wait(id);
   recorder.finish(id);
   return id;

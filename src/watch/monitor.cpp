@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "base/error.hpp"
 #include "observe/clock.hpp"
 
 namespace cohort {
@@ -23,11 +25,27 @@ std::uint64_t random_token() {
   return (std::uint64_t{device()} << 32U) ^ device();
 }
 
+// A connection to each rank is an open file, of which many systems let a process have 1024 unless it asks for more.
+void allow_connections(int count) {
+  const rlim_t wanted = 128 + static_cast<rlim_t>(count);  // 128: for MPI, HDF5 and logs
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= wanted) return;
+  if (limit.rlim_max < wanted) {
+    fail(ExitCode::launch,
+         "rank 0 watches {} ranks, for which it needs {} open files, and may have {} (ulimit -Hn): raise that limit", count,
+         wanted, limit.rlim_max);
+  }
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(options_.timeout), wake_(eventfd(0, EFD_CLOEXEC)) {
   if (options_.rank != 0 || options_.size == 1) return;
   token_ = random_token();
+  allow_connections(options_.size);
   listener_ = std::make_unique<LineListener>();
   peers_.resize(static_cast<std::size_t>(options_.size));
 }

@@ -44,7 +44,7 @@ class Monitor {
     std::function<void(const std::string&)> say;
   };
 
-  /// Opens the port on rank 0; throws Error(launch) if it cannot.
+  /// Opens the port on rank 0; throws Error(launch) if it cannot, or if the process may not open so many files.
   explicit Monitor(Options options);
   ~Monitor();
   Monitor(const Monitor&) = delete;

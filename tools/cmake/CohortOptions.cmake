@@ -8,7 +8,7 @@ option(COHORT_REQUIRE_ONEDNN "Stop the configure step if oneDNN is not found" OF
 option(COHORT_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 option(COHORT_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
 option(COHORT_FUZZ "Link the fuzz targets with libFuzzer (needs clang; tests/fuzz/CMakeLists.txt says how)" OFF)
-cmake_dependent_option(COHORT_PRECOMPILED_HEADERS "Compile the headers of GoogleTest and of the standard library once for all tests" ON
+cmake_dependent_option(COHORT_PRECOMPILED_HEADERS "Compile the headers of GoogleTest, of CLI11 and of the standard library once for all that use them" ON
                        "NOT COHORT_ENABLE_CUDA;NOT COHORT_FUZZ" OFF)
 set(COHORT_ARCH "native" CACHE STRING "Value of -march; empty leaves it to the compiler. On mixed clusters name the oldest CPU")
 
