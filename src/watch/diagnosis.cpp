@@ -85,14 +85,14 @@ std::string describe_waiting(const std::vector<RankView>& ranks) {
 std::string describe(const RankView& view, std::size_t ranks) {
   const RankReport& report = view.report;
   std::string text = fmt::format("rank {} of {} on {} (process {}) ", report.rank, ranks, report.host, report.process);
+  const std::string place = report.activity.empty() ? "" : fmt::format(" It was at step {}: {}", report.step, report.activity);
   if (view.link == RankView::Link::gone) {
-    text += fmt::format("has ended without a word: killed, crashed, or out of memory? It was at step {}: {}", report.step,
-                        report.activity);
+    text += "has ended without a word: killed, crashed, or out of memory?" + place;
   } else if (view.link == RankView::Link::silent) {
-    text += fmt::format("has been silent for {:.0f} s: {}. It was at step {}: {}", view.seconds,
+    text += fmt::format("has been silent for {:.0f} s: {}.{}", view.seconds,
                         view.process_state.empty() ? "its process is stopped, or its node or network is down"
                                                    : "its process is " + view.process_state,
-                        report.step, report.activity);
+                        place);
   } else {
     text += fmt::format("is stuck at step {}: {} for {:.0f} s, in no operation with other ranks", report.step, report.activity,
                         report.seconds_in_activity);

@@ -65,8 +65,6 @@ void Monitor::end_without_rank_0(bool gone, double silence) {
   if (options_.rank <= 2) {
     const std::string state = rank_0_.host == options_.host ? process_state(rank_0_.process) : "";
     RankView view{rank_0_, gone ? RankView::Link::gone : RankView::Link::silent, silence, state};
-    view.report.activity = "unknown here";
-    const std::filesystem::path to = folder();
     options_.say(describe(view, static_cast<std::size_t>(options_.size)) +
                  fmt::format("\n  rank {} is at step {}", options_.rank, FlightRecorder::of_process().state().step));
   }

@@ -32,7 +32,7 @@ struct RankReport {
   std::string host;
   std::int64_t process = 0;  // its number on the host
   Count step = 0;            // steps done
-  std::string activity;
+  std::string activity;      // "": not known
   double seconds_in_activity = 0.0;
   std::uint64_t progress = 0;
   std::vector<ReportedOperation> waiting;  // oldest first
