@@ -65,6 +65,15 @@ void check_initial_checkpoint(Communicator& world, const RunSection& run, Existi
                                 run.initial_checkpoint, run.directory));
 }
 
+// Whether a job that was started again, by SLURM or by a chain, finds its run at the end. Then it has nothing to do, and has not
+// failed. Collective over: world
+bool is_done_already(Communicator& world, const RunConfig& config, const std::optional<std::filesystem::path>& checkpoint) {
+  if (!checkpoint || read_training_state_collectively(world, *checkpoint).step < config.train.steps) return false;
+  if (world.rank() == 0)
+    fmt::print("{} has all of its {} steps: nothing is left to do\n", checkpoint->string(), config.train.steps);
+  return true;
+}
+
 // Collective over: world
 void capture_nccl(const std::string& run_directory, Communicator& world) {
   std::optional<std::filesystem::path> file;
@@ -111,6 +120,7 @@ int train(const Options& options) {
   trainer_options.lock = &lock;
   trainer_options.launcher = runtime.launcher();
   trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
+  if (options.resume_if_any && is_done_already(*world, config, trainer_options.resume_from)) return 0;
   runtime.monitor().set_folder(flight_folder(config.run.directory));
   if (device_of(config) == DeviceKind::cuda) capture_nccl(config.run.directory, *world);
   trainer_options.allow_changes = options.allow_changes;

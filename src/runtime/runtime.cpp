@@ -15,6 +15,7 @@
 #include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/start_guard.hpp"
+#include "runtime/step_claim.hpp"
 
 namespace cohort {
 namespace {
@@ -64,6 +65,7 @@ Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
   if (!problem) {
     const auto remark = check_before_mpi(launcher_, mpi_is_open_mpi());
     if (remark && is_speaking_rank()) print_line(*remark);
+    if (mpi_library_version().starts_with("Open MPI v4")) claim_step(current_environment(), launcher_);
   }
 
   // 3. MPI, the authority. It waits for all ranks, and would for ever.

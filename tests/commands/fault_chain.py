@@ -39,6 +39,7 @@ class FaultChain:
         for number, row in enumerate(rows):
             self.break_once(name, words, row, to_come=len(rows) + 1 - number)
         job.expect(f"{name} gets to its end", self.start(words), 0, lines=0, seconds=60)
+        job.expect(f"{name}: started once more, there is nothing to do", self.start(words), 0, lines=0, seconds=60)
         job.expect(f"{name} undisturbed", self.start(training.words(name + "_undisturbed", **self.keys)), 0, lines=0, seconds=60)
         job.check(f"{name} ends as if undisturbed", training.sums(name, LAST) == training.sums(name + "_undisturbed", LAST))
         metrics = training.metrics(name)

@@ -65,4 +65,7 @@ job.check("a node that is not there: srun says so", outcome[0] not in (0, "none:
 split = Path(training.write("two.conf", f"0-1 {job.program} topo\n2-3 {job.program} info\n"))
 outcome = slurm.run("srun", "--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--multi-prog", str(split), seconds=100)
 job.check("two programs in one step end", outcome[0] != "none: it hangs", str(outcome))
+twice = f"{job.program} topo >/dev/null && {job.program} topo"
+outcome = slurm.srun("--mpi=pmix", "sh", "-c", twice)
+job.expect("two programs in one step, one after the other", outcome, 4, ["in this step of srun", "srun of its own"], lines=1)
 slurm.end()
