@@ -85,7 +85,8 @@ std::string describe_waiting(const std::vector<RankView>& ranks) {
 std::string describe(const RankView& view, std::size_t ranks) {
   const RankReport& report = view.report;
   std::string text = fmt::format("rank {} of {} on {} (process {}) ", report.rank, ranks, report.host, report.process);
-  const std::string place = report.activity.empty() ? "" : fmt::format(" It was at step {}: {}", report.step, report.activity);
+  const std::string place =
+      report.activity.empty() ? "" : fmt::format(" When last heard of, it was at step {}: {}", report.step, report.activity);
   if (view.link == RankView::Link::gone) {
     text += "has ended without a word: killed, crashed, or out of memory?" + place;
   } else if (view.link == RankView::Link::silent) {
