@@ -62,4 +62,10 @@ for ranks in (0, 2):
     outcome = job.run(["topo"], ranks, SLURM_NTASKS="two")
     job.expect(f"malformed variable, {ranks} ranks", outcome, 4, ["SLURM_NTASKS='two'"], lines=1)
 job.expect("malformed rank", job.run(["topo"], SLURM_PROCID="0x1", **lone), 4, ["SLURM_PROCID='0x1'"], lines=1)
+# Rank 0 watches the others through a connection to each, and asks the system for so many open files.
+few = Launched([job.program, "--", "prlimit", "--nofile=120:400", *job.mpirun])
+job.check("the limit of open files is raised", few.run(["topo"], 2)[0] == 0)
+few = Launched([job.program, "--", "prlimit", "--nofile=120:120", *job.mpirun])
+job.expect("... as far as it may be", few.run(["topo"], 2), 4, ["130 open files", "120 (ulimit -Hn)"], lines=1)
+
 job.finish()
