@@ -68,12 +68,12 @@ class Slurm:
         self.job.check("sbatch " + " ".join(words[:2]), code == 0, stderr)
         return stdout.strip()
 
-    def render(self, template, name, *words, **keys):
-        """The path of a job script that `cohort job` writes for the run NAME of this test. Keys with a dot are the run file's, others the
-        site's."""
+    def render(self, template, name, *words, site="laptop", **keys):
+        """The path of a job script that `cohort job` writes for the run NAME of this test. Keys with a dot are the run file's, others (in
+        capitals) the site's."""
         pairs = [f"run.name={name}", f"run.directory={self.training.path(name)}", *(f"{key}={value}" for key, value in keys.items())]
         path = self.training.path(f"{name}.sbatch")
-        outcome = self.run(self.job.program, "job", "--jobs", str(ROOT / "jobs"), "--template", template, "--site", "laptop", "--run",
+        outcome = self.run(self.job.program, "job", "--jobs", str(ROOT / "jobs"), "--template", template, "--site", site, "--run",
                            self.training.run_file, "--out", path, "--check", "no", *words, *[word for pair in pairs for word in ("--set", pair)])
         self.job.check(f"cohort job --template {template}", outcome[0] == 0, outcome[2])
         return path
