@@ -20,7 +20,7 @@ enum class ExitCode : int {
   checkpoint = 6,   // a checkpoint that is missing, damaged or of another model
   io = 7,           // a file that cannot be read or written
   training = 8,     // training itself failed: loss is not finite
-  interrupted = 9,  // stopped by a signal after a checkpoint was written; resume with --resume
+  interrupted = 9,  // stopped by a signal; what was done is saved, if a step was: go on with --resume-if-any
   memory = 10,      // out of device memory
   unequal = 11,     // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
   lost = 12,        // a rank was lost or stuck, and the job was ended

@@ -10,9 +10,12 @@
 #include "checkpoint/inventory.hpp"
 #include "checkpoint/retention.hpp"
 #include "checkpoint/store.hpp"
+#include "comm/self_communicator.hpp"
 #include "commands/ckpt_output.hpp"
 #include "commands/commands.hpp"
 #include "runtime/ending.hpp"
+#include "runtime/launcher.hpp"
+#include "train/run_lock.hpp"
 
 namespace cohort {
 namespace {
@@ -102,6 +105,15 @@ void print(const Options& options, const std::vector<Fate>& fates) {
   fmt::print("{}{} {}, {} in all\n", table.str(4), gone, options.dry_run ? "would be deleted" : "deleted", human_bytes(freed));
 }
 
+// Nobody may save in the run while leftovers are deleted: a save in progress looks like one.
+std::unique_ptr<RunLock> lock_against_saves(Communicator& alone, const Options& options) {
+  if (!options.leftovers || options.dry_run) return nullptr;
+  return std::make_unique<RunLock>(
+      alone, options.run, read_launcher_facts(current_environment()),
+      LockOptions{.say = [](const std::string& text) { print_line(text); },
+                  .way_out = "prune without --leftovers, which leaves alone what may be a save in progress"});
+}
+
 int prune(const Options& options) {
   if (!is_speaking_rank()) return 0;
   const Retention& retention = options.retention;
@@ -113,6 +125,8 @@ int prune(const Options& options) {
   if (!fs::is_directory(checkpoints_folder(options.run), error)) {
     fail(ExitCode::checkpoint, "{}: there are no checkpoints; name a run's folder", options.run);
   }
+  const std::unique_ptr<Communicator> alone = make_self_communicator("prune");
+  const std::unique_ptr<RunLock> lock = lock_against_saves(*alone, options);
   const std::vector<Fate> fates = fates_of(options);
   if (!options.dry_run) carry_out(options, fates);
   options.json ? print_json(as_json(options, fates)) : print(options, fates);
@@ -136,8 +150,9 @@ void add_ckpt_prune(CLI::App& ckpt, Action& action) {
   command->add_option("--keep-every", options->retention.keep_every, "Those whose step is a multiple of this stay, too; 0: none");
   command->add_flag("--keep-best", options->retention.keep_best, "The one with the lowest validation loss stays, too");
   command->add_flag("--dry-run", options->dry_run, "Delete nothing, say what would be");
-  command->add_flag("--leftovers", options->leftovers,
-                    "Delete also what killed saves left. Only while nobody saves in this run: a save in progress looks the same");
+  command->add_flag(
+      "--leftovers", options->leftovers,
+      "Delete also what killed saves left; refused while a job trains in this run: a save in progress looks the same");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return prune(*options); }; });
 }

@@ -1,5 +1,6 @@
 // `cohort train`: trains the model of a run file.
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -81,6 +82,16 @@ void capture_nccl(const std::string& run_directory, Communicator& world) {
   if (file && world.rank() == 0) fmt::print("NCCL        writes to {}, and so for each rank\n", file->string());
 }
 
+LockOptions lock_options(const std::string& run_directory) {
+  return {.say =
+              [](const std::string& text) {
+                fmt::print("lock        {}\n", text);
+                std::fflush(stdout);
+              },
+          .way_out = fmt::format("end it with `touch {}/stop`, or give this run another folder with --set run.name=NAME",
+                                 run_directory)};
+}
+
 int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
   if (world.rank() == 0) {
@@ -115,7 +126,7 @@ int train(const Options& options) {
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, existing_run(options));
-  RunLock lock(*world, config.run.directory, runtime.launcher());
+  RunLock lock(*world, config.run.directory, runtime.launcher(), lock_options(config.run.directory));
   refuse_if_stopped(*world, config.run.directory);
   trainer_options.lock = &lock;
   trainer_options.launcher = runtime.launcher();
@@ -143,8 +154,10 @@ void add_train_command(CLI::App& app, Action& action) {
       "  cohort train inputs/demo.toml --set model.width=256 --set run.name=wide\n"
       "  cohort train --help-keys                             every key of a run file\n"
       "\n"
-      "SIGINT, SIGTERM and SIGUSR1 end the run within two steps (and a validation, if one is due), with a checkpoint and exit\n"
-      "code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until the file is removed.\n"
+      "SIGINT, SIGTERM and SIGUSR1 end the run within two steps (and a validation, if one is due), with a checkpoint if a step\n"
+      "was done, and exit code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until "
+      "the\n"
+      "file is removed.\n"
       "`touch RUN/save` saves and goes on; the file is gone when the checkpoint is complete.\n"
       "\n"
       "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw, "

@@ -12,9 +12,9 @@
 namespace cohort {
 
 struct SafetensorsOptions {
-  DType dtype = DType::f32;                     // fp32, bf16 or fp16; 16 bits: rounded to nearest, ties to even
-  Bytes shard_bytes = 5'000'000'000;            // of data in one file; a larger tensor has a file of its own
-  std::map<std::string, std::string> metadata;  // of each file
+  DType dtype = DType::f32;                       // fp32, bf16 or fp16; 16 bits: rounded to nearest, ties to even
+  Bytes shard_bytes = 5'000'000'000;              // of data in one file; a larger tensor has a file of its own
+  std::map<std::string, std::string> metadata{};  // of each file
 };
 
 /// "5GB" -> 5000000000: decimal units as Hugging Face has them (KB, MB, GB), or those of parse_bytes(). Throws Error(usage) on

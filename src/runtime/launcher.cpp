@@ -129,6 +129,7 @@ void read_slurm_step(LauncherFacts& facts, const Environment& environment) {
 
 void read_slurm_job(LauncherFacts& facts, const Environment& environment) {
   facts.job_id = first_text(environment, {"SLURM_JOB_ID", "SLURM_JOBID"});
+  facts.cluster = text_of(environment, "SLURM_CLUSTER_NAME");
   facts.array_job_id = text_of(environment, "SLURM_ARRAY_JOB_ID");
   facts.array_task_id = text_of(environment, "SLURM_ARRAY_TASK_ID");
   facts.nodelist = first_text(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});

@@ -52,6 +52,7 @@ struct LauncherFacts {
 
   // What the Slurm job is and asked for; set for every launcher that runs inside a job.
   std::string job_id;
+  std::string cluster;                      // SLURM_CLUSTER_NAME
   std::string array_job_id, array_task_id;  // of a job array: the array's own number, and the task's index in it
   std::string nodelist;
   std::string node_name;                    // Slurm's name of this node, of srun's tasks only

@@ -31,7 +31,7 @@ void lose_disk() {
 }
 
 std::filesystem::path mark_of(const FaultSection& fault, const std::filesystem::path& run_folder) {
-  return run_folder / "faults" / fmt::format("{}.rank{}.step{}", fault.kind, fault.rank, fault.step);
+  return run_folder / "faults" / fmt::format("{}.rank{}.step{}.{}", fault.kind, fault.rank, fault.step, fault.phase);
 }
 
 }  // namespace

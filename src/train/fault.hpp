@@ -5,8 +5,8 @@
 // A fault comes when its step begins, or the first time in its step that its phase does (an observer of StepTimers, which every
 // strategy runs). Step 5 is the fifth optimizer step: four are done. A run without faults pays nothing: there is no observer.
 //
-// "once": before it acts, the rank leaves RUN/faults/KIND.rankR.stepS; while that file is there the fault does not come again, so
-// a chain of jobs with one run file gets past it. --overwrite deletes these files.
+// "once": before it acts, the rank leaves RUN/faults/KIND.rankR.stepS.PHASE; while that file is there the fault does not come
+// again, so a chain of jobs with one run file gets past it. --overwrite deletes these files.
 #pragma once
 
 #include <filesystem>

@@ -2,218 +2,242 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "observe/clock.hpp"
+#include "observe/flight_recorder.hpp"
+#include "runtime/signals.hpp"
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Life = LockOwner::Life;
 
-// What a process that was just killed may need to be gone.
-constexpr double kSecondsToDie = 2.0;
+// What a process that was just killed may need to be gone, and a file that was just made to be seen.
+constexpr double kGraceSeconds = 2.0;
+constexpr double kLooksPerHeartbeat = 100.0;  // ten a second: nothing for a file system, soon enough for people
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// "" if it cannot be read.
-std::string contents(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+// A lock as it is at one moment.
+struct Sight {
+  int error = 0;  // ENOENT: there is certainly none; another: the file system did not say
+  bool is_file = false;
+  std::uint64_t inode = 0;
+  std::int64_t touched_seconds = 0, touched_nanoseconds = 0;
+  std::string text;  // "" if it cannot be read
 
-bool is_there(const fs::path& path) {
-  std::error_code none;
-  return fs::exists(path, none);
-}
-
-std::string link_target(const fs::path& path) {
-  std::error_code none;
-  return fs::read_symlink(path, none).string();
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
-}
-
-// When a process began, in clock ticks since boot (proc(5), stat, field 22); "" if there is none, or it is dead and not yet
-// waited for. The name of the program, field 2, may have spaces in it, so fields are counted from its closing parenthesis.
-std::string beginning_of(pid_t process) {
-  const std::string stat = contents(fmt::format("/proc/{}/stat", process));
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string state, field;
-  fields >> state;
-  if (state == "Z" || state == "X") return "";
-  constexpr int kFieldsFromStateToBeginning = 19;
-  for (int i = 0; i < kFieldsFromStateToBeginning; ++i) fields >> field;
-  return field;
-}
-
-// One PID namespace of one boot of one kernel: where a process number means one process.
-std::string machine() { return contents("/proc/sys/kernel/random/boot_id") + link_target("/proc/self/ns/pid"); }
-
-std::string describe_self(const JobStart& job) {
-  std::random_device random;
-  const Json self{{"host", host_name()},
-                  {"process", getpid()},
-                  {"process_began", beginning_of(getpid())},
-                  {"machine", machine()},
-                  {"slurm_job", job.id},
-                  {"slurm_restart", job.restart},
-                  {"since", utc_timestamp()},
-                  {"token", fmt::format("{:08x}{:08x}", random(), random())}};
-  return self.dump() + "\n";
-}
-
-struct Owner {
-  std::string host = "an unknown host";
-  pid_t process = 0;
-  std::string process_began, machine, slurm_job, since = "an unknown time";
-  int slurm_restart = 0;
-
-  std::string str() const {
-    return fmt::format("{}process {} on {}, since {}", slurm_job.empty() ? "" : fmt::format("SLURM job {}, ", slurm_job), process,
-                       host, since);
+  // Who may not read the file still sees its time. A read that failed is no change.
+  bool differs_from(const Sight& other) const {
+    const bool other_text = !text.empty() && !other.text.empty() && text != other.text;
+    return other_text || error != other.error || inode != other.inode || touched_seconds != other.touched_seconds ||
+           touched_nanoseconds != other.touched_nanoseconds;
   }
 };
 
-// A text that no LockFile wrote has an unknown owner, whose life shows in the file's age alone.
-Owner owner_from(const std::string& text) {
-  Owner owner;
-  try {
-    const Json json = Json::parse(text);
-    Owner read;
-    json.at("host").get_to(read.host);
-    json.at("process").get_to(read.process);
-    json.at("process_began").get_to(read.process_began);
-    json.at("machine").get_to(read.machine);
-    json.at("slurm_job").get_to(read.slurm_job);
-    json.at("slurm_restart").get_to(read.slurm_restart);
-    json.at("since").get_to(read.since);
-    owner = read;
-  } catch (const Json::exception&) {
+// What the server of the file system says, not what this node remembers: NFS asks it when a file is opened, or when told to.
+Sight look(const fs::path& path) {
+  Sight sight;
+  struct statx status {};
+  constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_MTIME;
+  if (statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC, kWanted, &status) != 0) {
+    sight.error = errno;
+    return sight;
   }
-  return owner;
+  sight.is_file = S_ISREG(status.stx_mode);
+  sight.inode = status.stx_ino;
+  sight.touched_seconds = status.stx_mtime.tv_sec;
+  sight.touched_nanoseconds = status.stx_mtime.tv_nsec;
+  if (!sight.is_file) return sight;
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  sight.text = text.str();
+  return sight;
 }
 
-bool is_process_alive(const Owner& owner) {
-  if (kill(owner.process, 0) != 0 && errno == ESRCH) return false;
-  if (!is_there(fmt::format("/proc/{}/stat", owner.process))) return true;  // another user's, hidden from us (hidepid)
-  return beginning_of(owner.process) == owner.process_began;                // else the number is another's now
-}
+// A new lock under another name, which is gone when this object is.
+class Draft {
+ public:
+  Draft(const fs::path& lock, const LockOwner& owner) : path_(lock.string() + "." + owner.token + ".tmp") {
+    const std::string text = owner.text();
+    const int descriptor = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    bool written = descriptor >= 0 && write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    int error = errno;
+    if (descriptor >= 0 && close(descriptor) != 0 && written) {  // NFS may tell only here that there is no space
+      written = false;
+      error = errno;
+    }
+    if (written) return;
+    if (descriptor >= 0) unlink(path_.c_str());
+    fail(ExitCode::io,
+         "cannot write in {}: {}; the user that runs the job needs the right and the space to write there; or choose another "
+         "place "
+         "with --set run.directory=FOLDER",
+         lock.parent_path().string(), reason(error));
+  }
+  ~Draft() { unlink(path_.c_str()); }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
 
-// Seconds since the file was touched. `just_written` is a file of the same folder that is touched here to learn what time it is
-// there. Opening a file makes an NFS client ask the server for its times.
-double age_of(const fs::path& path, const fs::path& just_written) {
-  const auto touched = [](const fs::path& file) -> double {
-    const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    const bool known = descriptor >= 0 && fstat(descriptor, &status) == 0;
-    if (descriptor >= 0) close(descriptor);
-    return known ? static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec) : 0.0;
-  };
-  utimensat(AT_FDCWD, just_written.c_str(), nullptr, 0);
-  const double then = touched(path);
-  return then == 0.0 ? 0.0 : touched(just_written) - then;
-}
+  const char* path() const { return path_.c_str(); }
 
-void write_new(const fs::path& path, const std::string& text) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  const bool written = descriptor >= 0 && write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+ private:
+  std::string path_;
+};
+
+// Whether `path`, where there was nothing, is the lock of `self` now.
+bool take_free(const fs::path& path, const LockOwner& self) {
+  const Draft draft(path, self);
+  if (link(draft.path(), path.c_str()) == 0) return true;
   const int error = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (written) return;
-  if (descriptor >= 0) unlink(path.c_str());
-  fail(ExitCode::io,
-       "cannot write in {}: {}; the user that runs the job needs the right and the space to write there; or choose another place "
-       "with --set run.directory=FOLDER",
-       path.parent_path().string(), reason(error));
-}
-
-// Whether `path` is the file `written` now. NFS may lose the answer to a link that it made: the number of links tells.
-bool link_as(const fs::path& written, const fs::path& path) {
-  if (link(written.c_str(), path.c_str()) == 0) return true;
-  const int error = errno;
-  struct stat status {};
-  if (stat(written.c_str(), &status) == 0 && status.st_nlink == 2) return true;
+  if (look(path).text == self.text()) return true;  // NFS may lose the answer to a link that it made
   if (error == EEXIST) return false;
-  unlink(written.c_str());
-  fail(ExitCode::io, "cannot make the lock {}: {}", path.string(), reason(error));
+  fail(ExitCode::io,
+       "cannot make the lock {}: {}; it takes a hard link, which some file systems do not have (vfat, SMB, some of FUSE): choose "
+       "a place on another one with --set run.directory=FOLDER",
+       path.string(), reason(error));
 }
+
+// Whether `path`, a lock of somebody who is dead, is that of `self` now.
+bool take_from_the_dead(const fs::path& path, const Sight& found, const LockOwner& self, const LockOptions& options) {
+  const LockFile alone(path.string() + ".takeover", self.job, options);
+  if (look(path).differs_from(found)) return false;  // somebody else was faster, or the owner is not dead
+  const Draft draft(path, self);
+  if (rename(draft.path(), path.c_str()) == 0) return true;
+  fail(ExitCode::io, "cannot take over the lock {}: {}", path.string(), reason(errno));
+}
+
+void require_a_lock(const fs::path& path, const Sight& found) {
+  if (found.error != 0) fail(ExitCode::io, "cannot look at the lock {}: {}", path.string(), reason(found.error));
+  if (found.is_file) return;
+  fail(ExitCode::io, "{} is a link, a folder, or something else that is no file; a lock is made there: move it away",
+       path.string());
+}
+
+// What one process sees of another's lock, from look to look.
+class Watch {
+ public:
+  Watch(const fs::path& path, const LockOptions& options) : path_(path), options_(options) {}
+
+  Sight look_again() {
+    Sight now = look(path_);
+    const bool differs = !last_ || now.differs_from(*last_);
+    changed_ = differs && last_ && last_->error == 0 && now.error == 0;
+    if (differs) since_ = steady_seconds();
+    last_ = now;
+    return now;
+  }
+
+  // Of the owner of what was seen last. Unknown: not to be told yet.
+  Life judge(Life seen) const {
+    if (seen == Life::alive) return steady_seconds() - begin_ < kGraceSeconds ? Life::unknown : Life::alive;
+    if (seen == Life::dead) return Life::dead;
+    if (changed_) return Life::alive;
+    return unchanged() > options_.abandoned ? Life::dead : Life::unknown;
+  }
+
+  // That the owner must be watched, once.
+  void tell_of(const LockOwner& owner) {
+    if (std::exchange(told_, true)) return;
+    options_.say(
+        fmt::format("waiting for {}, who has the lock of {}: until it shows life, which comes within {:g} s and ends this start, "
+                    "or has shown "
+                    "none for {:g} s",
+                    owner.str(), path_.parent_path().string(), 2 * options_.heartbeat, options_.abandoned));
+  }
+
+  // Somebody made a file that cannot be seen from here, unless it is gone already.
+  void require_to_see() const {
+    if (unchanged() < kGraceSeconds) return;
+    fail(
+        ExitCode::io,
+        "the lock {} can neither be made, since a file of that name is there, nor looked at, since none is; the file system does "
+        "not show this node what it has: start again later",
+        path_.string());
+  }
+
+  void wait() const {
+    const FlightRecorder::LongCall waits("waiting for the lock of the run folder");
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_between_looks()));
+    if (!stop_requested()) return;
+    fail(ExitCode::interrupted, "stopped by {} while waiting for the lock {}; nothing was done", signal_name(stop_signal()),
+         path_.string());
+  }
+
+  [[noreturn]] void refuse(const LockOwner& owner, Life seen) const {
+    fail(ExitCode::launch, "{} belongs to a running job: {}; {}. Wait for its end, or {}", path_.parent_path().string(),
+         owner.str(),
+         seen == Life::alive ? "its process is there"
+                             : fmt::format("its last sign of life came {:.1f} s ago at most", seconds_between_looks()),
+         options_.way_out);
+  }
+
+ private:
+  double unchanged() const { return steady_seconds() - since_; }
+  double seconds_between_looks() const { return options_.heartbeat / kLooksPerHeartbeat; }
+
+  const fs::path& path_;
+  const LockOptions& options_;
+  double begin_ = steady_seconds();
+  std::optional<Sight> last_;
+  double since_ = begin_;  // when the lock was first seen as it is
+  bool changed_ = false;   // between the last two looks, both of which saw a lock
+  bool told_ = false;
+};
 
 }  // namespace
 
-LockFile::LockFile(fs::path path, JobStart job) : path_(std::move(path)), job_(std::move(job)), text_(describe_self(job_)) {
-  fs::path written = path_;
-  written += fmt::format(".{}.tmp", Json::parse(text_)["token"].get<std::string>());
-  write_new(written, text_);
-  const double deadline = steady_seconds() + kSecondsToDie;
-  while (!link_as(written, path_)) {
-    const std::string found = contents(path_);
-    if (found.empty() && !is_there(path_)) continue;  // given back since
-    const Owner owner = owner_from(found);
-    const bool is_near = !owner.machine.empty() && owner.machine == machine();
-    const bool is_past_self = !job_.id.empty() && owner.slurm_job == job_.id && owner.slurm_restart < job_.restart;
-    const double age = age_of(path_, written);
-    if (is_past_self || (is_near ? !is_process_alive(owner) : age > kAbandonedSeconds)) {
-      dead_owner_ = owner.str();
-      if (take_from_the_dead(written, found)) return;
-    } else if (is_near && steady_seconds() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    } else {
-      unlink(written.c_str());
-      fail(
-          ExitCode::launch,
-          "{} belongs to a running job: {}; its last sign of life was {:.0f} s ago. Wait for its end, end it with `touch {}`, or "
-          "give this run another folder with --set run.name=NAME{}",
-          path_.parent_path().string(), owner.str(), age, (path_.parent_path() / "stop").string(),
-          is_near ? ""
-                  : fmt::format(". If that job is dead, start again later: {} s after its last sign of life its lock counts as "
-                                "abandoned",
-                                kAbandonedSeconds));
+LockFile::LockFile(fs::path path, const JobStart& job, const LockOptions& options) : path_(std::move(path)) {
+  const LockOwner self = LockOwner::self(job);
+  text_ = self.text();
+  Watch watch(path_, options);
+  while (true) {
+    const Sight found = watch.look_again();
+    if (found.error == ENOENT) {
+      if (take_free(path_, self)) return;
+      watch.require_to_see();
+      watch.wait();
+      continue;
     }
+    require_a_lock(path_, found);
+    const LockOwner owner = LockOwner::from(found.text);
+    const Life seen = owner.life_seen_by(job);
+    const Life life = watch.judge(seen);
+    if (life == Life::alive) watch.refuse(owner, seen);
+    if (life == Life::dead && take_from_the_dead(path_, found, self, options)) {
+      dead_owner_ = owner.str();
+      return;
+    }
+    if (seen == Life::unknown && life == Life::unknown) watch.tell_of(owner);
+    if (life == Life::unknown) watch.wait();
   }
-  unlink(written.c_str());
-}
-
-bool LockFile::take_from_the_dead(const fs::path& written, const std::string& found) const {
-  const LockFile alone(path_.string() + ".takeover", job_);
-  if (contents(path_) != found) return false;  // somebody else was faster
-  if (rename(written.c_str(), path_.c_str()) == 0) return true;
-  const int error = errno;
-  unlink(written.c_str());
-  fail(ExitCode::io, "cannot take over the lock {}: {}", path_.string(), reason(error));
 }
 
 LockFile::~LockFile() {
-  if (contents(path_) == text_) unlink(path_.c_str());
+  if (look(path_).text == text_) unlink(path_.c_str());
 }
 
 bool LockFile::touch() const {
-  const std::string found = contents(path_);
-  if (found.empty() && is_there(path_)) return true;  // the file system did not answer; the next time tells
-  if (found != text_) return false;
-  return utimensat(AT_FDCWD, path_.c_str(), nullptr, 0) == 0 || errno != ENOENT;
+  const Sight found = look(path_);
+  if (found.error == ENOENT) return false;
+  if (!found.text.empty() && found.text != text_) return false;
+  utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);  // if it fails, the next time tells
+  return true;
 }
 
 }  // namespace cohort

@@ -24,8 +24,8 @@ class Requests {
 
   /// 1 for each RunRequest that this rank has, in the order of the enum. RUN/save counts once, until save_done().
   std::array<std::int64_t, kRunRequests> poll();
-  /// The checkpoint that RUN/save asked for is complete: removes the file. False if that cannot be done; then it stays, and
-  /// counts no more.
+  /// What RUN/save asks for is on disk: removes the file, if it is there, seen or not. False if that cannot be done; then it
+  /// stays, and counts no more.
   bool save_done();
 
  private:

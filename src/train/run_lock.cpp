@@ -10,17 +10,17 @@ namespace cohort {
 
 namespace fs = std::filesystem;
 
-RunLock::RunLock(Communicator& world, fs::path run_folder, const LauncherFacts& launcher) : folder_(std::move(run_folder)) {
+RunLock::RunLock(Communicator& world, fs::path run_folder, const LauncherFacts& launcher, LockOptions options)
+    : folder_(std::move(run_folder)), options_(std::move(options)) {
   agree(world, "taking the run folder", [&] {
     if (world.rank() != 0) return;
     made_folder_ = !fs::exists(folder_);
     make_folders(folder_);
-    file_ = std::make_unique<LockFile>(folder_ / "lock", JobStart{launcher.job_id, launcher.restart_count});
+    const JobStart job{launcher.job_id, launcher.restart_count, launcher.cluster};
+    file_ = std::make_unique<LockFile>(folder_ / "lock", job, options_);
   });
   if (!file_) return;
-  if (!file_->dead_owner().empty()) {
-    fmt::print("lock        taken over from a job that is dead: {}\n", file_->dead_owner());
-  }
+  if (!file_->dead_owner().empty()) options_.say("taken over from a job that is dead: " + file_->dead_owner());
   heart_ = std::thread([this] { keep_alive(); });
 }
 
@@ -39,17 +39,19 @@ RunLock::~RunLock() {
 
 void RunLock::keep_alive() {
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, std::chrono::seconds(LockFile::kTouchSeconds), [this] { return ends_; })) {
+  while (!end_.wait_for(lock, std::chrono::duration<double>(options_.heartbeat), [this] { return ends_; })) {
     if (!file_->touch()) lost_ = true;
   }
 }
 
-void RunLock::check() const {
-  if (!lost_) return;
-  fail(ExitCode::launch,
-       "{} is not this job's any more: its lock was removed, or taken over by another job after a minute without a sign of life; "
-       "this job ends without saving, since the other one writes there now",
-       folder_.string());
+void RunLock::fail_lost() const {
+  throw SharedError(
+      ExitCode::launch,
+      fmt::format(
+          "{} is not this job's any more: its lock was removed, or taken over by another job after a minute without a sign "
+          "of life; this job ends without saving, since the other one writes there now (a save that was under way may "
+          "still come to its end)",
+          folder_.string()));
 }
 
 }  // namespace cohort

@@ -19,23 +19,25 @@ namespace cohort {
 class RunLock {
  public:
   /// Takes the lock on rank 0, making the run folder if there is none, and touches it from then on from a thread of its own, so
-  /// that a long step does not look like death. To be called before anything in the folder is read. Throws SharedError(launch)
-  /// that names the owner if another job trains there, SharedError(io) if the folder cannot be written.
-  /// // Collective over: world
-  RunLock(Communicator& world, std::filesystem::path run_folder, const LauncherFacts& launcher);
+  /// that a long step does not look like death. To be called before anything in the folder is read. Says what there is to say,
+  /// with `options.say`, on rank 0. Throws a SharedError with the codes of LockFile. // Collective over: world
+  RunLock(Communicator& world, std::filesystem::path run_folder, const LauncherFacts& launcher, LockOptions options);
   /// Gives it back, and removes the folder if this made it and nothing came into it.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// Throws Error(launch) on rank 0 if the lock is another job's now: this process, or the file system, stood still for more than
-  /// a minute. To be called at each step; costs nothing.
-  void check() const;
+  /// Whether the lock is another job's now: this process, or the file system, stood still for more than a minute. Rank 0 alone
+  /// knows, as late as a heartbeat (LockOptions); costs nothing. Let ranks agree, then all call fail_lost().
+  bool is_lost() const { return lost_; }
+  /// Throws SharedError(launch) that says so.
+  [[noreturn]] void fail_lost() const;
 
  private:
   void keep_alive();
 
   std::filesystem::path folder_;
+  LockOptions options_;
   bool made_folder_ = false;
   std::unique_ptr<LockFile> file_;  // rank 0
   std::atomic<bool> lost_{false};

@@ -134,7 +134,6 @@ ExitCode Trainer::train() {
 }
 
 std::optional<Count> Trainer::load_step(Count step) {
-  if (lock_ != nullptr) lock_->check();
   {
     const auto scope = timers_.scope(Phase::data);
     batches_.load(step);
@@ -142,10 +141,12 @@ std::optional<Count> Trainer::load_step(Count step) {
   const auto scope = timers_.scope(Phase::communication);
   // Ranks of one tensor-parallel group or pipeline have the same samples: the first of them counts.
   const bool counts_targets = mesh_.index(Axis::tp) == 0 && mesh_.index(Axis::pp) == 0;
-  std::array<std::int64_t, 2 + kRunRequests> counts{counts_targets ? batches_.valid_targets() : 0, saver_->has_news() ? 1 : 0};
-  const auto requests = std::span(counts).subspan<2>();
+  std::array<std::int64_t, 3 + kRunRequests> counts{counts_targets ? batches_.valid_targets() : 0, saver_->has_news() ? 1 : 0,
+                                                    lock_lost()};
+  const auto requests = std::span(counts).subspan<3>();
   std::ranges::copy(requests_.poll(), requests.begin());
   all_reduce(world_, std::span<std::int64_t>(counts), ReduceOp::sum);
+  if (counts[2] > 0) lock_->fail_lost();
   if (counts[1] > 0) report_saved();
   if (take_requests(requests)) return std::nullopt;
   return counts[0];
@@ -228,6 +229,7 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Stragg
 
 void Trainer::finish() {
   report_saved();
+  answer_if_saved();
   if (progress_) progress_->finish();
   if (world_.rank() == 0) {
     fmt::print("validation loss {:.4f} over {} targets", last_evaluation_->loss, last_evaluation_->targets);

@@ -54,6 +54,8 @@ class Trainer {
   std::optional<Count> load_step(Count step);
   // What all ranks were asked for, added up. True if it is to stop.
   bool take_requests(std::span<const std::int64_t> requests);
+  // 1 if this rank knows that the run folder is another job's now, else 0; to be added up over ranks.
+  std::int64_t lock_lost() const { return lock_ != nullptr && lock_->is_lost() ? 1 : 0; }
   ExitCode stop();
   ExitCode train();
   void prepare_faults(const std::vector<FaultSection>& faults);
@@ -78,10 +80,15 @@ class Trainer {
   void write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
                      const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();
+  // Throws SharedError(launch) instead if the run folder is another job's now. // Collective over: world
   void save();
   // Tells of a save that has come to its end, or throws its error. // Collective over: world
   void report_saved();
   void save_if_due();
+  // RUN/save has what it asks for: removes it.
+  void answer_save();
+  // The same at the end of the run, however late the file came, if the state of the end is on disk.
+  void answer_if_saved();
   void finish();
   void show_sample();
   void say(const std::string& text);

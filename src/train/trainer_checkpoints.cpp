@@ -66,6 +66,7 @@ void Trainer::save() {
     say(fmt::format("step {}: waited {:.2f} s for the checkpoint before: the disk is slower than checkpoint.every", done_,
                     waited));
   }
+  if (all_reduce_value(world_, lock_lost(), ReduceOp::max) > 0) lock_->fail_lost();
   if (std::exchange(save_asked_, false)) answering_ = done_;
   saver_->save(trainee_.shards(), state());
   saved_at_ = done_;
@@ -83,10 +84,18 @@ void Trainer::report_saved() {
   log_->info("step {} saved {}{}", saved.step, saved.folder.string(), times);
   say(fmt::format("step {}: saved {} ({}{})", saved.step, saved.folder.string(), human_bytes(saved.bytes), times));
   if (answering_ == saved.step) {
-    if (!requests_.save_done()) say("warning: the file save in the run folder, which asked for this, cannot be removed");
+    answer_save();
     answering_ = -1;
   }
   if (!saved.trouble.empty()) say(fmt::format("warning: step {} is saved, but: {}", saved.step, saved.trouble));
+}
+
+void Trainer::answer_save() {
+  if (!requests_.save_done()) say("warning: the file save in the run folder, which asked for a checkpoint, cannot be removed");
+}
+
+void Trainer::answer_if_saved() {
+  if (saved_at_ == done_) answer_save();
 }
 
 void Trainer::save_if_due() {

@@ -77,12 +77,14 @@ bool Trainer::take_requests(std::span<const std::int64_t> requests) {
 ExitCode Trainer::stop() {
   const int signal = all_reduce_value(world_, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
   const std::string stop_file = config_.run.directory + "/stop";
-  const std::string why = stop_file_ ? fmt::format("{} is there; to go on, remove it and start with --resume", stop_file)
+  const std::string why = stop_file_ ? fmt::format("{} is there; to go on, remove it and start with --resume-if-any", stop_file)
                                      : std::string(signal_name(signal));
   say(fmt::format("stopping after step {}: {}", done_, why));
   log_->info("stopping after step {}: {}", done_, why);
   if (done_ > 0 && saved_at_ != done_) save();
   report_saved();
+  answer_if_saved();
+  if (done_ == 0) say("nothing was saved: no step was done; start again with the same command");
   if (progress_) progress_->finish();
   // A launcher may end the job as soon as one rank exits with a code other than 0: not before rank 0 has saved.
   world_.barrier();

@@ -15,12 +15,12 @@ namespace cohort {
 
 /// An operation among ranks that a rank waits for, or has done.
 struct ReportedOperation {
-  std::string text;          // as in OperationRecord::str()
-  std::string kind;          // "all_reduce of 12345 fp32": must be the same on all members
-  std::string group;         // its name
-  std::vector<int> members;  // ranks of the job; empty: unknown
-  std::uint64_t number = 0;  // 0: a message
-  int peer = -1;             // of a message
+  std::string text;            // as in OperationRecord::str()
+  std::string kind;            // "all_reduce of 12345 fp32": must be the same on all members
+  std::string group;           // its name
+  std::vector<int> members{};  // ranks of the job; empty: unknown
+  std::uint64_t number = 0;    // 0: a message
+  int peer = -1;               // of a message
   Count step = 0;
   double seconds = 0.0;  // waiting for so long; if done, so long ago
 
@@ -35,8 +35,8 @@ struct RankReport {
   std::string activity;      // "": not known
   double seconds_in_activity = 0.0;
   std::uint64_t progress = 0;
-  std::vector<ReportedOperation> waiting;  // oldest first
-  std::optional<ReportedOperation> finished;
+  std::vector<ReportedOperation> waiting{};  // oldest first
+  std::optional<ReportedOperation> finished{};
 
   bool operator==(const RankReport&) const = default;
 };

@@ -1,8 +1,11 @@
 // `cohort ckpt`: what its commands print, and their exit codes.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "checkpoint_fixture.hpp"
 #include "commands/commands.hpp"
+#include "train/lock_file.hpp"
 
 namespace cohort::test {
 namespace {
@@ -226,7 +229,21 @@ TEST_F(CkptCommand, Prune) {
   output({"prune", run_.string(), "--keep", "1", "--leftovers"});
   EXPECT_EQ(steps(), (std::vector<Count>{400, 500}));
   EXPECT_EQ(entries(), 2u);
+  EXPECT_FALSE(fs::exists(run_ / "lock"));
   expect_mentions(error_of(ExitCode::usage, [&] { output({"prune", run_.string(), "--keep", "0"}); }), {"--keep 0"});
+}
+
+TEST_F(CkptCommand, PruneLeavesASaveInProgressAlone) {
+  const fs::path leftover = checkpoints_folder(run_) / temporary_name(600);
+  fs::create_directories(leftover);
+  const std::vector<std::string> words{"prune", run_.string(), "--keep", "1", "--leftovers"};
+  const LockFile training(run_ / "lock", {"12", 0}, {});
+  expect_mentions(error_of(ExitCode::launch, [&] { output(words); }),
+                  {"SLURM job 12, process " + std::to_string(getpid()), "without --leftovers"});
+  EXPECT_TRUE(fs::exists(leftover));
+  std::vector<std::string> dry = words;
+  dry.emplace_back("--dry-run");
+  expect_mentions(output(dry), {"1 would be deleted"});
 }
 
 }  // namespace

@@ -215,8 +215,9 @@ TEST_F(Forms, AFailureOfOneRankIsTheSameOnAll) {
     const std::vector<StoredCheckpoint> left = list_checkpoints(run_);
     ASSERT_EQ(left.size(), 1u);
     EXPECT_EQ(left.front().step, 1);
-    if (comm_->rank() == 0)
+    if (comm_->rank() == 0) {
       EXPECT_EQ(std::distance(fs::directory_iterator(checkpoints_folder(run_)), fs::directory_iterator()), 1);
+    }
     comm_->barrier();
   }
 }

@@ -113,6 +113,16 @@ class Running:
             time.sleep(0.005)
         return False
 
+    def wait_for_text(self, text, seconds=60):
+        """True once it has printed this and still goes on."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            with open(self.output.name, encoding="utf-8") as file:
+                if text in file.read():
+                    return True
+            time.sleep(0.02)
+        return False
+
     def children(self):
         pids = []
         for entry in filter(str.isdigit, os.listdir("/proc")):

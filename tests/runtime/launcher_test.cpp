@@ -124,10 +124,14 @@ TEST(LauncherFacts, EmptyVariablesAreUnset) {
 
 TEST(LauncherFacts, JobFacts) {
   Environment environment = srun_pmix_task(0);
-  environment.insert({{"SLURM_CPUS_PER_TASK", "6"}, {"SLURM_RESTART_COUNT", "2"}, {"SLURM_NTASKS_PER_NODE", "2"}});
+  environment.insert({{"SLURM_CPUS_PER_TASK", "6"},
+                      {"SLURM_RESTART_COUNT", "2"},
+                      {"SLURM_NTASKS_PER_NODE", "2"},
+                      {"SLURM_CLUSTER_NAME", "west"}});
   const LauncherFacts facts = read_launcher_facts(environment);
   EXPECT_EQ(facts.cpus_per_task, 6);
   EXPECT_EQ(facts.restart_count, 2);
+  EXPECT_EQ(facts.cluster, "west");
   EXPECT_EQ(facts.asked_tasks_per_node, 2);
 }
 

@@ -103,6 +103,7 @@ TEST_F(Injector, RemembersInTheRunFolder) {
   EXPECT_TRUE(make({"throw:rank=1,step=5"}, 1).empty());
   EXPECT_FALSE(make({"throw:rank=1,step=5,once=false"}, 1).empty());
   EXPECT_FALSE(make({"throw:rank=1,step=6"}, 1).empty());
+  EXPECT_FALSE(make({"throw:rank=1,step=5,phase=backward"}, 1).empty());
 }
 
 TEST_F(Injector, PoisonsOneStepAndSlowsEveryOne) {
