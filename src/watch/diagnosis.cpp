@@ -23,6 +23,35 @@ bool is_in(const RankReport& report, const ReportedOperation& collective) {
   });
 }
 
+/// Whether a rank has come past a collective of its group: it has called that or a later one, and waits for it no more.
+bool is_past(const RankReport& report, const ReportedOperation& collective) {
+  const auto same_group = [&](const ReportedOperation& own) {
+    return own.peer < 0 && own.group == collective.group && own.members == collective.members;
+  };
+  bool called = report.finished && same_group(*report.finished) && report.finished->number >= collective.number;
+  for (const ReportedOperation& own : report.waiting) {
+    if (!same_group(own)) continue;
+    if (own.number == collective.number) return false;
+    called = called || own.number > collective.number;
+  }
+  return called;
+}
+
+/// Moves what holds nobody up from each rank's `waiting` to `passed`.
+void set_passed_apart(std::vector<RankView>& ranks) {
+  const std::vector<RankView> said = ranks;
+  for (RankView& view : ranks) {
+    std::erase_if(view.report.waiting, [&](const ReportedOperation& own) {
+      const bool passed = own.peer < 0 && std::any_of(own.members.begin(), own.members.end(), [&](int member) {
+                            return member >= 0 && static_cast<std::size_t>(member) < said.size() &&
+                                   is_past(said[static_cast<std::size_t>(member)].report, own);
+                          });
+      if (passed && (!view.passed || view.passed->number < own.number)) view.passed = own;
+      return passed;
+    });
+  }
+}
+
 /// Whom the others wait for: rank -> ranks that it waits for.
 std::map<int, std::set<int>> who_waits_for_whom(const std::vector<RankView>& ranks) {
   std::map<int, std::set<int>> edges;
@@ -95,8 +124,10 @@ std::string describe(const RankView& view, std::size_t ranks) {
                                                    : "its process is " + view.process_state,
                         place);
   } else {
-    text += fmt::format("is stuck at step {}: {} for {:.0f} s, in no operation with other ranks", report.step, report.activity,
-                        report.seconds_in_activity);
+    text += fmt::format("is stuck at step {}: {} for {:.0f} s{}", report.step, report.activity, report.seconds_in_activity,
+                        view.passed ? "; it has called no operation after " + view.passed->text + ", which others have done"
+                        : report.waiting.empty() ? ", in no operation with other ranks"
+                                                 : "; it has not called what others wait in");
     if (report.finished)
       text += fmt::format("; its last one was {}, done {:.0f} s ago", report.finished->text, report.finished->seconds);
   }
@@ -122,7 +153,8 @@ std::string name_ranks(const std::vector<int>& ranks) {
   return fmt::format("{} {} and {}", name, fmt::join(runs, ", "), last);
 }
 
-Diagnosis diagnose(const std::vector<RankView>& ranks, double seconds) {
+Diagnosis diagnose(std::vector<RankView> ranks, double seconds) {
+  set_passed_apart(ranks);
   Diagnosis diagnosis;
   diagnosis.culprits = ranks_of(ranks, RankView::Link::gone);
   if (diagnosis.culprits.empty()) diagnosis.culprits = ranks_of(ranks, RankView::Link::silent);

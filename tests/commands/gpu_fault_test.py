@@ -23,7 +23,7 @@ folder = tempfile.TemporaryDirectory(prefix="cohort_gpu_fault_")
 training = Training(job, folder.name)
 MATRIX = [
     ("kill:rank=1,step=3,phase=communication", (137, LOST), [("process rank 1 ", "rank 1 of 2 on ")]),
-    ("device:rank=1,step=6,phase=forward", (1,), ["rank 1 of 2 on ", "CUDA"]),
+    ("device:rank=1,step=6,phase=forward", (1,), ["rank 1 of 2 on ", "in step 6: ", "cudaError"]),
     ("hang:rank=1,step=9,phase=backward", (LOST,), ["rank 1 of 2 on ", STUCK]),
     ("hang:rank=0,step=12,phase=communication", (LOST,), ["rank 0 of 2 on ", STUCK]),
     ("stop:rank=1,step=15", (LOST,), ["rank 1 of 2 on ", STOPPED]),

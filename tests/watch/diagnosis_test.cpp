@@ -79,6 +79,32 @@ TEST(Diagnosis, OutOfStepInTheSameGroup) {
                       "rank 2 waits in barrier"});
 }
 
+// On GPUs: rank 1's host hangs after it has put two operations into the GPU's queue, and never asks whether they have ended. Rank
+// 0 has seen their end, and waits in the next two.
+TEST(Diagnosis, WhoNeverAsksForTheEndOfWhatOthersHaveDone) {
+  auto ranks = job(2);
+  for (const std::uint64_t number : {7, 8}) {
+    ranks[1].report.waiting.push_back(collective("all_reduce of 9 fp32", "dp", {0, 1}, number));
+    ranks[0].report.waiting.push_back(collective("all_reduce of 9 fp32", "dp", {0, 1}, number + 2));
+  }
+  ranks[0].report.finished = collective("all_reduce of 9 fp32", "dp", {0, 1}, 8);
+  const Diagnosis found = diagnose(ranks, 8.0);
+  EXPECT_EQ(found.culprits, std::vector<int>{1});
+  expect_says(found, {"rank 1 of 2 on node1 (process 101)", "is stuck at step 14: forward for 8 s",
+                      "no operation after all_reduce of 9 fp32 on 'dp' (number 8), which others have done",
+                      "rank 0 waits in all_reduce of 9 fp32 on 'dp' (number 9)", "(number 10)"});
+  EXPECT_EQ(found.text.find("rank 1 waits"), std::string::npos) << found.text;
+}
+
+TEST(Diagnosis, OperationsThatAreInFlightOnAllAreNotDone) {
+  auto ranks = job(2);
+  for (RankView& view : ranks) view.report.waiting = {collective("all_reduce of 9 fp32", "dp", {0, 1}, 7)};
+  ranks[0].report.waiting.push_back(collective("all_reduce of 9 fp32", "dp", {0, 1}, 8));
+  const Diagnosis found = diagnose(ranks, 8.0);
+  EXPECT_EQ(found.culprits, std::vector<int>{1}) << "it has not called number 8";
+  expect_says(found, {"it has not called what others wait in", "ranks 0 and 1 wait in all_reduce of 9 fp32 on 'dp' (number 7)"});
+}
+
 TEST(Diagnosis, ACircleOfMessages) {
   auto ranks = job(3);
   for (int rank = 0; rank < 3; ++rank) ranks[static_cast<std::size_t>(rank)].report.waiting = {message_from((rank + 1) % 3)};
