@@ -35,7 +35,7 @@ constexpr const char* kFooter =
     "  2 the command line               7 a file cannot be read or written\n"
     "  3 the run file                   8 training failed: the loss is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal; saved if a step was done: --resume-if-any\n"
-    "  10 out of device memory          11 a layout parted from one rank (cohort prove), or a prediction\n"
+    "  10 out of memory                 11 a layout parted from one rank (cohort prove), or a prediction\n"
     "                                      was wrong (cohort plan --measure)\n"
     "  12 a rank was lost or stuck, and the job was ended (cohort doctor)\n"
     "  13 stopped by the file RUN/stop after saving; not to be requeued";

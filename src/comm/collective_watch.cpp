@@ -28,7 +28,7 @@ void CollectiveWatch::check(Clock::time_point now) {
     waiting_since_ = now;
   }
   if (std::chrono::duration<double>(now - *waiting_since_).count() <= timeout_) return;
-  fail(ExitCode::internal,
+  fail(ExitCode::lost,
        "{}: not finished after {:g} s. A peer is lost or stuck: see which other rank's log ends first, and whether that rank was "
        "at "
        "the same collective",

@@ -164,6 +164,7 @@ void NcclCommunicator::begin_connecting(const ncclUniqueId& id) {
 
 /// False if the peers did not come in time, or went away.
 bool NcclCommunicator::wait_until_connected() const {
+  const FlightRecorder::LongCall connects("connecting NCCL");  // or the job's monitor ends it first, and nobody reads what to try
   const auto start = std::chrono::steady_clock::now();
   const std::chrono::duration<double> limit(connect_seconds());
   while (true) {

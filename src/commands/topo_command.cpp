@@ -1,6 +1,6 @@
 // `cohort topo`: where the ranks are. Under a launcher, a table of the running job and warnings; with --nodes, --ranks-per-node
 // and
-// --node, the ranks of one node of a job that need not exist.
+// --node, the ranks of one node of a job that need not exist; without --node, of all its nodes.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +20,7 @@ struct Options {
   Count nodes = 0;
   Count ranks_per_node = 0;
   Count node = 0;
+  bool simulate = false;
   bool json = false;
   const CLI::Option* nodes_given = nullptr;
   const CLI::Option* ranks_per_node_given = nullptr;
@@ -67,16 +68,45 @@ void print_plan(const Options& options, const NodeRanks& ranks) {
       ranks.world_size);
 }
 
+// Every rank of a job that need not exist, as `cohort topo` shows those of a running one.
+int simulate(const Options& options) {
+  const int world_size = ranks_of_node(options.nodes, options.ranks_per_node, 0).world_size;
+  if (!is_speaking_rank()) return 0;
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (int rank = 0; rank < world_size; ++rank) {
+    const Count node = rank / options.ranks_per_node;
+    ranks.push_back({{"rank", rank},
+                     {"host", fmt::format("node{}", node + 1)},
+                     {"node_rank", node},
+                     {"local_rank", rank % options.ranks_per_node}});
+  }
+  if (options.json) {
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"world_size", world_size}, {"node_count", options.nodes}, {"ranks", ranks}}.dump(2));
+    return 0;
+  }
+  fmt::print("{} rank(s) on {} node(s) of a job that need not exist (nothing is started)\n\n", world_size, options.nodes);
+  Table table({"rank", "host", "node", "local rank"});
+  for (int rank = 0; rank < std::min(world_size, kMostRows); ++rank) {
+    const auto& row = ranks[static_cast<std::size_t>(rank)];
+    table.add({std::to_string(rank), row["host"].get<std::string>(), row["node_rank"].dump(), row["local_rank"].dump()});
+  }
+  fmt::print("{}", table.str(4));
+  if (world_size > kMostRows) fmt::print("... and {} more\n", world_size - kMostRows);
+  fmt::print("\nWhat one of these nodes sees: add --node N.\n");
+  return 0;
+}
+
 int answer_plan(const Options& options) {
   std::vector<std::string> missing;
   if (options.nodes_given->count() == 0) missing.push_back("--nodes");
   if (options.ranks_per_node_given->count() == 0) missing.push_back("--ranks-per-node");
-  if (options.node_given->count() == 0) missing.push_back("--node");
   if (!missing.empty()) {
     fail(ExitCode::usage,
-         "{} missing: --nodes, --ranks-per-node and --node go together; `cohort topo` without them shows the running job",
+         "{} missing: --nodes and --ranks-per-node go together; `cohort topo` without them shows the running job",
          join(missing, " and "));
   }
+  if (options.node_given->count() == 0) return simulate(options);
   const NodeRanks ranks = ranks_of_node(options.nodes, options.ranks_per_node, options.node);
   if (!is_speaking_rank()) return 0;
   if (options.json) {
@@ -148,16 +178,19 @@ void add_topo_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  mpirun -np 4 cohort topo                             the running job, with warnings about its bindings\n"
       "  srun --mpi=pmix cohort topo                          the same on a cluster\n"
-      "  cohort topo --nodes 4 --ranks-per-node 2 --node 3    which ranks are on node 3? Nothing is launched");
+      "  cohort topo --simulate --nodes 4 --ranks-per-node 2  a job that need not exist: nothing is launched\n"
+      "  cohort topo --nodes 4 --ranks-per-node 2 --node 3    which ranks are on its node 3?");
   const auto options = std::make_shared<Options>();
   options->nodes_given = command->add_option("--nodes", options->nodes, "Number of nodes of a job that need not exist");
   options->ranks_per_node_given =
       command->add_option("--ranks-per-node", options->ranks_per_node, "Ranks on each node of that job");
   options->node_given = command->add_option("--node", options->node, "The node asked about, from 0");
+  command->add_flag("--simulate", options->simulate, "Show a job that need not exist: --nodes and --ranks-per-node say its size");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] {
     action = [options] {
-      const bool plan = options->nodes_given->count() + options->ranks_per_node_given->count() + options->node_given->count() > 0;
+      const bool plan = options->simulate ||
+                        options->nodes_given->count() + options->ranks_per_node_given->count() + options->node_given->count() > 0;
       return plan ? answer_plan(*options) : show_job(*options);
     };
   });

@@ -18,6 +18,7 @@
 #include "runtime/ending.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/topology.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
 #include "train/requests.hpp"
@@ -120,8 +121,9 @@ int train(const Options& options) {
   TrainerOptions trainer_options;
   agree(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
+  const std::vector<std::string> warnings = startup_warnings(runtime);
   if (world->rank() == 0) {
-    for (const std::string& warning : runtime.warnings()) print_line("warning: " + warning);
+    for (const std::string& warning : warnings) print_line("warning: " + warning);
   }
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);

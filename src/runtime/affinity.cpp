@@ -46,8 +46,10 @@ void check_group(const std::string& host, const std::vector<int>& cores, const G
         "--cpu-bind=cores --cpus-per-task=N`",
         who, cores_text(cores)));
   } else {
-    findings.warnings.push_back(fmt::format("{} share {} core(s) ({}): oversubscribed, so they take turns; right, but slow", who,
-                                            cores.size(), cores_text(cores)));
+    // More ranks than the machine has cores: on a laptop on purpose, and no binding would help.
+    auto& where = whole_machine ? findings.notes : findings.warnings;
+    where.push_back(fmt::format("{} share {} core(s) ({}): oversubscribed, so they take turns; right, but slow", who,
+                                cores.size(), cores_text(cores)));
   }
 }
 

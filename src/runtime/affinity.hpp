@@ -29,12 +29,12 @@ struct Binding {
 
 struct BindingFindings {
   std::vector<std::string> warnings;  // the run will be slower than it need be
-  std::vector<std::string> notes;     // ranks share cores, but there are enough of them (binding to sockets, a container)
+  std::vector<std::string> notes;     // ranks share cores, and no binding would help: there are enough of them, or no more
 };
 
 /// Looks at the bindings of all ranks, node by node. Ranks with the same cores are a group: it is warned of if it has fewer cores
-/// than ranks. Groups whose cores overlap in part are warned of. Ranks that are free to use the whole machine are never an
-/// overlap.
+/// than ranks, unless these are all that the machine has. Groups whose cores overlap in part are warned of. Ranks that are free
+/// to use the whole machine are never an overlap.
 BindingFindings check_bindings(const std::vector<Binding>& bindings);
 
 }  // namespace cohort

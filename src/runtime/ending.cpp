@@ -87,7 +87,7 @@ int end_with_error(const Error& error) noexcept {
 int end_with_exception(const std::exception& error) noexcept {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return end_with_error(
-        Error(ExitCode::internal, "out of memory: lower train.micro_batch or the model's size, or use more ranks"));
+        Error(ExitCode::memory, "out of memory: lower train.micro_batch or the model's size, or use more ranks"));
   }
   return end_with_error(Error(ExitCode::internal, fmt::format("internal error: {}", error.what())));
 }

@@ -1,6 +1,9 @@
 #include "runtime/launcher_check.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
+#include "runtime/node_list.hpp"
 
 namespace cohort {
 namespace {
@@ -63,6 +66,23 @@ void check_tasks_per_node(const LauncherFacts& facts, std::vector<std::string>& 
       *facts.size, *facts.node_count, *facts.asked_tasks_per_node, asked, *facts.size, asked));
 }
 
+// Variables of another job in the environment (a script that exports them, sbatch from inside a job): what is right of them
+// nobody knows.
+void check_node_list(const LauncherFacts& facts) {
+  const auto names = facts.launcher == Launcher::srun ? expand_node_list(facts.nodelist) : std::nullopt;
+  if (!names) return;
+  constexpr const char* kFix =
+      "is there an SLURM_* of another job in the environment? Start from a clean one: sbatch --export=NONE";
+  if (facts.node_count && static_cast<std::size_t>(*facts.node_count) != names->size()) {
+    fail(ExitCode::launch, "srun's list of nodes, {}, has {} names, and the step has {} nodes: {}", facts.nodelist, names->size(),
+         *facts.node_count, kFix);
+  }
+  if (!facts.node_name.empty() && std::find(names->begin(), names->end(), facts.node_name) == names->end()) {
+    fail(ExitCode::launch, "this rank is on {}, which is not in srun's list of nodes, {}: {}", facts.node_name, facts.nodelist,
+         kFix);
+  }
+}
+
 void check_local(const LauncherFacts& facts, const MpiFacts& mpi, std::vector<std::string>& warnings) {
   if (!facts.local_size || *facts.local_size == mpi.local_size) return;
   const std::string differ = fmt::format("{} put {} ranks on this node, but {} of them share memory by MPI",
@@ -103,6 +123,7 @@ std::vector<std::string> check_against_mpi(const LauncherFacts& facts, const Mpi
          "inside another. Start cohort with one launcher, directly",
          name_of(facts.launcher), *facts.rank, mpi.rank);
   }
+  check_node_list(facts);
   check_tasks_per_node(facts, warnings);
   check_local(facts, mpi, warnings);
   return warnings;

@@ -53,7 +53,7 @@ TEST_F(CollectiveWatchTest, NamesTheOldestAfterTheTimeout) {
   add("broadcast", 88);
   watch_.check(start_);
   watch_.check(start_ + seconds(29));
-  EXPECT_ERROR(watch_.check(start_ + seconds(31)), ExitCode::internal,
+  EXPECT_ERROR(watch_.check(start_ + seconds(31)), ExitCode::lost,
                "all_reduce of 12345 fp32 on group 'dp' (number 87), rank 1 of 2: not finished after 30 s",
                "peer is lost or stuck");
 }
@@ -72,7 +72,7 @@ TEST_F(CollectiveWatchTest, CountsOnlyTheTimeInWhichPeersAreMissing) {
   first->over = true;
   watch_.check(start_ + seconds(1030));  // the second one's time begins
   watch_.check(start_ + seconds(1055));
-  EXPECT_ERROR(watch_.check(start_ + seconds(1061)), ExitCode::internal, "reduce_scatter", "(number 2)");
+  EXPECT_ERROR(watch_.check(start_ + seconds(1061)), ExitCode::lost, "reduce_scatter", "(number 2)");
   second->over = true;
   watch_.check(start_ + seconds(2000));
   EXPECT_TRUE(watch_.idle());

@@ -39,7 +39,7 @@ TEST_F(NcclFaults, ALostPeerIsAnErrorThatNamesTheCollective) {
       nccl->all_reduce(x.data(), 12'345, DType::f32, ReduceOp::sum);
       gpu::synchronize(check_nccl_progress);
     };
-    EXPECT_ERROR(lonely(), ExitCode::internal, "all_reduce of 12345 fp32 on group 'world' (number 2), rank 0 of",
+    EXPECT_ERROR(lonely(), ExitCode::lost, "all_reduce of 12345 fp32 on group 'world' (number 2), rank 0 of",
                  "not finished after 2 s");
     gpu::synchronize();  // the kernel has left the device
     EXPECT_ERROR(nccl->all_reduce(x.data(), 1, DType::f32, ReduceOp::sum), ExitCode::internal, "(number 3)",
@@ -58,7 +58,7 @@ TEST_F(NcclFaults, APeerThatIsLostFromTheStart) {
       nccl->all_gather(x.data(), x.data(), 1000 / nccl->size(), DType::f32);
       gpu::synchronize(check_nccl_progress);
     };
-    EXPECT_ERROR(lonely(), ExitCode::internal, "all_gather of", "number 1", "not finished after 2 s");
+    EXPECT_ERROR(lonely(), ExitCode::lost, "all_gather of", "number 1", "not finished after 2 s");
   }
   host_world().barrier();
   nccl.reset();

@@ -11,7 +11,7 @@ for _ in range(5):
     job.expect("the last rank fails", job.run(["last"], ranks=4), 5, ["rank 3 of 4 on ", "token 99"], lines=1)
     job.expect("all ranks share an error", job.run(["shared"], ranks=4), 6, ["cohort: no checkpoint for anyone"], lines=1)
 job.expect("a bug on the last rank", job.run(["bug"], ranks=2), 1, ["rank 1 of 2 on ", "internal error: a bug"], lines=1)
-job.expect("no memory on the last rank", job.run(["memory"], ranks=2), 1, ["rank 1 of 2 on ", "out of memory"], lines=1)
+job.expect("no memory on the last rank", job.run(["memory"], ranks=2), 10, ["rank 1 of 2 on ", "out of memory"], lines=1)
 job.expect("every rank fails by itself", job.run(["all"], ranks=2), 7, [" of 2 on ", "disk full"])
 job.expect("a single rank fails", job.run(["last"]), 5, ["cohort: the last rank found token 99"], lines=1)
 outcome = job.run(["last"])

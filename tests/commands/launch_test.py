@@ -34,6 +34,13 @@ job.expect("no nodes", job.run(["topo", "--nodes", "0", "--ranks-per-node", "2",
 job.expect("not a number", job.run([*plan, "three"]), 2, ["--node", "three"], lines=1)
 job.expect("one option missing", job.run(["topo", "--nodes", "4", "--node", "1"]), 2, ["--ranks-per-node missing"], lines=1)
 
+code, stdout, stderr, _ = job.run(["topo", "--simulate", "--nodes", "2", "--ranks-per-node", "3", "--json"])
+places = [(r["rank"], r["host"], r["node_rank"], r["local_rank"]) for r in json.loads(stdout)["ranks"]]
+job.check("a job that need not exist", code == 0 and places == [(3 * n + i, f"node{n + 1}", n, i) for n in (0, 1) for i in (0, 1, 2)], stdout)
+code, stdout, stderr, _ = job.run(["topo", "--simulate", "--nodes", "100", "--ranks-per-node", "8"])
+job.check("... of many ranks", code == 0 and "800 rank(s) on 100 node(s)" in stdout and "... and 736 more" in stdout, stdout)
+job.expect("... of no size", job.run(["topo", "--simulate"]), 2, ["--nodes and --ranks-per-node missing"], lines=1)
+
 # The running job.
 for ranks in (0, 2, 4):
     code, stdout, stderr, _ = job.run(["topo", "--json"], ranks)

@@ -42,6 +42,13 @@ for ranks in (0, 2, 4):
     with open(training.path(name + "/run.toml"), encoding="utf-8") as file:
         job.check(f"{name}: the resolved run file", f"dp = {max(ranks, 1)}" in file.read())
 
+# Ranks that take turns on one core train as slowly as one: said at the start, once.
+core = str(min(os.sched_getaffinity(0)))
+pinned = Launched([job.program, "--", "taskset", "-c", core, *job.mpirun])
+code, stdout, stderr, _ = pinned.run(training.words("pinned", train__steps=2, schedule__warmup_steps=1), 2)
+said = (stdout + stderr).count("warning: ranks 0-1 of ")
+job.check("two ranks on one core are warned of", code == 0 and said == 1, stdout + stderr)
+
 # fp32 sums in another order: the losses drift apart by rounding, which training amplifies. Ten steps within 1e-4, sixty within 1e-2.
 alone = [line["loss"] for line in training.metrics("ranks0")]
 for ranks in (2, 4):

@@ -71,9 +71,16 @@ TEST(Bindings, AllRanksOnOneCore) {
 }
 
 TEST(Bindings, MoreRanksThanCoresIsOversubscribed) {
-  expect_one_warning({on(0, 0, {0, 1}, 2), on(1, 0, {0, 1}, 2), on(2, 0, {0, 1}, 2)},
+  expect_one_warning({on(0, 0, {0, 1}, 4), on(1, 0, {0, 1}, 4), on(2, 0, {0, 1}, 4)},
                      {"oversubscribed", "ranks 0-2", "2 core(s)"});
-  expect_one_warning({on(0, 0, {0}, 1), on(1, 0, {0}, 1)}, {"oversubscribed"});  // a machine of one core: nothing was bound
+  // All that the machine has: nothing was bound, and nothing would help.
+  for (const auto& bindings : {std::vector<Binding>{on(0, 0, {0, 1}, 2), on(1, 0, {0, 1}, 2), on(2, 0, {0, 1}, 2)},
+                               std::vector<Binding>{on(0, 0, {0}, 1), on(1, 0, {0}, 1)}}) {
+    const BindingFindings findings = check_bindings(bindings);
+    EXPECT_TRUE(findings.warnings.empty());
+    ASSERT_EQ(findings.notes.size(), 1U);
+    EXPECT_NE(findings.notes[0].find("oversubscribed"), std::string::npos) << findings.notes[0];
+  }
 }
 
 TEST(Bindings, PartialOverlap) {

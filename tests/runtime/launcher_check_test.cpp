@@ -84,6 +84,16 @@ TEST(CheckAgainstMpi, NtasksAndNtasksPerNodeDisagree) {
 }
 
 // Fewer ranks that share memory than Slurm put there: every rank would be local rank 0 and take the first GPU.
+TEST(CheckAgainstMpi, NodeListsThatDisagree) {
+  Environment environment = srun_pmix_task(1);
+  environment["SLURM_STEP_NODELIST"] = "node[1-3]";
+  EXPECT_ERROR(check(environment, two_nodes(1)), ExitCode::launch, "node[1-3], has 3 names", "2 nodes", "--export=NONE");
+  environment["SLURM_STEP_NODELIST"] = "node[2-3]";
+  EXPECT_ERROR(check(environment, two_nodes(1)), ExitCode::launch, "this rank is on node1", "node[2-3]");
+  environment["SLURM_STEP_NODELIST"] = "node[1-";  // not to be understood: not compared
+  EXPECT_TRUE(check(environment, two_nodes(1)).empty());
+}
+
 TEST(CheckAgainstMpi, LocalSizes) {
   EXPECT_ERROR(check(srun_pmix_task(1), (MpiFacts{1, 4, 0, 1, 1, 4})), ExitCode::launch, "2 ranks on this node", "1 of them");
   const auto pretended = check(srun_pmix_task(1), one_node(1));
