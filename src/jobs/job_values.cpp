@@ -19,18 +19,28 @@ void require_quotable(const std::string& text, const std::string& what) {
     fail(ExitCode::config, "{} = {} holds '{}', on which the job's shell would act: choose another", what, text, mark);
 }
 
+// A line of the job that ends it with a message, unless the command succeeds: without the site's software nothing else would be
+// right.
+std::string required(const std::string& command, const std::string& complaint) {
+  return fmt::format("{} || {{ echo \"cohort: {}\" >&2; exit {}; }}", command, complaint, static_cast<int>(ExitCode::launch));
+}
+
 // Modules and variables, with the reasons that the profile gives beside them.
 std::string environment_of(const SiteProfile& site) {
   std::vector<std::string> lines;
   if (site.says("MODULES_INIT")) {
     lines.emplace_back("# the command `module`, which job scripts do not have by themselves here");
-    lines.push_back(fmt::format("source \"{}\"", site.text("MODULES_INIT")));
+    const std::string& init = site.text("MODULES_INIT");
+    lines.push_back(required(fmt::format("[[ -r \"{}\" ]]", init),
+                             fmt::format("$HOSTNAME has no file {}, the MODULES_INIT of site {}", init, site.name)));
+    lines.push_back(fmt::format("source \"{}\"", init));
   }
   if (site.says("MODULES")) {
     lines.emplace_back(
         "# the software of the site: nothing that was loaded by chance when the job was submitted, and what Cohort needs");
     lines.emplace_back("module purge");
-    lines.push_back("module load " + site.text("MODULES"));
+    lines.push_back(required("module load " + site.text("MODULES"),
+                             fmt::format("$HOSTNAME cannot load the MODULES of site {}: {}", site.name, site.text("MODULES"))));
   }
   for (const SiteExport& one : site.exports) {
     lines.insert(lines.end(), one.comment.begin(), one.comment.end());

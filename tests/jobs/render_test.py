@@ -76,7 +76,8 @@ def habit_problems(template, text):
     """What every job that trains has to do."""
     habits = ["--mpi=", '--cpus-per-task="$SLURM_CPUS_PER_TASK"', "--kill-on-bad-exit=1"]
     if template in TRAINING:
-        habits += ["#SBATCH --signal=B:USR1@", "task%t", "' USR1\n", "' TERM\n", '" &\n', "--resume-if-any", '[[ $code -eq 9 ]]' if template != "chain" else "afterany"]
+        habits += ["#SBATCH --signal=B:USR1@", "task%t", "' USR1\n", "' TERM\n", '" &\n', "--resume-if-any", 'finish "$code"',
+                   "scontrol requeue" if template != "chain" else "afterany"]
     return [f"lacks {habit!r}" for habit in habits if habit not in text]
 
 

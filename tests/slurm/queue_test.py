@@ -47,26 +47,26 @@ steps = [step for step, _ in slurm.losses("requeued")]
 job.check("... each step counted once", steps == list(range(1, len(steps) + 1)), str(steps))
 
 # A job that gives way to another. SLURM puts it back into the queue when GraceTime is over, but not if it has ended by itself before, as
-# Cohort does once it has saved: the script then asks for that.
-script = training.write("spare.sbatch", f"""#!/bin/bash
-trap : TERM
-srun --mpi=pmix {job.program} train {ROOT}/inputs/lab3_two_nodes.toml {' '.join(keys('spare', 100000))} --resume-if-any &
-while kill -0 $! 2>/dev/null; do wait $!; done
-wait $!
-code=$?
-# a job that somebody cancelled is no longer RUNNING
-[[ $code -eq 9 && $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T) == RUNNING ]] && scontrol requeue "$SLURM_JOB_ID"
-exit $code
-""")
-number = slurm.submit("--partition=spare", "--nodes=2", "--ntasks-per-node=2", "--open-mode=append", script)
-job.check("a job in the partition that gives way", slurm.wait_for_step("spare", 3), slurm.log(number))
+# Cohort does once it has saved: the script then asks for that. It is not told of the end: SLURM sends TERM to the ranks alone.
+script = slurm.render("multi_node", "spare", "--ranks", "4", "--nodes", "2", PARTITION="spare",
+                      **{"train.steps": 100000, "train.validate_every": 0, "checkpoint.every": 100000})
+number = slurm.submit(script)
+job.check("a job in the partition that gives way", slurm.wait_for_step("spare", 3), slurm.why(number))
 urgent = slurm.submit("--nodes=2", "--ntasks-per-node=3", "--wrap", "srun hostname")  # of 4 CPUs that job has 2
-job.check("... makes room", slurm.wait_for(urgent, *ENDED).get("JobState") == "COMPLETED", str(slurm.facts(urgent)))
-job.check("... having saved", "stopping after step" in slurm.log(number) and training.checkpoints("spare"), slurm.log(number))
+job.check("... makes room", slurm.wait_for(urgent, *ENDED).get("JobState") == "COMPLETED", slurm.why(number))
+job.check("... having saved", len(training.checkpoints("spare")) == 1, slurm.why(number))
 before = len(training.metrics("spare"))
-facts = slurm.wait_for(number, "RUNNING")
-job.check("... and comes back", facts.get("JobState") == "RUNNING" and facts["Restarts"] == "1", f"{facts}\n{slurm.log(number)}")
-job.check("... to where it was", slurm.wait_for_step("spare", before + 2) and "resum" in slurm.log(number), slurm.log(number))
+facts = slurm.wait_for_restart(number, 1)
+job.check("... and comes back", facts.get("JobState") == "RUNNING" and facts["Restarts"] == "1", slurm.why(number))
+job.check("... to where it was", slurm.wait_for_step("spare", before + 2), slurm.why(number))
+steps = [step for step, _ in slurm.losses("spare")]
+job.check("... each step counted once", steps == list(range(1, len(steps) + 1)), str(steps))
+
+# TERM from a person reaches the script, which hands it on as USR1: srun would kill the ranks at TERM.
+slurm.run("scancel", "--batch", "--signal=TERM", number)
+facts = slurm.wait_for_restart(number, 2)
+job.check("scancel --signal=TERM: saved, and comes back", facts.get("Restarts") == "2" and training.checkpoints("spare")[-1] > before,
+          slurm.why(number))
 slurm.run("scancel", number)
 job.check("... unless it is cancelled", slurm.wait_for(number, *ENDED).get("JobState") == "CANCELLED", slurm.why(number))
 
