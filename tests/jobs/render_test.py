@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every template for every site comes out as a job that bash, shellcheck and SLURM take. Usage: render_test.py COHORT SOURCE_TREE
+"""Every template for every site comes out as a job that bash, shellcheck and SLURM take, and the labs' scripts are such jobs. Usage: render_test.py COHORT SOURCE_TREE
 
 SLURM is asked (sbatch --test-only) where SLURM_CONF says that there is one and it answers; it then refuses what its cluster cannot give, so
 only the site laptop is held to that. Without it the #SBATCH lines are compared with the options that sbatch has.
@@ -81,6 +81,19 @@ def habit_problems(template, text):
     return [f"lacks {habit!r}" for habit in habits if habit not in text]
 
 
+def linted(script):
+    """What bash, and shellcheck where it is, have to say against a script."""
+    programs = [["bash", "-n", script]]
+    if shutil.which("shellcheck"):
+        programs.append(["shellcheck", "--severity=warning", script])
+    return refusals(programs)
+
+
+def refusals(programs):
+    done = [(program[0], run(program)) for program in programs]
+    return [f"{name}: {one.stdout}{one.stderr}" for name, one in done if one.returncode != 0]
+
+
 def render(template, site, script):
     ranks = [] if template in ("reshard", "consolidate", "evaluation") else ["--ranks", "4" if template == "multi_node" else "2"]
     words = [cohort, "job", "--jobs", jobs, "--template", template, "--site", site, "--run", source / "inputs/demo.toml", *ranks,
@@ -92,16 +105,7 @@ def look_at(template, site, script, with_slurm):
     text = script.read_text()
     problems = request_problems(text.splitlines()) + habit_problems(template, text)
     problems += [f"left over: {match}" for match in re.findall(r"@[A-Z_]+@|^@include.*|^#@.*", text, re.M)]
-    programs = [["bash", "-n", script]]
-    if shutil.which("shellcheck"):
-        programs.append(["shellcheck", "--severity=warning", script])
-    if with_slurm and site == "laptop":
-        programs.append(["sbatch", "--test-only", script])
-    for program in programs:
-        done = run(program)
-        if done.returncode != 0:
-            problems.append(f"{program[0]}: {done.stdout}{done.stderr}")
-    return problems
+    return problems + linted(script) + (refusals([["sbatch", "--test-only", script]]) if with_slurm and site == "laptop" else [])
 
 
 def main():
@@ -109,6 +113,8 @@ def main():
     sites = sorted(path.stem for path in (jobs / "sites").glob("*.env"))
     with_slurm = slurm_answers()
     print(f"shellcheck: {shutil.which('shellcheck') or 'not here'}; SLURM: {'asked' if with_slurm else 'not here'}")
+    for script in sorted(jobs.glob("*.sbatch")):
+        check(f"jobs/{script.name}", request_problems(script.read_text().splitlines()) + linted(script))
     with tempfile.TemporaryDirectory() as folder:
         for site in sites:
             problems = run(["bash", "-n", jobs / "sites" / f"{site}.env"]).stderr.splitlines()

@@ -95,6 +95,7 @@ def ends(folder):
     for number, code in enumerate(("9", "12", "137", "143"), 30):
         expect(f"after {code} it goes back", job.start(CODE=code, SAVE=f"step_{number}"), int(code), ["scontrol requeue 5"])
         expect("... if there is progress", job.start(CODE=code), int(code), ["no checkpoint since this one began"], ["requeue 5"])
+    expect("srun could not start the ranks: another try", job.start(CODE="168"), 168, ["scontrol requeue 5"])
     expect("start 3 may come back", job.start(CODE="12", SAVE="step_40", SLURM_RESTART_COUNT="2"), 12, ["scontrol requeue 5", "start 3"])
     expect("start 4 may not", job.start(CODE="12", SAVE="step_41", SLURM_RESTART_COUNT="3"), 12, ["3 times already"], ["requeue 5"])
     expect("a cancelled job stays so", job.start(CODE="9", SAVE="step_42", STATE="COMPLETING"), 9, ["COMPLETING"], ["requeue 5"])
@@ -118,6 +119,7 @@ def signals(folder):
            ["srun got USR1", "scontrol requeue 5"], [" train "])
     expect("the time limit while topo runs", job.start(CODE="138", WAIT="SIGUSR1", TOPO="waits"), 138, ["no checkpoint"], ["requeue 5", " train "])
     expect("topo fails", job.start(CODE="4", TOPO="fails"), 4, lacks=["requeue 5", " train "])
+    expect("topo loses a rank", job.start(CODE="137", TOPO="fails"), 137, ["scontrol requeue 5"], [" train "])
 
 
 def starts(folder):
@@ -161,6 +163,9 @@ def chains(folder):
 def others(folder):
     expect("several nodes: topo first", Job(folder, "two-steps", "--template", "multi_node", "--ranks", "4").start(CODE="0"), 0,
            [" topo\n", " train "])
+    gpu = Job(folder, "gpu", "--ranks", "4", "--set", "device.kind=cuda", "--set", "COHORT=true")
+    expect("GPUs: looks at the nodes and measures links first", gpu.start(CODE="0"), 0, [" preflight --quick\n", " comm ", " train "])
+    expect("... and a bad node ends the job", gpu.start(CODE="4"), 4, [" preflight --quick\n"], [" comm ", " train ", "requeue 5"])
     expect("evaluation: its exit code", Job(folder, "evaluation").start(CODE="6"), 6, ["eval runs/demo"])
     expect("reshard", Job(folder, "reshard", "--ranks", "4").start(CODE="0"), 0, ["ckpt reshard runs/demo --layout", "--out runs/demo-resharded"])
     expect("consolidate", Job(folder, "consolidate").start(CODE="0"), 0, ["--out runs/demo-consolidated"])

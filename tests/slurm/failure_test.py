@@ -6,7 +6,7 @@ and leaves a whole checkpoint; the same command again goes past it, to the bits 
 import sys
 
 from slurm import ENDED, Slurm
-from fault_chain import LOST, RUN, FaultChain
+from fault_chain import LAST, LOST, RUN, FaultChain
 
 # From srun to the end: starting takes a few seconds, the watch 4, and srun then gives the other tasks 5 to 12 (KillWait) to go.
 SECONDS = 45
@@ -34,14 +34,24 @@ batch = {"train__global_batch": 8}
 chain = FaultChain(training, verify_run, lambda words: slurm.srun("--mpi=pmix", "--kill-on-bad-exit=1", job.program, *words), SECONDS, **batch)
 chain.run("matrix", MATRIX)
 
-# A job script comes back by itself after a signal (exit code 9), but not after an error, which would come again.
-script = slurm.render("multi_node", "broken", "--ranks", "4", "--nodes", "2",
-                      **{key.replace("__", "."): value for key, value in (RUN | batch).items()},
-                      **{"fault.kind": "exit", "fault.rank": 2, "fault.step": 5, "fault.code": 5})
+# A job script comes back by itself after a signal and after the loss of a rank, but not after an error, which would only repeat.
+settings = {key.replace("__", "."): value for key, value in (RUN | batch).items()}
+
+
+def broken(name, kind):
+    fault = {"fault.kind": kind, "fault.rank": 2, "fault.step": 5}
+    return slurm.render("multi_node", name, "--ranks", "4", "--nodes", "2", **settings, **fault)
+
+
+script = broken("wrong", "throw")
 number = slurm.submit(script)
 facts = slurm.wait_for(number, *ENDED)
-job.check("a job that breaks stays away", facts.get("JobState") == "FAILED" and facts["Restarts"] == "0", slurm.why(number))
-job.check("... and its log says who broke", "node2" in slurm.log(number) and "exit code" in slurm.log(number), slurm.why(number))
-facts = slurm.wait_for(slurm.submit(script), *ENDED)
-job.check("submitted again, it gets past the fault", facts.get("JobState") == "COMPLETED", slurm.why(number))
+job.check("a job with an error stays away", facts.get("JobState") == "FAILED" and facts["Restarts"] == "0", slurm.why(number))
+job.check("... and its log says whose", "rank 2 of 4 on node2" in slurm.log(number) and "exit code 1;" in slurm.log(number), slurm.why(number))
+number = slurm.submit(script)
+job.check("submitted again, it gets past it", slurm.wait_for(number, *ENDED).get("JobState") == "COMPLETED", slurm.why(number))
+number = slurm.submit(broken("lost", "kill"))
+facts = slurm.wait_for(number, *ENDED)
+job.check("a job that has lost a rank comes back", facts.get("JobState") == "COMPLETED" and facts["Restarts"] == "1", slurm.why(number))
+job.check("... with the weights of a run without loss", training.sums("lost", LAST) == training.sums("matrix_undisturbed", LAST))
 slurm.end()

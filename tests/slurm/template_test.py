@@ -54,6 +54,26 @@ second = slurm.log(first).partition("the next is job ")[2].split()
 runs("... and the next ends the run", second[0] if second else "0", "link 1 of the chain", "the chain ends here")
 job.check("... which has each step once", [step for step, _ in slurm.losses("chained")] == list(range(1, 401)))
 
+# A link that a person cancels ends the chain.
+first = slurm.submit(slurm.render("chain", "cancelled", "--ranks", "4", "--nodes", "2", **{**chained, "train.steps": 100000}))
+job.check("chain: a link trains", slurm.wait_for_step("cancelled", 12), slurm.why(first))
+slurm.run("scancel", first)
+second = slurm.log(first).partition("the next is job ")[2].split()
+facts = slurm.wait_for(second[0] if second else "0", *ENDED)
+job.check("... is cancelled, and the next with it", facts.get("JobState") == "CANCELLED", slurm.why(first))
+
+# The scripts of the labs, in a tree of links whose runs are the test's own. Lab 3: launch_test.py.
+tree = Path(training.path("tree"))
+(tree / "data").mkdir(parents=True)
+for link, place in (("build", ROOT / "build"), ("inputs", ROOT / "inputs"), ("data/stories.h5", training.tokens)):
+    (tree / link).symlink_to(place)
+short = ["--set", "train.steps=2", "--set", "schedule.warmup_steps=1"]
+labs = {name: slurm.submit(f"--chdir={tree}", str(ROOT / f"jobs/{name}.sbatch"), *short) for name in ("lab1", "lab2")}
+runs("jobs/lab1.sbatch", labs["lab1"], "step 2/2")
+runs("jobs/lab2.sbatch", labs["lab2"], "== mlp with bucketed on 4 ranks")
+job.check("... trains ten times", len(list(tree.glob("runs/lab2-*/metrics.jsonl"))) == 10, slurm.why(labs["lab2"]))
+job.check("... without a warning", "warning" not in slurm.log(labs["lab2"]), slurm.log(labs["lab2"]))
+
 # Wrong starts.
 words = training.words("wrong", train__steps=4)
 outcome = slurm.run("srun", "--mpi=pmix", "--nodes=2", "--ntasks=3", job.program, *words)
@@ -62,9 +82,13 @@ outcome = slurm.run("srun", "--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", jo
 job.expect("4 tasks are no multiple of tp = 3", outcome, 3, ["3", "4"], lines=1, seconds=60)
 outcome = slurm.run("srun", "--mpi=pmix", "--nodes=1", "--nodelist=node9", job.program, "topo")
 job.check("a node that is not there: srun says so", outcome[0] not in (0, "none: it hangs") and "node" in outcome[2], str(outcome))
-split = Path(training.write("two.conf", f"0-1 {job.program} topo\n2-3 {job.program} info\n"))
-outcome = slurm.run("srun", "--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--multi-prog", str(split), seconds=100)
-job.check("two programs in one step end", outcome[0] != "none: it hangs", str(outcome))
+others = " ".join([job.program, *words, "--set", "train.steps=5"])
+split = training.write("words.conf", f"0-1 {' '.join([job.program, *words])}\n2-3 {others}\n")
+outcome = slurm.srun("--mpi=pmix", "--multi-prog", split)
+job.expect("two command lines in one step", outcome, 2, ["command line differs"], seconds=60)
+split = training.write("programs.conf", f"0-1 {job.program} topo\n2-3 /bin/sleep 60\n")
+outcome = slurm.srun("--mpi=pmix", "--kill-on-bad-exit=1", "--export=ALL,COHORT_WATCH_TIMEOUT=10", "--multi-prog", split)
+job.check("two programs in one step, one without MPI", outcome[0] not in (0, "none: it hangs") and outcome[3] < 40, str(outcome))
 twice = f"{job.program} topo >/dev/null && {job.program} topo"
 outcome = slurm.srun("--mpi=pmix", "sh", "-c", twice)
 job.expect("two programs in one step, one after the other", outcome, 4, ["in this step of srun", "srun of its own"], lines=1)
