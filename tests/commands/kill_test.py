@@ -72,10 +72,11 @@ for kill in range(KILLS):
     code, output, seconds = run.finish(20)
     what = f"kill {kill} ({name}, {form}, async {in_background}, {done})"
     job.check(f"{what}: the job ends with an error", code not in (0, 9) and isinstance(code, int), f"{code}, {seconds} s\n{output}")
-    # If mpirun was killed with them, what the ranks said may be lost with it.
+    # If mpirun was killed with them, what the ranks said may be lost with it: then their first new record tells.
+    new_steps = [record["step"] for record in training.metrics(name) if record not in records_before]
     job.check(f"{what}: it went on from step {before}",
               "resumed " not in output and before == 0 or f"resumed     at step {before}\n" in output or "start" in done or
-              (not output and "all" in done), output)
+              (not output and "all" in done and min(new_steps, default=0) == before + 1), output)
     in_the_middle += any(entry.endswith(".tmp") for entry in entries(name))
     steps = verified(name)
     # The steps of this run alone: killed at its start, it may leave records of the run before, which it would have taken back.
