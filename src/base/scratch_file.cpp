@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string reason_of(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
@@ -88,7 +88,7 @@ ScratchFile::ScratchFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) {
     const int error = errno;
-    fail(ExitCode::io, "cannot make the scratch file '{}': {}{}", path_.string(), reason(error),
+    fail(ExitCode::io, "cannot make the scratch file '{}': {}{}", path_.string(), reason_of(error),
          error == EACCES || error == EROFS ? "; name a folder that the user of the job may write to" : "");
   }
   // File systems without locks answer otherwise; there the names alone keep processes apart.
@@ -120,7 +120,7 @@ void ScratchFile::reserve(Bytes bytes) {
   std::error_code ignored;
   const std::filesystem::space_info space = std::filesystem::space(path_, ignored);
   fail(ExitCode::io, "cannot set aside {} for the scratch file '{}': {} ({} are free there); name a folder on a larger disk",
-       human_bytes(bytes), path_.string(), reason(error), human_bytes(static_cast<Bytes>(space.available)));
+       human_bytes(bytes), path_.string(), reason_of(error), human_bytes(static_cast<Bytes>(space.available)));
 }
 
 ScratchFile::Transfer ScratchFile::read(Bytes offset, void* to, Bytes bytes) {
@@ -150,7 +150,7 @@ void ScratchFile::transfer_all(bool reads, Bytes offset, std::byte* memory, Byte
     const ssize_t count = reads ? ::pread(descriptor_, memory + done, size, offset + done)
                                 : ::pwrite(descriptor_, memory + done, size, offset + done);
     if (count == 0) fail_at(done, "the file ends there: something else has cut it short");
-    if (count < 0 && errno != EINTR) fail_at(done, reason(errno));
+    if (count < 0 && errno != EINTR) fail_at(done, reason_of(errno));
     if (count > 0) done += count;
   }
 }

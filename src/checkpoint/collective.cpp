@@ -3,13 +3,12 @@
 #include <functional>
 #include <type_traits>
 
+#include "checkpoint/root_rank.hpp"
 #include "checkpoint/shards.hpp"
 #include "comm/agreement.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr int kRoot = 0;
 
 void agree_on_root(Communicator& comm, std::string_view what, const std::function<void()>& work) {
   agree(comm, what, [&] {

@@ -8,12 +8,11 @@
 
 #include "base/error.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/root_rank.hpp"
 #include "comm/agreement.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr int kRoot = 0;
 
 auto key_of(const OutgoingPart& p) {
   return std::tuple(!p.tensor.starts_with(kModelGroup), p.order, std::string_view(p.tensor),

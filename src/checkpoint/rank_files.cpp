@@ -9,13 +9,12 @@
 #include "base/file.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/model_file.hpp"
+#include "checkpoint/root_rank.hpp"
 #include "comm/agreement.hpp"
 #include "hdf5/hdf5.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr int kRoot = 0;
 
 // A rank may have several parts of a tensor.
 std::string part_dataset(const std::string& tensor, int number) { return fmt::format("{}/{}", tensor, number); }

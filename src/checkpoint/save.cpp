@@ -8,6 +8,7 @@
 #include "checkpoint/on_commit.hpp"
 #include "checkpoint/rank_files.hpp"
 #include "checkpoint/reader.hpp"
+#include "checkpoint/root_rank.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "comm/agreement.hpp"
 #include "comm/self_communicator.hpp"
@@ -16,8 +17,6 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kRoot = 0;
 
 std::string now_utc() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());

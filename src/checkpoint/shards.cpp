@@ -6,14 +6,13 @@
 #include "checkpoint/collective.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/reader.hpp"
+#include "checkpoint/root_rank.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/stored_model.hpp"
 #include "comm/agreement.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr int kRoot = 0;
 
 // The shares of the replicas are equal as far as whole tensors let them be: a tensor goes to the replica in whose share of all
 // elements its middle lies.

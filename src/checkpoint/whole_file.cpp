@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/model_file.hpp"
+#include "checkpoint/root_rank.hpp"
 #include "checkpoint/window_exchange.hpp"
 #include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"
@@ -18,9 +19,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kRoot = 0;
-
-Count blocks_of(Count elements) { return ManifestPart::block_count(elements, kBlockElements); }
+Count blocks_of_tensor(Count elements) { return ManifestPart::block_count(elements, kBlockElements); }
 
 /// Keeps the disk busy with what was written of a file, beside the writing: at the end there is little left to wait for.
 class EarlyFlush {
@@ -152,7 +151,7 @@ Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folde
     std::vector<ManifestTensor> list;
     for (const TensorFacts& facts : tensors) {
       list.push_back({facts.name, facts.dtype, facts.shape, {}});
-      const Count blocks = blocks_of(facts.shape.elements());
+      const Count blocks = blocks_of_tensor(facts.shape.elements());
       if (blocks == 0) continue;
       list.back().parts.push_back(
           {0, facts.name, TensorPart(facts.shape), kBlockElements, std::vector<std::uint32_t>(static_cast<std::size_t>(blocks))});

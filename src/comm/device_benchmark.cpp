@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-constexpr Bytes kElementBytes = sizeof(float);
+constexpr Bytes kDeviceElementBytes = sizeof(float);
 
 struct Release {
   void operator()(float* memory) const noexcept { gpu::release(memory); }
@@ -49,13 +49,14 @@ void run(DeviceCollective collective, Communicator& device, const Message& messa
 }
 
 /// Small whole numbers: their sum over ranks is exact in fp32 in any order.
-float input_value(int rank, Count i) { return static_cast<float>(rank % 8) + static_cast<float>(i % 251); }
+float device_input_value(int rank, Count i) { return static_cast<float>(rank % 8) + static_cast<float>(i % 251); }
 
-/// What element i of the result must be on `rank` of n; `ranks_part` is the sum over ranks of input_value(r, 0).
+/// What element i of the result must be on `rank` of n; `ranks_part` is the sum over ranks of device_input_value(r, 0).
 float expected_value(DeviceCollective collective, int rank, int n, Count block_elements, float ranks_part, Count i) {
-  if (collective == DeviceCollective::all_gather) return input_value(static_cast<int>(i / block_elements), i % block_elements);
+  if (collective == DeviceCollective::all_gather)
+    return device_input_value(static_cast<int>(i / block_elements), i % block_elements);
   const Count place = collective == DeviceCollective::reduce_scatter ? rank * block_elements + i : i;
-  return ranks_part + static_cast<float>(n) * input_value(0, place);
+  return ranks_part + static_cast<float>(n) * device_input_value(0, place);
 }
 
 /// Runs the collective once on known numbers and checks its result. // Collective over: host
@@ -63,15 +64,15 @@ void check_result(DeviceCollective collective, Communicator& device, Communicato
   const int n = device.size();
   const Count whole = message.block_elements * n;
   std::vector<float> values(static_cast<std::size_t>(whole));
-  for (Count i = 0; i < whole; ++i) values[static_cast<std::size_t>(i)] = input_value(device.rank(), i);
-  gpu::copy(message.in, values.data(), whole * kElementBytes);
+  for (Count i = 0; i < whole; ++i) values[static_cast<std::size_t>(i)] = device_input_value(device.rank(), i);
+  gpu::copy(message.in, values.data(), whole * kDeviceElementBytes);
   run(collective, device, message);
   gpu::synchronize(check_nccl_progress);
   const bool in_place = collective == DeviceCollective::all_reduce;
   const Count results = collective == DeviceCollective::reduce_scatter ? message.block_elements : whole;
-  gpu::copy(values.data(), in_place ? message.in : message.out, results * kElementBytes);
+  gpu::copy(values.data(), in_place ? message.in : message.out, results * kDeviceElementBytes);
   float ranks_part = 0.0f;
-  for (int r = 0; r < n; ++r) ranks_part += input_value(r, 0);
+  for (int r = 0; r < n; ++r) ranks_part += device_input_value(r, 0);
   agree(host, "checking a collective before timing it", [&] {
     for (Count i = 0; i < results; ++i) {
       const float expected = expected_value(collective, device.rank(), n, message.block_elements, ranks_part, i);
@@ -83,7 +84,8 @@ void check_result(DeviceCollective collective, Communicator& device, Communicato
 }
 
 /// Seconds of one operation on this rank: a barrier, then `calls` in a row. // Collective over: host
-double time_once(DeviceCollective collective, Communicator& device, Communicator& host, const Message& message, int calls) {
+double time_device_once(DeviceCollective collective, Communicator& device, Communicator& host, const Message& message,
+                        int calls) {
   gpu::Event begin(gpu::Event::Kind::timing);
   gpu::Event end(gpu::Event::Kind::timing);
   host.barrier();
@@ -97,12 +99,13 @@ double time_once(DeviceCollective collective, Communicator& device, Communicator
 DeviceTiming measure(DeviceCollective collective, Communicator& device, Communicator& host, const Message& message, int repeats) {
   check_result(collective, device, host, message);
   const double n = device.size();
-  const Bytes bytes = message.block_elements * device.size() * kElementBytes;
+  const Bytes bytes = message.block_elements * device.size() * kDeviceElementBytes;
   gpu::zero_async(message.in, bytes, gpu::compute_stream());  // zeros stay zeros, however often they are summed
   const int calls = bytes <= 4 * kMiB ? 20 : 5;
-  const double warm_up = all_reduce_value(host, time_once(collective, device, host, message, calls), ReduceOp::max);
+  const double warm_up = all_reduce_value(host, time_device_once(collective, device, host, message, calls), ReduceOp::max);
   if (repeats == 0) repeats = choose_repeats(warm_up * calls);
-  const double seconds = median_of_slowest(host, repeats, [&] { return time_once(collective, device, host, message, calls); });
+  const double seconds =
+      median_of_slowest(host, repeats, [&] { return time_device_once(collective, device, host, message, calls); });
   const double factor = collective == DeviceCollective::all_reduce ? 2.0 : 1.0;
   return {bytes, collective, repeats, seconds, factor * (n - 1.0) / n * static_cast<double>(bytes) / seconds};
 }
@@ -121,9 +124,9 @@ void run_device_benchmark(Communicator& device, Communicator& host, const Device
   check(benchmark);
   const Count n = device.size();
   const auto block_elements = [n](Bytes bytes) {
-    return (bytes / kElementBytes + n - 1) / n;
+    return (bytes / kDeviceElementBytes + n - 1) / n;
   };  // the buffer rounded up to n blocks
-  const Bytes buffer_bytes = block_elements(benchmark.max_bytes) * n * kElementBytes;
+  const Bytes buffer_bytes = block_elements(benchmark.max_bytes) * n * kDeviceElementBytes;
   DeviceFloats in;
   DeviceFloats out;
   agree(host, "making the message buffers", [&] {

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct BenchCheckpointOptions {
   std::string folder = ".";
   Bytes bytes = 512 * kMiB;  // of a checkpoint, all ranks together
   Count repeats = 3;
@@ -92,7 +92,7 @@ double median(std::vector<double> values) {
 
 class Bench {
  public:
-  Bench(Communicator& world, const Options& options) : world_(world), options_(options) {
+  Bench(Communicator& world, const BenchCheckpointOptions& options) : world_(world), options_(options) {
     std::string folder;
     if (world.rank() == 0) folder = (fs::absolute(options.folder) / fmt::format("cohort-bench-{}", ::getpid())).string();
     folder_ = broadcast_text(world, folder, 0);
@@ -223,7 +223,7 @@ class Bench {
   }
 
   Communicator& world_;
-  const Options& options_;
+  const BenchCheckpointOptions& options_;
   fs::path folder_;
   Tensor own_;
   std::vector<StateShard> shards_;
@@ -249,7 +249,7 @@ void print(const nlohmann::ordered_json& result) {
       background.at("copy_seconds").get<double>());
 }
 
-int bench_checkpoint(const Options& options) {
+int bench_checkpoint(const BenchCheckpointOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   runtime.open_device(DeviceKind::cpu, false);
@@ -273,7 +273,7 @@ void add_bench_checkpoint(CLI::App& bench, Action& action) {
       "Examples:\n"
       "  cohort bench checkpoint --folder runs\n"
       "  mpirun -np 4 cohort bench checkpoint --folder /scratch/me --size 8GiB");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchCheckpointOptions>();
   command->add_option("--folder", options->folder, "Where to write; a folder is made there and removed")->capture_default_str();
   command->add_option("--size", options->bytes, "Of a checkpoint, of all ranks together")
       ->transform(CLI::AsSizeValue(false))

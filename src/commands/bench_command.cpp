@@ -28,7 +28,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct BenchOptions {
   RunConfig config;
   std::vector<std::string> overrides;
   Count steps = 20;
@@ -112,7 +112,7 @@ class RandomBatches {
   std::vector<ModelInput> inputs_;
 };
 
-nlohmann::ordered_json measure(const Options& options, Communicator& world, const std::string& device, double launched) {
+nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world, const std::string& device, double launched) {
   const RunConfig& config = options.config;
   const Mesh mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share);
   Trainee trainee(config, mesh);
@@ -206,7 +206,7 @@ void print_result(const nlohmann::ordered_json& r) {
   fmt::print("{}", table.str(2));
 }
 
-int bench_step(Options options) {
+int bench_step(BenchOptions options) {
   const double launched = steady_seconds();
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
@@ -269,7 +269,7 @@ void add_step(CLI::App& bench, Action& action) {
       "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks\n"
       "  mpirun -np 2 cohort bench step --set parallel.tp=2    the same, with every matrix divided\n"
       "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchOptions>();
   RunConfig& c = options->config;
   c.model.layers = 6;
   c.model.width = 384;

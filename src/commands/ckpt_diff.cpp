@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CkptDiffOptions {
   std::string a, b;
   double tolerance = 0.0;
   Count limit = 20;
@@ -35,7 +35,7 @@ CheckpointDifference compare(const fs::path& a, const fs::path& b, double tolera
           compare_states(first.state(), second.state()), compare_run_files(first.state().run_file, second.state().run_file)};
 }
 
-std::vector<CheckpointDifference> compare_each_step(const Options& options) {
+std::vector<CheckpointDifference> compare_each_step(const CkptDiffOptions& options) {
   const std::vector<StoredCheckpoint> in_a = list_checkpoints(options.a);
   const std::vector<StoredCheckpoint> in_b = list_checkpoints(options.b);
   std::vector<CheckpointDifference> steps;
@@ -54,7 +54,7 @@ std::vector<CheckpointDifference> compare_each_step(const Options& options) {
        text(in_a), options.b, text(in_b));
 }
 
-int diff(const Options& options) {
+int diff(const CkptDiffOptions& options) {
   if (!is_speaking_rank()) return 0;
   if (!std::isfinite(options.tolerance) || options.tolerance < 0.0 || options.limit < 0) {
     fail(ExitCode::usage, "--tolerance {}, --limit {}: both are numbers from 0 up", options.tolerance, options.limit);
@@ -97,7 +97,7 @@ void add_ckpt_diff(CLI::App& ckpt, Action& action) {
       "  cohort ckpt diff runs/a runs/b                           the newest of each\n"
       "  cohort ckpt diff runs/a runs/b --each-step               where they part\n"
       "  cohort ckpt diff runs/a runs/b --tolerance 1e-6 --json");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptDiffOptions>();
   command->add_option("a", options->a, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   command->add_option("b", options->b, "Another one")->required();
   command->add_option("--tolerance", options->tolerance, "How far two elements may be apart and count as equal");

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct CkptExportOptions {
   std::string checkpoint, folder;
   std::string dtype = "fp32";
   std::string shard_size = "5GB";
@@ -20,7 +20,7 @@ struct Options {
   bool overwrite = false;
 };
 
-int run_export(const Options& options) {
+int run_export(const CkptExportOptions& options) {
   if (!is_speaking_rank()) return 0;
   const bool hf = options.format == "hf";
   const Exported exported = export_checkpoint({.checkpoint = options.checkpoint,
@@ -54,7 +54,7 @@ void add_ckpt_export(CLI::App& ckpt, Action& action) {
       "  cohort ckpt export runs/demo --out hf/demo16 --dtype bf16      16 bits a weight\n"
       "  cohort ckpt export runs/demo --out hf/parts --shard-size 1MB   several files and an index, as for large models\n"
       "  cohort ckpt export runs/demo --out plain --format safetensors  under Cohort's own names, with the run file");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptExportOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   command->add_option("--out", options->folder, "Folder to write")->required();
   command->add_option("--dtype", options->dtype, "Type of the weights")

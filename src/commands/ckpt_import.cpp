@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CkptImportOptions {
   std::string folder, run, run_file, tokens;
   bool overwrite = false;
 };
@@ -36,7 +36,7 @@ std::string name_after(const fs::path& folder) {
 }
 
 // A run that trains the imported weights further, in a folder of its own.
-RunConfig tuning_run(const ImportFolder& imported, const Options& options) {
+RunConfig tuning_run(const ImportFolder& imported, const CkptImportOptions& options) {
   RunConfig config;
   config.model = imported.model();
   config.data = imported.config().data;
@@ -59,7 +59,7 @@ std::string run_file_of(const RunConfig& config) {
   return text;
 }
 
-void say_what_next(const Options& options, const RunConfig& config) {
+void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
   const bool has_data = config.model.kind == "mlp" || !config.data.tokens.empty();
   const std::string tokens = has_data ? "" : " --tokens TOKENS.h5";
   const std::string run_file = options.run_file.empty() ? "tune.toml" : options.run_file;
@@ -75,7 +75,7 @@ void say_what_next(const Options& options, const RunConfig& config) {
   }
 }
 
-int run_import(const Options& options) {
+int run_import(const CkptImportOptions& options) {
   if (!is_speaking_rank()) return 0;
   const ImportFolder imported(options.folder);
   const RunConfig config = tuning_run(imported, options);
@@ -115,7 +115,7 @@ void add_ckpt_import(CLI::App& ckpt, Action& action) {
       "Weights alone are imported: the run has no optimizer state, so it is not gone on with by --resume, but is what another "
       "run\n"
       "starts from, by the key run.initial_checkpoint. A model that computes what gpt2 and llama here do not is refused.");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptImportOptions>();
   command->add_option("folder", options->folder, "Folder with config.json (or run.toml) and model.safetensors")->required();
   command->add_option("--out", options->run, "Run folder to make: checkpoints/step_00000000 in it")->required();
   command->add_option("--run-file", options->run_file, "Also write a run file that starts from these weights");

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CkptLsOptions {
   std::vector<std::string> paths;
   bool json = false;
 };
@@ -110,7 +110,7 @@ nlohmann::ordered_json as_json(const Listed& listed) {
   return json;
 }
 
-int list(const Options& options) {
+int list(const CkptLsOptions& options) {
   if (!is_speaking_rank()) return 0;
   const std::vector<fs::path> runs = runs_of(options.paths);
   if (runs.empty() && !options.json) {
@@ -141,7 +141,7 @@ void add_ckpt_ls(CLI::App& ckpt, Action& action) {
       "Examples:\n"
       "  cohort ckpt ls runs/demo\n"
       "  cohort ckpt ls runs --json");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptLsOptions>();
   command->add_option("paths", options->paths, "Folders of runs, or folders that hold runs")->required();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return list(*options); }; });

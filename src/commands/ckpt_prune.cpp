@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CkptPruneOptions {
   std::string run;
   Retention retention;
   bool dry_run = false;
@@ -43,7 +43,7 @@ bool is_being_saved(const fs::path& run, Count step) {
   return fs::exists(checkpoints_folder(run) / temporary_name(step), error);
 }
 
-std::vector<Fate> fates_of(const Options& options) {
+std::vector<Fate> fates_of(const CkptPruneOptions& options) {
   std::vector<Fate> fates;
   std::vector<RetentionCandidate> candidates;
   for (CheckpointEntry& entry : inventory_of(options.run)) {
@@ -68,7 +68,7 @@ std::vector<Fate> fates_of(const Options& options) {
   return fates;
 }
 
-void carry_out(const Options& options, const std::vector<Fate>& fates) {
+void carry_out(const CkptPruneOptions& options, const std::vector<Fate>& fates) {
   if (options.leftovers) tidy_checkpoints(options.run);
   // A former checkpoint that still counted has its step's name now.
   std::vector<StoredCheckpoint> now = list_checkpoints(options.run);
@@ -80,7 +80,7 @@ void carry_out(const Options& options, const std::vector<Fate>& fates) {
   }
 }
 
-nlohmann::ordered_json as_json(const Options& options, const std::vector<Fate>& fates) {
+nlohmann::ordered_json as_json(const CkptPruneOptions& options, const std::vector<Fate>& fates) {
   nlohmann::ordered_json json{{"run", options.run}, {"dry_run", options.dry_run}, {"entries", nlohmann::ordered_json::array()}};
   for (const Fate& fate : fates) {
     json["entries"].push_back({{"folder", fate.entry.folder.string()},
@@ -92,7 +92,7 @@ nlohmann::ordered_json as_json(const Options& options, const std::vector<Fate>& 
   return json;
 }
 
-void print(const Options& options, const std::vector<Fate>& fates) {
+void print(const CkptPruneOptions& options, const std::vector<Fate>& fates) {
   Table table({"", "size", "", "why"});
   Bytes freed = 0;
   Count gone = 0;
@@ -106,7 +106,7 @@ void print(const Options& options, const std::vector<Fate>& fates) {
 }
 
 // Nobody may save in the run while leftovers are deleted: a save in progress looks like one.
-std::unique_ptr<RunLock> lock_against_saves(Communicator& alone, const Options& options) {
+std::unique_ptr<RunLock> lock_against_saves(Communicator& alone, const CkptPruneOptions& options) {
   if (!options.leftovers || options.dry_run) return nullptr;
   return std::make_unique<RunLock>(
       alone, options.run, read_launcher_facts(current_environment()),
@@ -114,7 +114,7 @@ std::unique_ptr<RunLock> lock_against_saves(Communicator& alone, const Options& 
                   .way_out = "prune without --leftovers, which leaves alone what may be a save in progress"});
 }
 
-int prune(const Options& options) {
+int prune(const CkptPruneOptions& options) {
   if (!is_speaking_rank()) return 0;
   const Retention& retention = options.retention;
   if (retention.keep < 1 || retention.keep_every < 0) {
@@ -144,7 +144,7 @@ void add_ckpt_prune(CLI::App& ckpt, Action& action) {
       "Examples:\n"
       "  cohort ckpt prune runs/demo --keep 2 --dry-run                      what would go\n"
       "  cohort ckpt prune runs/demo --keep 2 --keep-every 1000 --keep-best");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptPruneOptions>();
   command->add_option("run", options->run, "A run's folder")->required();
   command->add_option("--keep", options->retention.keep, "How many of the newest stay, 1 or more")->required();
   command->add_option("--keep-every", options->retention.keep_every, "Those whose step is a multiple of this stay, too; 0: none");

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostRanks = 1 << 20;  // of a layout; there is no job that says how many
 
-struct Options {
+struct CkptReshardOptions {
   std::string path;
   std::string out;
   bool in_place = false;
@@ -56,7 +56,7 @@ bool is_free(const fs::path& folder) {
                      [&](const fs::directory_entry& entry) { return entry.path() == checkpoints_folder(folder); });
 }
 
-fs::path target_of(const Options& options, const CheckpointReader& source) {
+fs::path target_of(const CkptReshardOptions& options, const CheckpointReader& source) {
   if (options.out.empty()) return run_of(source);
   if (!options.overwrite && !is_free(options.out)) {
     fail(ExitCode::usage, "--out {}: there is something already; name a new folder, or let --overwrite replace its {}",
@@ -70,7 +70,7 @@ void report(const Saved& saved, const std::string& what) {
   if (!saved.trouble.empty()) fmt::print("warning: {}\n", saved.trouble);
 }
 
-int consolidate(const Options& options) {
+int consolidate(const CkptReshardOptions& options) {
   if (!is_speaking_rank()) return 0;
   const CheckpointReader source(resolve_checkpoint(options.path));
   const fs::path target = target_of(options, source);
@@ -91,7 +91,7 @@ Layout layout_of(const CheckpointReader& source, const std::string& words) {
   return layout_from_words(config, says_dp ? words : "dp=1," + words, kMostRanks);
 }
 
-int reshard(const Options& options) {
+int reshard(const CkptReshardOptions& options) {
   if (options.out.empty() == !options.in_place)
     fail(ExitCode::usage, "say where to write: --out FOLDER for a new folder, or --in-place to replace the checkpoint");
   if (!is_speaking_rank()) return 0;
@@ -107,7 +107,7 @@ int reshard(const Options& options) {
   return 0;
 }
 
-CLI::Option* add_common(CLI::App& command, Options& options) {
+CLI::Option* add_common(CLI::App& command, CkptReshardOptions& options) {
   command.add_option("path", options.path, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   auto* out = command.add_option("--out", options.out, "Write FOLDER/checkpoints/step_N instead of replacing the checkpoint")
                   ->type_name("FOLDER");
@@ -128,7 +128,7 @@ void add_ckpt_consolidate(CLI::App& ckpt, Action& action) {
       "  cohort ckpt consolidate runs/demo                                       the newest checkpoint, where it is\n"
       "  cohort ckpt consolidate runs/demo/checkpoints/step_00000100 --out kept  that one, as kept/checkpoints/step_00000100\n"
       "  cohort ckpt consolidate runs/demo --out small --weights-only --dtype bf16   to hand on: a sixth of the size");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptReshardOptions>();
   add_common(*command, *options);
   command->add_flag("--weights-only", options->weights_only, "Leave the optimizer's state out: for evaluation and export");
   command
@@ -151,7 +151,7 @@ void add_ckpt_reshard(CLI::App& ckpt, Action& action) {
       "  cohort ckpt reshard runs/demo --layout dp=2,tp=2,data=zero3 --out runs/four\n"
       "  cohort ckpt reshard runs/demo --layout dp=8,data=zero3,shard_ranks=4 --out runs/eight\n"
       "  cohort ckpt reshard runs/demo --layout pp=4 --in-place       let no job save there meanwhile");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptReshardOptions>();
   auto* out = add_common(*command, *options);
   command->add_flag("--in-place", options->in_place, "Take the checkpoint's place in its run once it is complete")->excludes(out);
   command->add_option("--layout", options->layout, "Keys of [parallel], as dp=2,tp=2,data=zero1")->required();

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kBinsInPictures = 48;
 
-struct Options {
+struct CkptShowOptions {
   std::string path;
   std::string tensor;
   std::string svg;
@@ -122,7 +122,7 @@ void print_facts(const CheckpointReader& reader) {
   fmt::print("{}\n", facts.str(2));
 }
 
-void print(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const Options& options) {
+void print(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const CkptShowOptions& options) {
   if (options.shards) {
     fmt::print("{}", file_contents(reader, tensors));
   } else if (!options.tensor.empty()) {
@@ -135,7 +135,7 @@ void print(const CheckpointReader& reader, const std::vector<ShownTensor>& tenso
   }
 }
 
-void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const Options& options) {
+void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const CkptShowOptions& options) {
   std::vector<HistogramPanel> panels;
   for (const ShownTensor& tensor : tensors) {
     const ManifestTensor& stored = *tensor.stored;
@@ -147,7 +147,7 @@ void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensor
   write_file_atomically(options.svg, draw_histograms(panels, title));
 }
 
-int show(const Options& options) {
+int show(const CkptShowOptions& options) {
   if (!is_speaking_rank()) return 0;
   const CheckpointReader reader(resolve_checkpoint(options.path));
   if (options.run_file) {
@@ -180,7 +180,7 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
       "  cohort ckpt show runs/demo --tensor 'blocks.0.*.weight'      these tensors, with histograms\n"
       "  cohort ckpt show runs/demo --svg weights.svg                 histograms of all tensors\n"
       "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptShowOptions>();
   command->add_option("path", options->path, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   command->add_option("--tensor", options->tensor, "Only tensors of this name, in detail; * stands for any letters");
   auto* fast = command->add_flag("--fast", options->fast, "Read no elements: names, shapes and sizes only");

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CkptVerifyOptions {
   std::vector<std::string> paths;
   bool all = false;
   bool json = false;
@@ -31,7 +31,7 @@ struct Verified {
   std::vector<Damage> damage;
 };
 
-std::vector<fs::path> folders_of(const Options& options) {
+std::vector<fs::path> folders_of(const CkptVerifyOptions& options) {
   std::vector<fs::path> folders;
   for (const std::string& path : options.paths) {
     const std::vector<StoredCheckpoint> found = options.all ? list_checkpoints(path) : std::vector<StoredCheckpoint>{};
@@ -76,7 +76,7 @@ nlohmann::ordered_json as_json(const Verified& verified) {
   return json;
 }
 
-int verify_all(const Options& options) {
+int verify_all(const CkptVerifyOptions& options) {
   if (!is_speaking_rank()) return 0;
   int damaged = 0;
   auto json = nlohmann::ordered_json::array();
@@ -104,7 +104,7 @@ void add_ckpt_verify(CLI::App& ckpt, Action& action) {
       "  cohort ckpt verify runs/demo                             the newest checkpoint\n"
       "  cohort ckpt verify runs/demo --all                       all of them\n"
       "  cohort ckpt verify runs/demo/checkpoints/step_00000100   this one");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CkptVerifyOptions>();
   command->add_option("paths", options->paths, "Folders of checkpoints, or of runs: their newest checkpoint")->required();
   command->add_flag("--all", options->all, "All complete checkpoints of a run");
   command->add_flag("--json", options->json, "Print JSON");

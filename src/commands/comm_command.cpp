@@ -23,7 +23,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct CommOptions {
   std::string device = "cpu";
   std::string min = "4";
   std::string max;                      // empty: by device
@@ -32,7 +32,7 @@ struct Options {
   bool json = false;
 };
 
-AllReduceBenchmark benchmark_of(const Options& options) {
+AllReduceBenchmark benchmark_of(const CommOptions& options) {
   AllReduceBenchmark benchmark;
   benchmark.min_bytes = parse_bytes(options.min);
   if (!options.max.empty()) benchmark.max_bytes = parse_bytes(options.max);
@@ -43,7 +43,7 @@ AllReduceBenchmark benchmark_of(const Options& options) {
   return benchmark;
 }
 
-DeviceBenchmark device_benchmark_of(const Options& options) {
+DeviceBenchmark device_benchmark_of(const CommOptions& options) {
   if (!options.algorithms.empty()) {
     fail(ExitCode::usage, "--algorithms chooses among all-reduces on CPUs; --device cuda measures NCCL's own collectives");
   }
@@ -113,7 +113,7 @@ nlohmann::ordered_json json_of(const char* key, std::string_view name, const Tim
           {"bus_gb_per_s", timing.bus_bytes_per_second / 1e9}};
 }
 
-int measure(const Options& options) {
+int measure(const CommOptions& options) {
   const AllReduceBenchmark benchmark = benchmark_of(options);  // before anything is started
   const Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
@@ -142,7 +142,7 @@ int measure(const Options& options) {
   return 0;
 }
 
-int measure_devices(const Options& options) {
+int measure_devices(const CommOptions& options) {
   const DeviceBenchmark benchmark = device_benchmark_of(options);  // before anything is started
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
@@ -188,7 +188,7 @@ void add_comm_command(CLI::App& app, Action& action) {
       "                                                             where does the ring overtake the tree?\n"
       "  mpirun -np 2 cohort comm --device cuda --min 1MiB          what the links between two GPUs carry\n"
       "  srun --mpi=pmix cohort comm --json > all_reduce.json       for a plot");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CommOptions>();
   command->add_option("--device", options->device, "cpu: MPI, in host memory; cuda: NCCL, between one GPU a rank")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

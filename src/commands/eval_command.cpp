@@ -19,14 +19,14 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string checkpoint;
   std::string tokens;
   Count batches = 0;
   bool json = false;
 };
 
-int evaluate_checkpoint(const Options& options) {
+int evaluate_checkpoint(const EvalOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
@@ -65,7 +65,7 @@ void add_eval_command(CLI::App& app, Action& action) {
       "  cohort eval runs/demo                              the newest checkpoint of a run\n"
       "  mpirun -np 4 cohort eval runs/demo                 the same number, on four ranks\n"
       "  cohort eval runs/demo/checkpoints/step_00000100 --tokens data/other.h5");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   command->add_option("--tokens", options->tokens, "Another token file than the run's");
   command->add_option("--batches", options->batches, "Micro-batches over all ranks; 0 = the whole validation split")

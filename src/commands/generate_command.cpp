@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct GenerateCommandOptions {
   std::string checkpoint;
   std::string prompt;
   std::string tokens_file;
@@ -28,7 +28,7 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-int generate_text(const Options& options) {
+int generate_text(const GenerateCommandOptions& options) {
   Runtime runtime;
   if (runtime.size() > 1) throw SharedError(ExitCode::usage, "cohort generate runs on one rank: start it without mpirun");
   const std::unique_ptr<Communicator> world = open_world();
@@ -67,7 +67,7 @@ int generate_text(const Options& options) {
 void add_generate_command(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
   command->footer("Example:\n  cohort generate runs/demo --prompt \"Once upon a time\" --tokens 300 --temperature 0.7");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GenerateCommandOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   command->add_option("--prompt", options->prompt, "The text to go on from")->required();
   command->add_option("--tokens", options->tokens, "Tokens to generate")->check(CLI::Range(1, 1000000));

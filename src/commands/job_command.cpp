@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFooter =
+constexpr const char* kJobFooter =
     "A job script is a template (what the job does: one node, several, GPUs, a sweep ...) with what differs between clusters\n"
     "filled in from a site profile (partition, account, modules, NCCL ...) and what differs between runs from the run file: its\n"
     "layout says how many ranks there are, and so how many nodes, cores and GPUs the job asks for. The script is complete and\n"
@@ -48,7 +48,7 @@ constexpr const char* kFooter =
     "Jobs for training end themselves before their time limit with a checkpoint, go back to the queue and go on from it, until\n"
     "the run is done or a start brings it no further.";
 
-struct Options {
+struct JobOptions {
   std::string template_name;
   std::string site;
   std::string run_file;
@@ -77,7 +77,7 @@ int list_all(const fs::path& jobs) {
 }
 
 // The command again, for the first lines of the script. The folder of templates is left out where it is found by itself.
-std::string command_of(const Options& options) {
+std::string command_of(const JobOptions& options) {
   std::vector<std::string> words{"cohort", "job", "--template", options.template_name};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});
@@ -98,7 +98,7 @@ std::string command_of(const Options& options) {
 // A key of the run file has a dot before the '='.
 bool is_run_key(const std::string& setting) { return setting.substr(0, setting.find('=')).find('.') != std::string::npos; }
 
-JobRequest request_of(const Options& options, const fs::path& jobs) {
+JobRequest request_of(const JobOptions& options, const fs::path& jobs) {
   JobRequest request;
   request.source = read_template(find_template(jobs, options.template_name));
   request.site = read_site_profile(find_site(jobs, options.site), jobs / "sites");
@@ -128,7 +128,7 @@ std::string summary_of(const Job& job, const SiteProfile& site) {
                      job.layout.empty() ? "" : "; " + job.layout, job.time, job.run_folder);
 }
 
-void check_with_slurm(const Options& options) {
+void check_with_slurm(const JobOptions& options) {
   if (options.check == "no") return;
   if (!has_sbatch()) {
     fmt::print("not checked by SLURM: there is no sbatch on this machine\n");
@@ -142,7 +142,7 @@ void check_with_slurm(const Options& options) {
   fmt::print("sbatch --test-only: {}\n", answer.text);
 }
 
-int write_job(const Options& options) {
+int write_job(const JobOptions& options) {
   if (options.template_name.empty() || options.run_file.empty())
     fail(ExitCode::usage, "--template and --run are needed: `cohort job --list` shows templates, --help examples");
   if (options.submit && options.out.empty())
@@ -169,8 +169,8 @@ int write_job(const Options& options) {
 
 void add_job_command(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("job", "Write a SLURM job script for a run: nodes, cores and GPUs follow from its layout");
-  command->footer(kFooter);
-  const auto options = std::make_shared<Options>();
+  command->footer(kJobFooter);
+  const auto options = std::make_shared<JobOptions>();
   command->add_option("--template", options->template_name, "What the job does");
   command->add_option("--site", options->site, "Name of a site, or the file of a profile");
   command->add_option("--run", options->run_file, "The run file");

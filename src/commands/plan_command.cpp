@@ -17,7 +17,7 @@
 namespace cohort {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kPlanFooter =
     "With a run file: what the run costs a rank in its layout, beside the formulas of the ZeRO and Megatron papers.\n"
     "  memory       parameters, gradients and optimizer state follow from the number of parameters: 16 bytes each in all, fewer\n"
     "               where ranks share them (ZeRO, tensor and pipeline parallelism); activations grow with the micro-batch\n"
@@ -111,7 +111,7 @@ int show_deepspeed(const std::string& path) {
 void add_plan_command(CLI::App& app, Action& action) {
   auto* command =
       app.add_subcommand("plan", "Work out what a run will do before it runs: memory, messages, the timeline of its pipeline");
-  command->footer(kFooter);
+  command->footer(kPlanFooter);
   const auto options = std::make_shared<PlanScheduleOptions>();
   command->add_option("--schedule", options->schedule, "Pipeline schedule: gpipe, 1f1b or interleaved");
   command->add_option("--stages", options->stages, "S: ranks of the pipeline");

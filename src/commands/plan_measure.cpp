@@ -34,7 +34,7 @@ pipeline::Costs costs_of(const pipeline::Schedule& schedule, const std::vector<p
   return costs;
 }
 
-struct Outcome {
+struct MeasuredOutcome {
   RunConfig config;
   ByKind<PaperMemory> paper;
   std::vector<Traffic> traffic;
@@ -52,15 +52,15 @@ struct Outcome {
   }
 };
 
-Outcome compare(const RunConfig& config, const Measurement& measured) {
-  Outcome outcome{.config = config,
-                  .paper = paper_memory(config),
-                  .traffic = predict_traffic(config),
-                  .paper_traffic = paper_traffic(config),
-                  .measured = measured,
-                  .memory = compare_memory(predict_memory(config), measured),
-                  .messages = {},
-                  .others = compare_others(measured)};
+MeasuredOutcome compare(const RunConfig& config, const Measurement& measured) {
+  MeasuredOutcome outcome{.config = config,
+                          .paper = paper_memory(config),
+                          .traffic = predict_traffic(config),
+                          .paper_traffic = paper_traffic(config),
+                          .measured = measured,
+                          .memory = compare_memory(predict_memory(config), measured),
+                          .messages = {},
+                          .others = compare_others(measured)};
   outcome.messages = compare_traffic(outcome.traffic, measured);
   return outcome;
 }
@@ -71,7 +71,7 @@ std::string off(const Comparison& line) {
 }
 
 // A pipeline's time, as it was and by the formula.
-void print_bubble(const Outcome& outcome) {
+void print_bubble(const MeasuredOutcome& outcome) {
   const std::vector<pipeline::Event>& events = outcome.measured.events;
   if (events.empty()) return;
   const pipeline::Schedule schedule = schedule_of(outcome.config.parallel, outcome.config.train.accumulation);
@@ -92,7 +92,7 @@ void print_bubble(const Outcome& outcome) {
       100.0 * occupation.bubble(), 100.0 * simulated, 100.0 * pipeline::bubble_formula(schedule));
 }
 
-void draw_pipeline(const Outcome& outcome, const std::string& path) {
+void draw_pipeline(const MeasuredOutcome& outcome, const std::string& path) {
   std::vector<pipeline::Event> events = outcome.measured.events;
   for (pipeline::Event& event : events) {  // from seconds
     event.start *= 1e3;
@@ -103,7 +103,7 @@ void draw_pipeline(const Outcome& outcome, const std::string& path) {
 
 std::string verdict(const Comparison& line) { return line.equal() ? "" : "OFF"; }
 
-void print_memory(const Outcome& outcome) {
+void print_memory(const MeasuredOutcome& outcome) {
   Table table({"memory", "predicted", "measured", "off", "", "paper", "formula"});
   for (std::size_t i = 0; i < outcome.memory.size(); ++i) {
     const Comparison& line = outcome.memory[i];
@@ -118,7 +118,7 @@ void print_memory(const Outcome& outcome) {
   fmt::print("{}\n", outcome.others.equal() ? "" : " OFF: that is too much.");
 }
 
-void print_traffic(const Outcome& outcome) {
+void print_traffic(const MeasuredOutcome& outcome) {
   if (outcome.messages.empty()) {
     fmt::print("\nOne rank sends nothing.\n");
     return;
@@ -153,14 +153,14 @@ nlohmann::ordered_json to_json(const std::vector<Comparison>& lines) {
   return json;
 }
 
-nlohmann::ordered_json bubble_of(const Outcome& outcome) {
+nlohmann::ordered_json bubble_of(const MeasuredOutcome& outcome) {
   if (outcome.measured.events.empty()) return nullptr;
   const pipeline::Schedule schedule = schedule_of(outcome.config.parallel, outcome.config.train.accumulation);
   return {{"measured", pipeline::occupation_of(outcome.measured.events, schedule.stages).bubble()},
           {"formula", pipeline::bubble_formula(schedule)}};
 }
 
-void print(const Outcome& outcome, const PlanRunOptions& options) {
+void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
   if (options.json) {
     const nlohmann::ordered_json json{{"equal", outcome.all_equal()},
                                       {"memory", to_json(outcome.memory)},
@@ -192,7 +192,7 @@ int plan_measure(const PlanRunOptions& options) {
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
-  const Outcome outcome = compare(config, measure(config, data, *world, options.steps));
+  const MeasuredOutcome outcome = compare(config, measure(config, data, *world, options.steps));
   if (world->rank() == 0) {
     print(outcome, options);
     if (!options.svg.empty()) draw_pipeline(outcome, options.svg);

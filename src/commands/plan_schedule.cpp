@@ -92,7 +92,7 @@ pipeline::Costs costs_of(const PlanScheduleOptions& options, const Schedule& sch
 }
 
 /// What a schedule comes to, or why there is none for these numbers.
-struct Outcome {
+struct SimulatedOutcome {
   Schedule schedule;
   std::string refusal;
   std::vector<Event> events;
@@ -103,8 +103,8 @@ struct Outcome {
   Count most_in_flight() const { return *std::max_element(in_flight.begin(), in_flight.end()); }
 };
 
-Outcome simulated(const PlanScheduleOptions& options, const Schedule& schedule) {
-  Outcome outcome{schedule, "", simulate(schedule, costs_of(options, schedule)), {}, {}};
+SimulatedOutcome simulated(const PlanScheduleOptions& options, const Schedule& schedule) {
+  SimulatedOutcome outcome{schedule, "", simulate(schedule, costs_of(options, schedule)), {}, {}};
   outcome.occupation = occupation_of(outcome.events, schedule.stages);
   for (int rank = 0; rank < schedule.stages; ++rank) outcome.in_flight.push_back(most_in_flight(schedule, rank));
   if (schedule.stages > 1) outcome.messages = Count{2} * schedule.micro_batches * (schedule.virtual_stages() - 1);
@@ -112,8 +112,8 @@ Outcome simulated(const PlanScheduleOptions& options, const Schedule& schedule) 
 }
 
 /// In the order of kScheduleKinds. The one that was asked for is among them, and not refused.
-std::vector<Outcome> all_outcomes(const PlanScheduleOptions& options) {
-  std::vector<Outcome> all;
+std::vector<SimulatedOutcome> all_outcomes(const PlanScheduleOptions& options) {
+  std::vector<SimulatedOutcome> all;
   for (const ScheduleKind kind : pipeline::kScheduleKinds) {
     const Schedule schedule = alternative(options, kind);
     try {
@@ -132,7 +132,7 @@ std::string percent(double fraction) { return fmt::format("{:.1f} %", 100.0 * fr
 
 std::string ms(double time) { return fmt::format("{:.6g}", time); }
 
-void print_ranks(const Outcome& outcome) {
+void print_ranks(const SimulatedOutcome& outcome) {
   const Schedule& schedule = outcome.schedule;
   Table table({"rank", "busy ms", "idle ms", "idle", "in flight"});
   for (int rank = 0; rank < std::min(schedule.stages, kMostRows); ++rank) {
@@ -145,7 +145,7 @@ void print_ranks(const Outcome& outcome) {
   if (schedule.stages > kMostRows) fmt::print("... and {} more ranks\n", schedule.stages - kMostRows);
 }
 
-void print_bubble(const Outcome& outcome) {
+void print_bubble(const SimulatedOutcome& outcome) {
   const Schedule& schedule = outcome.schedule;
   const bool one_chunk = schedule.chunks == 1;
   const std::string formula =
@@ -161,10 +161,10 @@ void print_bubble(const Outcome& outcome) {
              one_chunk ? "micro-batches" : "micro-batches x chunks");
 }
 
-void print_comparison(const PlanScheduleOptions& options, const std::vector<Outcome>& all) {
+void print_comparison(const PlanScheduleOptions& options, const std::vector<SimulatedOutcome>& all) {
   fmt::print("\nThe schedules with {} stages and {} micro-batches:\n", options.stages, options.micro_batches);
   Table table({"schedule", "chunks", "step ms", "bubble", "formula", "activations", "messages"});
-  for (const Outcome& one : all) {
+  for (const SimulatedOutcome& one : all) {
     const std::string name(name_of(one.schedule.kind));
     const std::string chunks = std::to_string(one.schedule.chunks);
     if (!one.refusal.empty()) {
@@ -177,12 +177,12 @@ void print_comparison(const PlanScheduleOptions& options, const std::vector<Outc
   }
   fmt::print("{}", table.str());
   fmt::print("activations: most that the fullest rank holds, in micro-batches through all its layers; messages: of all ranks\n");
-  for (const Outcome& one : all) {
+  for (const SimulatedOutcome& one : all) {
     if (!one.refusal.empty()) fmt::print("{}: {}\n", name_of(one.schedule.kind), one.refusal);
   }
 }
 
-void print_text(const PlanScheduleOptions& options, const Outcome& outcome, const std::vector<Outcome>& all) {
+void print_text(const PlanScheduleOptions& options, const SimulatedOutcome& outcome, const std::vector<SimulatedOutcome>& all) {
   const Schedule& schedule = outcome.schedule;
   fmt::print("Schedule {}: {} stages, {} micro-batches", name_of(schedule.kind), schedule.stages, schedule.micro_batches);
   if (schedule.chunks > 1) fmt::print(", {} chunks a rank", schedule.chunks);
@@ -196,7 +196,7 @@ void print_text(const PlanScheduleOptions& options, const Outcome& outcome, cons
   print_comparison(options, all);
 }
 
-nlohmann::ordered_json figures(const Outcome& outcome) {
+nlohmann::ordered_json figures(const SimulatedOutcome& outcome) {
   const Schedule& schedule = outcome.schedule;
   return {{"schedule", name_of(schedule.kind)},
           {"stages", schedule.stages},
@@ -209,7 +209,7 @@ nlohmann::ordered_json figures(const Outcome& outcome) {
           {"messages", outcome.messages}};
 }
 
-nlohmann::ordered_json json_of(const Outcome& outcome, const std::vector<Outcome>& all) {
+nlohmann::ordered_json json_of(const SimulatedOutcome& outcome, const std::vector<SimulatedOutcome>& all) {
   nlohmann::ordered_json answer = figures(outcome);
   answer["ranks"] = nlohmann::ordered_json::array();
   for (int rank = 0; rank < outcome.schedule.stages; ++rank) {
@@ -229,7 +229,7 @@ nlohmann::ordered_json json_of(const Outcome& outcome, const std::vector<Outcome
                                  {"end_ms", event.end}});
   }
   answer["comparison"] = nlohmann::ordered_json::array();
-  for (const Outcome& one : all) {
+  for (const SimulatedOutcome& one : all) {
     const nlohmann::ordered_json refused{{"schedule", name_of(one.schedule.kind)}, {"refused", one.refusal}};
     answer["comparison"].push_back(one.refusal.empty() ? figures(one) : refused);
   }
@@ -245,8 +245,8 @@ int plan_schedule(const PlanScheduleOptions& options) {
     throw SharedError(error.code(), error.what());  // all ranks were given the same words: one says what is wrong
   }
   if (!is_speaking_rank()) return 0;
-  const std::vector<Outcome> all = all_outcomes(options);
-  const Outcome& outcome = all[static_cast<std::size_t>(pipeline::schedule_kind_from_name(options.schedule))];
+  const std::vector<SimulatedOutcome> all = all_outcomes(options);
+  const SimulatedOutcome& outcome = all[static_cast<std::size_t>(pipeline::schedule_kind_from_name(options.schedule))];
   if (options.json) {
     fmt::print("{}\n", json_of(outcome, all).dump(2));
   } else {

@@ -23,7 +23,7 @@ using preflight::Check;
 using preflight::Level;
 using preflight::Measurements;
 
-struct Options {
+struct PreflightOptions {
   std::string disk = ".";
   bool quick = false;
   bool json = false;
@@ -69,7 +69,7 @@ nlohmann::ordered_json report_of(const Measurements& measurements, const std::ve
           {"nccl_bus_bytes_per_s", measurements.nccl}};
 }
 
-int check_job(const Options& options) {
+int check_job(const PreflightOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   const Measurements measurements =
@@ -119,7 +119,7 @@ void add_preflight_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  mpirun -np 4 cohort preflight --quick          this machine, in two seconds\n"
       "  srun --mpi=pmix cohort preflight --json        all measurements, for a log or a plot");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PreflightOptions>();
   command->add_option("--disk", options->disk, "Folder on the disk that the job will write to; a scratch file is made there")
       ->capture_default_str();
   command->add_flag("--quick", options->quick, "Smaller files and messages, fewer pairs of nodes");

@@ -16,7 +16,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct ProveOptions {
   std::string run_file;
   std::vector<std::string> overrides;
   std::vector<std::string> layouts;
@@ -25,7 +25,7 @@ struct Options {
   bool json = false;
 };
 
-std::vector<Layout> layouts_of(const Options& options, const RunConfig& config, Communicator& world,
+std::vector<Layout> layouts_of(const ProveOptions& options, const RunConfig& config, Communicator& world,
                                std::vector<std::string>& refused) {
   if (options.layouts.empty()) return all_layouts(config, world.size(), refused);
   std::vector<Layout> layouts;
@@ -88,7 +88,7 @@ nlohmann::ordered_json to_json(const std::vector<Line>& lines, const std::vector
   return json;
 }
 
-int run_proof(const Options& options) {
+int run_proof(const ProveOptions& options) {
   for (const std::string& assignment : options.overrides) {
     if (assignment.starts_with("parallel."))
       fail(ExitCode::usage, "--set {}: `cohort prove` takes layouts by --layout, as --layout {}", assignment,
@@ -143,7 +143,7 @@ void add_prove_command(CLI::App& app, Action& action) {
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout data=zero3             one of them\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout dp=2,tp=2 --layout pp=4,schedule=gpipe --steps 3\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --find                          what parted first, if something did");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ProveOptions>();
   command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
   command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
       ->allow_extra_args(false);

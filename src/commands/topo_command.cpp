@@ -16,7 +16,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct TopoOptions {
   Count nodes = 0;
   Count ranks_per_node = 0;
   Count node = 0;
@@ -28,9 +28,9 @@ struct Options {
 };
 
 // A node of thousands of ranks is a typing error, or a question whose first line answers it.
-constexpr int kMostRows = 64;
+constexpr int kMostPlaces = 64;
 
-nlohmann::ordered_json plan_json(const Options& options, const NodeRanks& ranks) {
+nlohmann::ordered_json plan_json(const TopoOptions& options, const NodeRanks& ranks) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (int local = 0; local < ranks.count; ++local) {
     list.push_back({{"rank", ranks.first + local}, {"node_rank", options.node}, {"local_rank", local}});
@@ -42,7 +42,7 @@ nlohmann::ordered_json plan_json(const Options& options, const NodeRanks& ranks)
           {"ranks", std::move(list)}};
 }
 
-void print_plan(const Options& options, const NodeRanks& ranks) {
+void print_plan(const TopoOptions& options, const NodeRanks& ranks) {
   const int last = ranks.first + ranks.count - 1;
   const std::string mine = ranks.count == 1 ? fmt::format("rank {}", last) : fmt::format("ranks {}-{}", ranks.first, last);
   fmt::print("Node {} of {} (nodes are numbered from 0) runs {} of {} in all:\n", options.node, options.nodes, mine,
@@ -50,13 +50,13 @@ void print_plan(const Options& options, const NodeRanks& ranks) {
   fmt::print("global rank = node x {} + local rank, the block order that srun and mpirun use unless told otherwise.\n\n",
              ranks.count);
   Table table({"rank", "node", "local rank", "SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"});
-  for (int local = 0; local < std::min(ranks.count, kMostRows); ++local) {
+  for (int local = 0; local < std::min(ranks.count, kMostPlaces); ++local) {
     const std::string rank = std::to_string(ranks.first + local);
     const std::string node = std::to_string(options.node);
     table.add({rank, node, std::to_string(local), rank, node, std::to_string(local)});
   }
   fmt::print("{}", table.str(0));
-  if (ranks.count > kMostRows) fmt::print("... and {} more\n", ranks.count - kMostRows);
+  if (ranks.count > kMostPlaces) fmt::print("... and {} more\n", ranks.count - kMostPlaces);
   fmt::print("\nThe same on all of them: SLURM_NTASKS={} SLURM_JOB_NUM_NODES={} SLURM_NTASKS_PER_NODE={}\n", ranks.world_size,
              options.nodes, options.ranks_per_node);
   fmt::print(
@@ -69,7 +69,7 @@ void print_plan(const Options& options, const NodeRanks& ranks) {
 }
 
 // Every rank of a job that need not exist, as `cohort topo` shows those of a running one.
-int simulate(const Options& options) {
+int simulate(const TopoOptions& options) {
   const int world_size = ranks_of_node(options.nodes, options.ranks_per_node, 0).world_size;
   if (!is_speaking_rank()) return 0;
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
@@ -87,17 +87,17 @@ int simulate(const Options& options) {
   }
   fmt::print("{} rank(s) on {} node(s) of a job that need not exist (nothing is started)\n\n", world_size, options.nodes);
   Table table({"rank", "host", "node", "local rank"});
-  for (int rank = 0; rank < std::min(world_size, kMostRows); ++rank) {
+  for (int rank = 0; rank < std::min(world_size, kMostPlaces); ++rank) {
     const auto& row = ranks[static_cast<std::size_t>(rank)];
     table.add({std::to_string(rank), row["host"].get<std::string>(), row["node_rank"].dump(), row["local_rank"].dump()});
   }
   fmt::print("{}", table.str(4));
-  if (world_size > kMostRows) fmt::print("... and {} more\n", world_size - kMostRows);
+  if (world_size > kMostPlaces) fmt::print("... and {} more\n", world_size - kMostPlaces);
   fmt::print("\nWhat one of these nodes sees: add --node N.\n");
   return 0;
 }
 
-int answer_plan(const Options& options) {
+int answer_plan(const TopoOptions& options) {
   std::vector<std::string> missing;
   if (options.nodes_given->count() == 0) missing.push_back("--nodes");
   if (options.ranks_per_node_given->count() == 0) missing.push_back("--ranks-per-node");
@@ -153,7 +153,7 @@ void print_job(const Runtime& runtime, const std::vector<Place>& places) {
   fmt::print("{}", table.str(6));
 }
 
-int show_job(const Options& options) {
+int show_job(const TopoOptions& options) {
   const Runtime runtime;
   const std::vector<Place> places = gather_places(runtime);
   if (runtime.rank() != 0) return 0;
@@ -180,7 +180,7 @@ void add_topo_command(CLI::App& app, Action& action) {
       "  srun --mpi=pmix cohort topo                          the same on a cluster\n"
       "  cohort topo --simulate --nodes 4 --ranks-per-node 2  a job that need not exist: nothing is launched\n"
       "  cohort topo --nodes 4 --ranks-per-node 2 --node 3    which ranks are on its node 3?");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TopoOptions>();
   options->nodes_given = command->add_option("--nodes", options->nodes, "Number of nodes of a job that need not exist");
   options->ranks_per_node_given =
       command->add_option("--ranks-per-node", options->ranks_per_node, "Ranks on each node of that job");

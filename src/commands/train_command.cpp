@@ -29,7 +29,7 @@
 namespace cohort {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string run_file;
   std::vector<std::string> overrides;
   std::vector<std::string> faults;
@@ -42,7 +42,7 @@ struct Options {
   bool help_keys = false;
 };
 
-ExistingRun existing_run(const Options& options) {
+ExistingRun existing_run(const TrainOptions& options) {
   if (options.resume) return ExistingRun::resume;
   if (options.resume_if_any) return ExistingRun::resume_if_any;
   if (options.overwrite) return ExistingRun::overwrite;
@@ -103,7 +103,7 @@ int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communica
   return 0;
 }
 
-int train(const Options& options) {
+int train(const TrainOptions& options) {
   if (options.help_keys) {
     if (is_speaking_rank()) fmt::print("{}", describe_keys());
     return 0;
@@ -165,7 +165,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw, "
       "hang,\n"
       "slow (seconds=), nan, disk, device; with rank=, step=, phase=, once=, as in the section [fault] of a run file.");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainOptions>();
   command->add_option("run.toml", options->run_file, "The run file");
   command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
       ->allow_extra_args(false);

@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);  // a character that was not mentioned yet
+constexpr std::size_t kNotMentioned = static_cast<std::size_t>(-1);  // a character that was not mentioned yet
 
 std::string upper_first(std::string text) {
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
@@ -36,7 +36,7 @@ std::string StoryGrammar::form_of(const Symbol& mention, std::size_t value) cons
 struct StoryGrammar::Writer {
   const StoryGrammar& grammar;
   const std::function<double(std::uint64_t)>& uniform;
-  std::vector<std::size_t> values;  // per character; kNone before its first mention
+  std::vector<std::size_t> values;  // per character; kNotMentioned before its first mention
   std::uint64_t choices = 0;
   GrammarText result{};
 
@@ -51,7 +51,7 @@ struct StoryGrammar::Writer {
     } else {
       const auto& candidates = grammar.characters_[symbol.index].values;
       std::size_t& value = values[symbol.index];
-      if (value == kNone) {
+      if (value == kNotMentioned) {
         value = choose(candidates, uniform(choices++));
         result.log_probability += std::log(candidates[value].probability);
       }
@@ -61,7 +61,7 @@ struct StoryGrammar::Writer {
 };
 
 GrammarText StoryGrammar::generate(const std::function<double(std::uint64_t)>& uniform) const {
-  Writer writer{*this, uniform, std::vector<std::size_t>(characters_.size(), kNone)};
+  Writer writer{*this, uniform, std::vector<std::size_t>(characters_.size(), kNotMentioned)};
   writer.write({Kind::rule, "", start_});
   return writer.result;
 }
@@ -81,7 +81,7 @@ struct StoryGrammar::Reader {
 
   bool read_mention(const Symbol& symbol) {
     std::size_t& value = values[symbol.index];
-    if (value != kNone) return read_literal(grammar.form_of(symbol, value));
+    if (value != kNotMentioned) return read_literal(grammar.form_of(symbol, value));
     const auto& candidates = grammar.characters_[symbol.index].values;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (!read_literal(grammar.form_of(symbol, i))) continue;
@@ -115,7 +115,7 @@ struct StoryGrammar::Reader {
 };
 
 std::optional<double> StoryGrammar::log_probability(std::string_view text) const {
-  Reader reader{*this, text, std::vector<std::size_t>(characters_.size(), kNone)};
+  Reader reader{*this, text, std::vector<std::size_t>(characters_.size(), kNotMentioned)};
   if (!reader.read({Kind::rule, "", start_}) || reader.position != text.size()) return std::nullopt;
   return reader.log_probability;
 }

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Bytes kLengthBytes = 8;
-constexpr std::size_t kBlock = std::size_t{1} << 18;  // elements that are converted at once
+constexpr std::size_t kReadBlock = std::size_t{1} << 18;  // elements that are converted at once
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -82,9 +82,9 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, std::vector<float>& in
   const Bytes begin = data_begin_ + entry.begin;
   if (dtype == DType::f32) return read_bytes(begin, into.data(), into.size() * sizeof(float), what);
   const auto convert = [&]<class T>(T) {
-    std::vector<T> block(std::min(kBlock, into.size()));
-    for (std::size_t i = 0; i < into.size(); i += kBlock) {
-      const std::size_t n = std::min(kBlock, into.size() - i);
+    std::vector<T> block(std::min(kReadBlock, into.size()));
+    for (std::size_t i = 0; i < into.size(); i += kReadBlock) {
+      const std::size_t n = std::min(kReadBlock, into.size() - i);
       read_bytes(begin + static_cast<Bytes>(i * sizeof(T)), block.data(), n * sizeof(T), what);
       std::transform(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(n), into.begin() + static_cast<std::ptrdiff_t>(i),
                      as_float<T>);

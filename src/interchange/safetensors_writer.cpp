@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBlock = std::size_t{1} << 18;  // elements that are converted at once
+constexpr std::size_t kWriteBlock = std::size_t{1} << 18;  // elements that are converted at once
 
 using Shard = std::vector<std::size_t>;  // tensors of one file
 
@@ -75,9 +75,9 @@ class Output {
 
 template <class T>
 void write_as(Output& output, const std::vector<float>& values, const std::string& name) {
-  std::vector<T> block(std::min(kBlock, values.size()));
-  for (std::size_t i = 0; i < values.size(); i += kBlock) {
-    const std::size_t n = std::min(kBlock, values.size() - i);
+  std::vector<T> block(std::min(kWriteBlock, values.size()));
+  for (std::size_t i = 0; i < values.size(); i += kWriteBlock) {
+    const std::size_t n = std::min(kWriteBlock, values.size() - i);
     for (std::size_t k = 0; k < n; ++k) {
       block[k] = from_float<T>(values[i + k]);
       if (std::isinf(to_float(block[k])) && std::isfinite(values[i + k])) {

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+constexpr std::string_view kNameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view kDigits = "0123456789";
 constexpr int kDeepestBase = 8;  // a chain of profiles as long as this goes in a circle
 
@@ -32,8 +32,8 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool is_name(std::string_view text) {
-  const std::string allowed = std::string(kLetters) + std::string(kDigits);
-  return !text.empty() && kLetters.find(text.front()) != std::string_view::npos &&
+  const std::string allowed = std::string(kNameLetters) + std::string(kDigits);
+  return !text.empty() && kNameLetters.find(text.front()) != std::string_view::npos &&
          text.find_first_not_of(allowed) == std::string_view::npos;
 }
 

@@ -41,7 +41,7 @@ WeightDropout dropout_of(const AttentionBlock& block, const DropoutKey& key, Cou
   return {key, b, block.sequence.heads, h, block.sequence.tokens};
 }
 
-float* tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
+float* block_tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
 
 Bytes host_scratch_bytes(const AttentionBlock& block) {
   return attention_tile_elements(block.queries.count, block.keys.count) * static_cast<Bytes>(sizeof(float));
@@ -124,7 +124,7 @@ void attention_block_forward(const Exec& exec, const AttentionBlock& block, cons
   for (Count b = 0; b < block.sequence.batch; ++b) {
     for (Count h = 0; h < block.sequence.heads; ++h) {
       attention_head_forward(exec, head_of(block, q, kv, b, h), query_part(block, out, b, h), lse_of(block, lse, b, h),
-                             tiles(scratch), dropout_of(block, dropout_key, b, h));
+                             block_tiles(scratch), dropout_of(block, dropout_key, b, h));
     }
   }
 }
@@ -169,7 +169,7 @@ void attention_block_backward(const Exec& exec, const AttentionBlock& block, con
       const AttentionHeadGradients gradients{query_part(block, dq, b, h), key_part(block, dkv, Half::keys, b, h),
                                              key_part(block, dkv, Half::values, b, h), true, true};
       attention_head_backward(exec, head_of(block, q, kv, b, h), gradients, query_part(block, dout, b, h),
-                              query_part(block, out, b, h), lse_of(block, lse, b, h), tiles(scratch),
+                              query_part(block, out, b, h), lse_of(block, lse, b, h), block_tiles(scratch),
                               dropout_of(block, dropout_key, b, h));
     }
   }

@@ -80,7 +80,7 @@ std::string pack(const RankDevices& of) {
   return fmt::format("{}\n{}\n{}\n{}", of.host, of.local_rank, of.why_none, join(of.pci_ids, "\n"));
 }
 
-int to_int(const std::string& text) {
+int to_int_of_devices(const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   COHORT_CHECK(error == std::errc{} && end == text.data() + text.size(), "'{}' is no number", text);
@@ -97,7 +97,7 @@ RankDevices unpack(int rank, const std::string& text) {
     }
   }
   COHORT_CHECK(fields.size() >= 4, "rank {} described its devices with {} fields", rank, fields.size());
-  RankDevices of{rank, fields[0], to_int(fields[1]), {}, fields[2]};
+  RankDevices of{rank, fields[0], to_int_of_devices(fields[1]), {}, fields[2]};
   for (std::size_t i = 3; i < fields.size(); ++i) {
     if (!fields[i].empty()) of.pci_ids.push_back(fields[i]);
   }

@@ -10,7 +10,8 @@ namespace cohort {
 namespace {
 
 // ASCII, two, three and four bytes, line ends of all kinds, a combining accent, a zero byte.
-const std::string kText = std::string("a\0b", 3) + "\r\n\tZürich \xE2\x82\xAC 5 \xF0\x9F\x90\xA2 e\xCC\x81\r\xEF\xBB\xBF";
+const std::string kTokenizerText =
+    std::string("a\0b", 3) + "\r\n\tZürich \xE2\x82\xAC 5 \xF0\x9F\x90\xA2 e\xCC\x81\r\xEF\xBB\xBF";
 
 std::unique_ptr<Tokenizer> learn(const std::string& text) {
   const std::vector<std::string_view> texts{text};
@@ -40,14 +41,14 @@ TEST(CharTokenizer, CodePointsInOrder) {
 }
 
 TEST(CharTokenizer, TextComesBackInBlocksOfAnySize) {
-  const auto tokenizer = learn(kText);
-  const auto whole = tokenizer->encode(kText);
-  EXPECT_EQ(tokenizer->decode(whole), kText);
+  const auto tokenizer = learn(kTokenizerText);
+  const auto whole = tokenizer->encode(kTokenizerText);
+  EXPECT_EQ(tokenizer->decode(whole), kTokenizerText);
   for (std::size_t size = 1; size < 5; ++size) {
     std::vector<std::int32_t> ids;
     std::vector<std::int32_t> block(size);
-    for (std::size_t position = 0; position < kText.size();) {
-      const Count count = tokenizer->encode_some(kText, position, block, "text");
+    for (std::size_t position = 0; position < kTokenizerText.size();) {
+      const Count count = tokenizer->encode_some(kTokenizerText, position, block, "text");
       ids.insert(ids.end(), block.begin(), block.begin() + count);
     }
     EXPECT_EQ(ids, whole);
@@ -111,11 +112,11 @@ TEST(Utf8, EveryCodePointComesBack) {
 TEST(Utf8, PrintableIsOneLineOfText) { EXPECT_EQ(printable("a\n\xC3\xA9\t\xFFz\xC2\x85"), "a\\n\xC3\xA9\\x09\\xffz\\xc2\\x85"); }
 
 TEST(Tokenizer, TravelsAsText) {
-  for (const auto& tokenizer : {make_byte_tokenizer(), learn(kText)}) {
+  for (const auto& tokenizer : {make_byte_tokenizer(), learn(kTokenizerText)}) {
     const auto again = read_tokenizer(tokenizer->serialise(), "x.h5");
     EXPECT_EQ(again->kind(), tokenizer->kind());
     EXPECT_EQ(again->serialise(), tokenizer->serialise());
-    EXPECT_EQ(again->encode(kText), tokenizer->encode(kText));
+    EXPECT_EQ(again->encode(kTokenizerText), tokenizer->encode(kTokenizerText));
   }
 }
 

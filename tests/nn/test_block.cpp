@@ -12,19 +12,19 @@
 namespace cohort::test {
 namespace {
 
-constexpr Count kSamples = 3, kTokens = 4, kWidth = 8, kRows = kSamples * kTokens;
+constexpr Count kSamples = 3, kTokens = 4, kBlockWidth = 8, kBlockRows = kSamples * kTokens;
 constexpr double kProbability = 0.4;
 const std::vector<Count> kSlots{6, 1, 4};
 
 BlockSpec gpt2_block(double dropout) {
-  return {.attention = {.width = kWidth,
+  return {.attention = {.width = kBlockWidth,
                         .heads = 2,
                         .kv_heads = 2,
                         .tokens = kTokens,
                         .bias = true,
                         .dropout = dropout,
                         .device = test_device()},
-          .feed_forward = {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 16},
+          .feed_forward = {.kind = FeedForwardKind::gelu, .width = kBlockWidth, .ffn_width = 16},
           .dropout = dropout};
 }
 
@@ -52,7 +52,7 @@ Array end_factors(int index, const std::string& branch_with_one) {
     set_all(p.registry, std::string("b.") + last + ".weight", 0.0f);
     set_all(p.registry, std::string("b.") + last + ".bias", branch_with_one == last ? 1.0f : 0.0f);
   }
-  const Tensor x = ops::filled({kRows, kWidth}, 0.0f), out = ops::filled({kRows, kWidth}, ops::kGarbage);
+  const Tensor x = ops::filled({kBlockRows, kBlockWidth}, 0.0f), out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage);
   p.block.forward(p.context(), out, x, kSamples);
   return ops::values_of(out);
 }
@@ -60,7 +60,8 @@ Array end_factors(int index, const std::string& branch_with_one) {
 // The number of the dropout mask with these factors, as keyed by (seed, step, place, slot, element of the sample).
 std::optional<std::uint32_t> place_of(const Array& factors) {
   for (std::uint32_t place = 0; place < 64; ++place) {
-    if (ops::close(factors, ops::reference::dropout_factors(kProbability, 11, 4, place, kSlots, kTokens * kWidth), Array{1e-6}))
+    if (ops::close(factors, ops::reference::dropout_factors(kProbability, 11, 4, place, kSlots, kTokens * kBlockWidth),
+                   Array{1e-6}))
       return place;
   }
   return std::nullopt;
@@ -85,9 +86,9 @@ TEST(Block, DropoutPreservesTheMean) {
   BlockProblem p(gpt2_block(kProbability));
   set_all(p.registry, "b.feed_forward.down.weight", 0.0f);
   set_all(p.registry, "b.feed_forward.down.bias", 0.0f);
-  const Tensor x = random_tensor({kRows, kWidth}, 1), out = ops::filled({kRows, kWidth}, ops::kGarbage);
+  const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1), out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage);
   StepContext context = p.context();
-  Array mean(static_cast<std::size_t>(kRows * kWidth), 0.0);
+  Array mean(static_cast<std::size_t>(kBlockRows * kBlockWidth), 0.0);
   for (int step = 0; step < kSteps; ++step) {
     const Arena::Scope scope(p.arena);
     context.step = static_cast<std::uint32_t>(step);
@@ -114,8 +115,8 @@ TEST(Block, IsTheIdentityWithoutItsBranches) {
       set_all(p.registry, std::string(last) + ".weight", 0.0f);
       set_all(p.registry, std::string(last) + ".bias", 0.0f);
     }
-    const Tensor x = random_tensor({kRows, kWidth}, 1), out = ops::filled({kRows, kWidth}, ops::kGarbage);
-    const Tensor dx = random_tensor({kRows, kWidth}, 2), dout = ops::copy_of(dx);
+    const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1), out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage);
+    const Tensor dx = random_tensor({kBlockRows, kBlockWidth}, 2), dout = ops::copy_of(dx);
     const auto saved = p.block.forward(p.context(), out, x, kSamples);
     EXPECT_TRUE(ops::same_bits(out, x));
     EXPECT_EQ(saved.inside.has_value(), !checkpointing);
@@ -126,8 +127,8 @@ TEST(Block, IsTheIdentityWithoutItsBranches) {
 
 TEST(Block, LeavesItsInputAlone) {
   BlockProblem p(gpt2_block(kProbability));
-  const Tensor x = random_tensor({kRows, kWidth}, 1), before = ops::copy_of(x);
-  const Tensor out = ops::filled({kRows, kWidth}, ops::kGarbage), dx = random_tensor({kRows, kWidth}, 2);
+  const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1), before = ops::copy_of(x);
+  const Tensor out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage), dx = random_tensor({kBlockRows, kBlockWidth}, 2);
   const auto saved = p.block.forward(p.context(), out, x, kSamples);
   p.block.backward(p.context(), dx, saved);
   EXPECT_TRUE(ops::same_bits(x, before));

@@ -14,31 +14,32 @@
 namespace cohort::test {
 namespace {
 
-constexpr Count kRows = 6, kWidth = 8;
+constexpr Count kLayerRows = 6, kLayerWidth = 8;
 
 TEST(Norm, DeclaresABiasForLayerNormalisationOnly) {
   ParameterRegistry layer, rms;
-  EXPECT_EQ(names_of(Norm(layer, "norm", NormKind::layer, kWidth, 1e-5).parameters()),
+  EXPECT_EQ(names_of(Norm(layer, "norm", NormKind::layer, kLayerWidth, 1e-5).parameters()),
             (std::vector<std::string>{"norm.weight", "norm.bias"}));
-  EXPECT_EQ(names_of(Norm(rms, "norm", NormKind::rms, kWidth, 1e-5).parameters()), std::vector<std::string>{"norm.weight"});
+  EXPECT_EQ(names_of(Norm(rms, "norm", NormKind::rms, kLayerWidth, 1e-5).parameters()), std::vector<std::string>{"norm.weight"});
 }
 
 // dx carries the gradient of the residual stream already: backward adds to it.
 TEST(Norm, BackwardAddsToTheInputGradient) {
   for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
     ParameterRegistry registry;
-    const Norm norm(registry, "norm", kind, kWidth, 1e-5);
+    const Norm norm(registry, "norm", kind, kLayerWidth, 1e-5);
     randomise(registry);
     Arena arena("test", test_device());
     const StepContext context = context_with(&arena);
-    const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2);
-    const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = random_tensor({kRows, kWidth}, 3);
+    const Tensor x = random_tensor({kLayerRows, kLayerWidth}, 1), dy = random_tensor({kLayerRows, kLayerWidth}, 2);
+    const Tensor y = ops::filled({kLayerRows, kLayerWidth}, ops::kGarbage), dx = random_tensor({kLayerRows, kLayerWidth}, 3);
     const Array dx_before = ops::values_of(dx), gradient_before = ops::values_of(registry.find("norm.weight")->gradient);
     norm.backward(context, dx, dy, x, norm.forward(context, y, x));
 
     const Array weight = ops::values_of(registry.find("norm.weight")->value), xs = ops::values_of(x), dys = ops::values_of(dy);
-    const auto expected = kind == NormKind::layer ? ops::reference::layernorm_backward(dys, xs, weight, kRows, kWidth, 1e-5)
-                                                  : ops::reference::rmsnorm_backward(dys, xs, weight, kRows, kWidth, 1e-5);
+    const auto expected = kind == NormKind::layer
+                              ? ops::reference::layernorm_backward(dys, xs, weight, kLayerRows, kLayerWidth, 1e-5)
+                              : ops::reference::rmsnorm_backward(dys, xs, weight, kLayerRows, kLayerWidth, 1e-5);
     constexpr double kTolerance = 2e-5;  // the op's own test reasons about it element by element
     EXPECT_TRUE(ops::close(dx, ops::sum(dx_before, expected.dx), kTolerance));
     EXPECT_TRUE(ops::close(registry.find("norm.weight")->gradient, ops::sum(gradient_before, expected.dweight), kTolerance));
@@ -47,24 +48,25 @@ TEST(Norm, BackwardAddsToTheInputGradient) {
 
 TEST(FeedForward, DeclaresWhatItsKindHas) {
   ParameterRegistry gelu, swiglu;
-  const FeedForward a(gelu, "f", {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 12});
-  const FeedForward b(swiglu, "f", {.kind = FeedForwardKind::swiglu, .width = kWidth, .ffn_width = 12});
+  const FeedForward a(gelu, "f", {.kind = FeedForwardKind::gelu, .width = kLayerWidth, .ffn_width = 12});
+  const FeedForward b(swiglu, "f", {.kind = FeedForwardKind::swiglu, .width = kLayerWidth, .ffn_width = 12});
   EXPECT_EQ(names_of(a.parameters()), (std::vector<std::string>{"f.up.weight", "f.up.bias", "f.down.weight", "f.down.bias"}));
   EXPECT_EQ(names_of(b.parameters()), (std::vector<std::string>{"f.gate.weight", "f.up.weight", "f.down.weight"}));
-  EXPECT_EQ(swiglu.find("f.gate.weight")->global_shape, Shape({12, kWidth}));
-  EXPECT_EQ(swiglu.find("f.down.weight")->global_shape, Shape({kWidth, 12}));
+  EXPECT_EQ(swiglu.find("f.gate.weight")->global_shape, Shape({12, kLayerWidth}));
+  EXPECT_EQ(swiglu.find("f.down.weight")->global_shape, Shape({kLayerWidth, 12}));
 }
 
 // The biases at the ends of both branches are the layers' own, and so is the residual that a block gives them.
 TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
   ParameterRegistry registry;
-  const FeedForward layer(registry, "f", {.kind = FeedForwardKind::gelu, .width = kWidth, .ffn_width = 12});
+  const FeedForward layer(registry, "f", {.kind = FeedForwardKind::gelu, .width = kLayerWidth, .ffn_width = 12});
   randomise(registry);
   Arena arena("test", test_device());
   const StepContext context = context_with(&arena);
-  const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2),
-               residual = random_tensor({kRows, kWidth}, 3);
-  const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
+  const Tensor x = random_tensor({kLayerRows, kLayerWidth}, 1), dy = random_tensor({kLayerRows, kLayerWidth}, 2),
+               residual = random_tensor({kLayerRows, kLayerWidth}, 3);
+  const Tensor y = ops::filled({kLayerRows, kLayerWidth}, ops::kGarbage),
+               dx = ops::filled({kLayerRows, kLayerWidth}, ops::kGarbage);
   const Parameter& bias = *registry.find("f.down.bias");
   const auto saved = layer.forward(context, y, x);
   const Array with_bias = ops::values_of(y), bias_values = ops::values_of(bias.value),
@@ -72,8 +74,8 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
   layer.backward(context, dx, dy, x, saved);
   EXPECT_TRUE(ops::close(bias.gradient, gradient_before, 0.0)) << "left to the caller";
   layer.down().backward_bias(context, dy);
-  const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kRows, kWidth));
-  EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kRows) * 12.0));  // seven numbers of size 1
+  const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kLayerRows, kLayerWidth));
+  EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kLayerRows) * 12.0));  // seven numbers of size 1
   for (const double value : ops::values_of(dx)) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";
 
   layer.forward(context, y, x, residual);
@@ -82,19 +84,21 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
   EXPECT_TRUE(ops::close(y, ops::sum(with_bias, ops::values_of(residual)), tolerance));
   set_all(registry, "f.down.bias", 0.0f);
   layer.forward(context, y, x);
-  EXPECT_TRUE(ops::close(ops::reference::add_bias(ops::values_of(y), bias_values, kRows, kWidth), with_bias, Array{tolerance}));
+  EXPECT_TRUE(
+      ops::close(ops::reference::add_bias(ops::values_of(y), bias_values, kLayerRows, kLayerWidth), with_bias, Array{tolerance}));
 }
 
 TEST(Attention, AddsItsOutputBiasAndTheResidual) {
   ParameterRegistry registry;
   const Attention layer(registry, "a",
-                        {.width = kWidth, .heads = 2, .kv_heads = 1, .tokens = 3, .bias = true, .device = test_device()}, 0);
+                        {.width = kLayerWidth, .heads = 2, .kv_heads = 1, .tokens = 3, .bias = true, .device = test_device()}, 0);
   randomise(registry);
   Arena arena("test", test_device());
   const StepContext context = context_with(&arena);
-  const Tensor x = random_tensor({kRows, kWidth}, 1), dy = random_tensor({kRows, kWidth}, 2),
-               residual = random_tensor({kRows, kWidth}, 3);
-  const Tensor y = ops::filled({kRows, kWidth}, ops::kGarbage), dx = ops::filled({kRows, kWidth}, ops::kGarbage);
+  const Tensor x = random_tensor({kLayerRows, kLayerWidth}, 1), dy = random_tensor({kLayerRows, kLayerWidth}, 2),
+               residual = random_tensor({kLayerRows, kLayerWidth}, 3);
+  const Tensor y = ops::filled({kLayerRows, kLayerWidth}, ops::kGarbage),
+               dx = ops::filled({kLayerRows, kLayerWidth}, ops::kGarbage);
   const Parameter& bias = *registry.find("a.output.bias");
   const auto saved = layer.forward(context, y, x, 2);
   const Array with_bias = ops::values_of(y), bias_values = ops::values_of(bias.value),
@@ -102,16 +106,17 @@ TEST(Attention, AddsItsOutputBiasAndTheResidual) {
   layer.backward(context, dx, dy, x, saved);
   EXPECT_TRUE(ops::close(bias.gradient, gradient_before, 0.0)) << "left to the caller";
   layer.output().backward_bias(context, dy);
-  const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kRows, kWidth));
-  EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kRows) * 12.0));
+  const Array expected = ops::sum(gradient_before, ops::reference::bias_backward(ops::values_of(dy), kLayerRows, kLayerWidth));
+  EXPECT_TRUE(ops::close(bias.gradient, expected, ops::sum_error(kLayerRows) * 12.0));
   for (const double value : ops::values_of(dx)) EXPECT_TRUE(std::isfinite(value)) << "dx is overwritten";
 
   layer.forward(context, y, x, 2, residual);
-  const double tolerance = ops::sum_error(kWidth + 2) * 12.0;
+  const double tolerance = ops::sum_error(kLayerWidth + 2) * 12.0;
   EXPECT_TRUE(ops::close(y, ops::sum(with_bias, ops::values_of(residual)), tolerance));
   set_all(registry, "a.output.bias", 0.0f);
   layer.forward(context, y, x, 2);
-  EXPECT_TRUE(ops::close(ops::reference::add_bias(ops::values_of(y), bias_values, kRows, kWidth), with_bias, Array{tolerance}));
+  EXPECT_TRUE(
+      ops::close(ops::reference::add_bias(ops::values_of(y), bias_values, kLayerRows, kLayerWidth), with_bias, Array{tolerance}));
 }
 
 TEST(Attention, DeclaresItsProjections) {

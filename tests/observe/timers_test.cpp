@@ -8,24 +8,24 @@ namespace cohort {
 namespace {
 
 // A clock that the test moves. Whole seconds are exact in double, so results are compared exactly.
-double now = 0.0;
-double test_clock() { return now; }
+double timer_now = 0.0;
+double timer_clock() { return timer_now; }
 
 TEST(StepTimers, CountsScopes) {
-  StepTimers timers(test_clock);
+  StepTimers timers(timer_clock);
   timers.begin_step();
   {
     const auto scope = timers.scope(Phase::forward);
-    now += 2;
+    timer_now += 2;
   }
-  now += 1;  // in no phase
+  timer_now += 1;  // in no phase
   {
     const auto scope = timers.scope(Phase::optimizer);
-    now += 4;
+    timer_now += 4;
   }
   {
     const auto scope = timers.scope(Phase::forward);
-    now += 8;
+    timer_now += 8;
   }
   EXPECT_EQ(timers.seconds(Phase::forward), 10);
   EXPECT_EQ(timers.seconds(Phase::optimizer), 4);
@@ -34,21 +34,21 @@ TEST(StepTimers, CountsScopes) {
 }
 
 TEST(StepTimers, AnInnerScopeStopsTheOuterOne) {
-  StepTimers timers(test_clock);
+  StepTimers timers(timer_clock);
   timers.begin_step();
   {
     const auto backward = timers.scope(Phase::backward);
-    now += 1;
+    timer_now += 1;
     {
       const auto communication = timers.scope(Phase::communication);
-      now += 2;
+      timer_now += 2;
       {
         const auto again = timers.scope(Phase::backward);  // recomputation, say
-        now += 4;
+        timer_now += 4;
       }
-      now += 8;
+      timer_now += 8;
     }
-    now += 16;
+    timer_now += 16;
   }
   EXPECT_EQ(timers.seconds(Phase::backward), 1 + 4 + 16);
   EXPECT_EQ(timers.seconds(Phase::communication), 2 + 8);
@@ -56,24 +56,24 @@ TEST(StepTimers, AnInnerScopeStopsTheOuterOne) {
 
 TEST(StepTimers, OwnWorkIsWithoutWaits) {
   static double waited = 0.0;
-  StepTimers timers(test_clock, [] { return waited; });
+  StepTimers timers(timer_clock, [] { return waited; });
   timers.begin_step();
   {
     const auto backward = timers.scope(Phase::backward);
-    now += 1;
+    timer_now += 1;
     waited += 0.5;  // inside a layer, as tensor parallelism does
     {
       const auto communication = timers.scope(Phase::communication);
-      now += 8;
+      timer_now += 8;
       waited += 6;
     }
-    now += 16;
+    timer_now += 16;
   }
   waited += 32;  // in no phase
-  now += 32;
+  timer_now += 32;
   for (const Phase phase : {Phase::device, Phase::validation, Phase::checkpoint}) {
     const auto scope = timers.scope(phase);
-    now += 64;
+    timer_now += 64;
     waited += 1;
   }
   EXPECT_EQ(timers.own_work(), 1 - 0.5 + 8 - 6 + 16);
@@ -82,10 +82,10 @@ TEST(StepTimers, OwnWorkIsWithoutWaits) {
 }
 
 TEST(StepTimers, EachStepStartsAtZero) {
-  StepTimers timers(test_clock);
+  StepTimers timers(timer_clock);
   {
     const auto scope = timers.scope(Phase::data);
-    now += 2;
+    timer_now += 2;
   }
   timers.begin_step();
   EXPECT_EQ(timers.seconds(Phase::data), 0);

@@ -42,7 +42,7 @@ void expect_whole_attention(const CutProblem& p) {
   EXPECT_GT(norm(expected_kv), 10.0 * allowed);
 }
 
-void check(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0) {
+void check_16_bits(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0) {
   for (const DType type : kTypes) {
     SCOPED_TRACE(
         fmt::format("{} {} in runs of {}, dropout {}", name_of(type), describe(shape), fmt::join(lengths, ", "), dropout));
@@ -51,30 +51,30 @@ void check(const AttentionShape& shape, const std::vector<Count>& lengths, doubl
 }
 
 TEST(AttentionBlock16Bits, EqualChunks) {
-  check({2, 128, 4, 2, 64}, {64, 64});
-  check({1, 256, 4, 1, 128}, {64, 64, 64, 64});
-  check({1, 512, 2, 2, 64}, {256, 256});
-  check({1, 400, 4, 2, 64}, {200, 200});  // rows end within tiles
-  check({1, 300, 2, 1, 128}, {150, 150});
-  check({2, 4, 2, 1, 64}, {1, 1, 1, 1});
+  check_16_bits({2, 128, 4, 2, 64}, {64, 64});
+  check_16_bits({1, 256, 4, 1, 128}, {64, 64, 64, 64});
+  check_16_bits({1, 512, 2, 2, 64}, {256, 256});
+  check_16_bits({1, 400, 4, 2, 64}, {200, 200});  // rows end within tiles
+  check_16_bits({1, 300, 2, 1, 128}, {150, 150});
+  check_16_bits({2, 4, 2, 1, 64}, {1, 1, 1, 1});
 }
 
 TEST(AttentionBlock16Bits, UnequalRuns) {
-  check({1, 390, 4, 2, 64}, {130, 260});
-  check({1, 300, 2, 1, 128}, {299, 1});
-  check({2, 200, 4, 4, 64}, {1, 70, 129});
+  check_16_bits({1, 390, 4, 2, 64}, {130, 260});
+  check_16_bits({1, 300, 2, 1, 128}, {299, 1});
+  check_16_bits({2, 200, 4, 4, 64}, {1, 70, 129});
 }
 
 TEST(AttentionBlock16Bits, AnyHeadSize) {
   for (const Count head_size : {8, 16, 32, 48, 64, 96, 128}) {
-    check({1, 160, 4, 2, head_size}, {80, 80});
-    check({1, 150, 2, 1, head_size}, {33, 17, 100});
+    check_16_bits({1, 160, 4, 2, head_size}, {80, 80});
+    check_16_bits({1, 150, 2, 1, head_size}, {33, 17, 100});
   }
 }
 
 TEST(AttentionBlock16Bits, DropsWhatTheUndividedSequenceDrops) {
-  check({2, 150, 4, 2, 64}, {75, 75}, 0.2);
-  check({3, 70, 2, 2, 16}, {40, 30}, 0.5);
+  check_16_bits({2, 150, 4, 2, 64}, {75, 75}, 0.2);
+  check_16_bits({3, 70, 2, 2, 16}, {40, 30}, 0.5);
 }
 
 TEST(AttentionBlock16Bits, OneBlockIsThatOfTheReference) {

@@ -9,8 +9,8 @@
 namespace cohort::ops {
 namespace {
 
-struct Problem {
-  Problem(Count batch_, Count tokens_, Count vocabulary_, Count width_, bool positions_)
+struct EmbeddingProblem {
+  EmbeddingProblem(Count batch_, Count tokens_, Count vocabulary_, Count width_, bool positions_)
       : batch(batch_), tokens(tokens_), vocabulary(vocabulary_), width(width_), positions(positions_) {
     const Count rows = batch * tokens;
     ids = random_indices(rows, vocabulary, 1);
@@ -28,7 +28,7 @@ struct Problem {
   Array table, position_table, dout, dtable_before, dposition_before;
 };
 
-Tensor run_forward(const Problem& p) {
+Tensor run_embedding_forward(const EmbeddingProblem& p) {
   const Tensor out = filled({p.batch * p.tokens, p.width}, kGarbage);
   const Tensor position_table = p.positions ? tensor_of(p.position_table, {p.tokens, p.width}) : Tensor{};
   embedding_forward(test_exec(), out, Indices(p.ids).span(), tensor_of(p.table, {p.vocabulary, p.width}), position_table);
@@ -36,7 +36,7 @@ Tensor run_forward(const Problem& p) {
 }
 
 // {dtoken_table, dposition_table}, or the first alone.
-std::vector<Tensor> run_backward(const Problem& p) {
+std::vector<Tensor> run_embedding_backward(const EmbeddingProblem& p) {
   const Tensor dtable = tensor_of(p.dtable_before, {p.vocabulary, p.width});
   const Tensor dposition = p.positions ? tensor_of(p.dposition_before, {p.tokens, p.width}) : Tensor{};
   embedding_backward(test_exec(), dtable, dposition, Indices(p.ids).span(), tensor_of(p.dout, {p.batch * p.tokens, p.width}));
@@ -57,28 +57,28 @@ Array table_tolerance(std::span<const std::int32_t> indices, Input dout, Input b
   return sizes;
 }
 
-void check(const Problem& p) {
+void check(const EmbeddingProblem& p) {
   SCOPED_TRACE(fmt::format("B {} T {} V {} C {}, positions {}", p.batch, p.tokens, p.vocabulary, p.width, p.positions));
   // One addition of two numbers below 5, or none at all.
-  EXPECT_TRUE(close(run_forward(p), reference::embedding_forward(p.ids, p.table, p.position_table, p.width),
+  EXPECT_TRUE(close(run_embedding_forward(p), reference::embedding_forward(p.ids, p.table, p.position_table, p.width),
                     p.positions ? 5.0 * kEps : 0.0));
-  const std::vector<Tensor> backward = run_backward(p);
+  const std::vector<Tensor> backward = run_embedding_backward(p);
   EXPECT_TRUE(close(backward[0], sum(p.dtable_before, reference::table_backward(p.ids, p.dout, p.vocabulary, p.width)),
                     table_tolerance(p.ids, p.dout, p.dtable_before, p.width)));
   if (p.positions) {
     EXPECT_TRUE(close(backward[1], sum(p.dposition_before, reference::table_backward(p.places, p.dout, p.tokens, p.width)),
                       table_tolerance(p.places, p.dout, p.dposition_before, p.width)));
   }
-  EXPECT_TRUE(repeats([&] { return run_backward(p); }));
+  EXPECT_TRUE(repeats([&] { return run_embedding_backward(p); }));
 }
 
 TEST(Embedding, MatchesTheReference) {
   for (const bool positions : {false, true}) {
     for (const Count width : {1, 3, 17, 65, 130}) {
-      check(Problem(1, 1, 2, width, positions));
-      check(Problem(3, 7, 65, width, positions));
-      check(Problem(2, 100, 2, width, positions));  // each entry is read many times
-      check(Problem(4, 33, 1000, width, positions));
+      check(EmbeddingProblem(1, 1, 2, width, positions));
+      check(EmbeddingProblem(3, 7, 65, width, positions));
+      check(EmbeddingProblem(2, 100, 2, width, positions));  // each entry is read many times
+      check(EmbeddingProblem(4, 33, 1000, width, positions));
     }
   }
 }
@@ -86,11 +86,11 @@ TEST(Embedding, MatchesTheReference) {
 TEST(Embedding, TokenOutsideTheVocabularyIsNamed) {
   if (test_device() == DeviceKind::cuda) GTEST_SKIP() << "the host does not see tokens that lie on a GPU";
   for (const std::int32_t bad : {10, -1, 2'000'000'000}) {
-    Problem p(2, 5, 10, 3, true);
+    EmbeddingProblem p(2, 5, 10, 3, true);
     p.ids[7] = bad;
     p.ids[9] = 4711;  // not the first
     try {
-      run_forward(p);
+      run_embedding_forward(p);
       FAIL() << "token " << bad << " of a vocabulary of 10 was accepted";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(std::to_string(bad)), std::string::npos) << error.what();
@@ -100,13 +100,14 @@ TEST(Embedding, TokenOutsideTheVocabularyIsNamed) {
 }
 
 TEST(Embedding, TheComparisonRejectsWrongTables) {
-  const Problem p(3, 7, 5, 17, true);
-  const std::vector<Tensor> backward = run_backward(p);
+  const EmbeddingProblem p(3, 7, 5, 17, true);
+  const std::vector<Tensor> backward = run_embedding_backward(p);
   const Array table = reference::table_backward(p.ids, p.dout, 5, 17),
               tolerance = table_tolerance(p.ids, p.dout, p.dtable_before, 17);
-  EXPECT_FALSE(close(backward[0], table, tolerance));                                                     // overwritten
-  EXPECT_FALSE(close(backward[0], p.dtable_before, tolerance));                                           // nothing added
-  EXPECT_FALSE(close(run_forward(p), reference::embedding_forward(p.ids, p.table, {}, 17), 5.0 * kEps));  // positions forgotten
+  EXPECT_FALSE(close(backward[0], table, tolerance));            // overwritten
+  EXPECT_FALSE(close(backward[0], p.dtable_before, tolerance));  // nothing added
+  EXPECT_FALSE(
+      close(run_embedding_forward(p), reference::embedding_forward(p.ids, p.table, {}, 17), 5.0 * kEps));  // positions forgotten
 }
 
 }  // namespace

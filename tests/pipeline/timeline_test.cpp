@@ -24,8 +24,8 @@ using pipeline::Pass;
 using pipeline::Schedule;
 using pipeline::ScheduleKind;
 
-constexpr Schedule k1f1b{ScheduleKind::one_f_one_b, 4, 1, 8};
-constexpr Schedule kInterleaved{ScheduleKind::interleaved, 4, 2, 8};
+constexpr Schedule kSimple{ScheduleKind::one_f_one_b, 4, 1, 8};
+constexpr Schedule kChunked{ScheduleKind::interleaved, 4, 2, 8};
 
 // Whole and half numbers: sums of them are exact, so that times can be compared with ==.
 Costs equal_costs(const Schedule& schedule, double forward, double backward, double transfer = 0.0) {
@@ -95,8 +95,8 @@ TEST(PipelineTimeline, BubbleIsThatOfTheFormula) {
       EXPECT_NEAR(occupation.bubble(), bubble_formula(schedule), 1e-14);  // some roundings of numbers below 1
     }
   });
-  EXPECT_DOUBLE_EQ(bubble_formula(k1f1b), 3.0 / 11.0);
-  EXPECT_DOUBLE_EQ(bubble_formula(kInterleaved), 3.0 / 19.0);
+  EXPECT_DOUBLE_EQ(bubble_formula(kSimple), 3.0 / 11.0);
+  EXPECT_DOUBLE_EQ(bubble_formula(kChunked), 3.0 / 19.0);
 }
 
 TEST(PipelineTimeline, MessagesDelayGpipeByTwoJourneys) {
@@ -108,10 +108,10 @@ TEST(PipelineTimeline, MessagesDelayGpipeByTwoJourneys) {
 }
 
 TEST(PipelineTimeline, SlowStageKeepsTheOthersWaiting) {
-  Costs costs = equal_costs(k1f1b, 1.0, 2.0);
+  Costs costs = equal_costs(kSimple, 1.0, 2.0);
   costs.forward[3] = 2.0;
   costs.backward[3] = 4.0;
-  const auto occupation = occupation_of(simulate(k1f1b, costs), 4);
+  const auto occupation = occupation_of(simulate(kSimple, costs), 4);
   // The slow rank is busy for 8 x 6; before it 3 forwards, after it 3 backwards.
   EXPECT_EQ(occupation.total, 3.0 + 48.0 + 6.0);
   EXPECT_EQ(occupation.idle(3), 9.0);
@@ -139,39 +139,39 @@ void remove(Lists& lists, std::size_t rank, const Action& action) { std::erase(l
 void run(const Schedule& schedule, const Lists& lists) { simulate(schedule, lists, equal_costs(schedule, 1.0, 2.0)); }
 
 TEST(PipelineFaults, MissingAndRepeatedActions) {
-  Lists missing = actions_of_all(k1f1b);
+  Lists missing = actions_of_all(kSimple);
   remove(missing, 0, {Pass::backward, 7, 0});  // no other rank waits for it: only the count shows it
-  EXPECT_ERROR(run(k1f1b, missing), ExitCode::internal, "rank 0 lacks the backward of micro-batch 7");
-  Lists repeated = actions_of_all(k1f1b);
+  EXPECT_ERROR(run(kSimple, missing), ExitCode::internal, "rank 0 lacks the backward of micro-batch 7");
+  Lists repeated = actions_of_all(kSimple);
   repeated[2].push_back({Pass::backward, 3, 0});
-  EXPECT_ERROR(run(k1f1b, repeated), ExitCode::internal, "rank 2 has the backward of micro-batch 3, chunk 0 twice");
-  Lists unknown = actions_of_all(k1f1b);
+  EXPECT_ERROR(run(kSimple, repeated), ExitCode::internal, "rank 2 has the backward of micro-batch 3, chunk 0 twice");
+  Lists unknown = actions_of_all(kSimple);
   unknown[2].push_back({Pass::backward, 8, 0});
-  EXPECT_ERROR(run(k1f1b, unknown), ExitCode::internal, "micro-batch 8", "8 micro-batches");
-  Lists short_of_a_rank = actions_of_all(k1f1b);
+  EXPECT_ERROR(run(kSimple, unknown), ExitCode::internal, "micro-batch 8", "8 micro-batches");
+  Lists short_of_a_rank = actions_of_all(kSimple);
   short_of_a_rank.pop_back();
-  EXPECT_ERROR(run(k1f1b, short_of_a_rank), ExitCode::internal, "3 lists", "4 ranks");
+  EXPECT_ERROR(run(kSimple, short_of_a_rank), ExitCode::internal, "3 lists", "4 ranks");
 }
 
 TEST(PipelineFaults, SwappedActions) {
-  Lists backwards = actions_of_all(k1f1b);
+  Lists backwards = actions_of_all(kSimple);
   std::swap(find(backwards, 1, {Pass::backward, 2, 0}), find(backwards, 1, {Pass::backward, 3, 0}));
-  EXPECT_ERROR(run(k1f1b, backwards), ExitCode::internal, "ranks 0 and 1 differ in the order of backwards", "micro-batch 2");
-  Lists forwards = actions_of_all(kInterleaved);
+  EXPECT_ERROR(run(kSimple, backwards), ExitCode::internal, "ranks 0 and 1 differ in the order of backwards", "micro-batch 2");
+  Lists forwards = actions_of_all(kChunked);
   std::swap(find(forwards, 3, {Pass::forward, 3, 0}), find(forwards, 3, {Pass::forward, 0, 1}));
-  EXPECT_ERROR(run(kInterleaved, forwards), ExitCode::internal, "ranks 0 and 3 differ in the order of forwards");
+  EXPECT_ERROR(run(kChunked, forwards), ExitCode::internal, "ranks 0 and 3 differ in the order of forwards");
   // The same swap on all ranks: they agree, but gradients would be added up in another order than on one rank.
-  Lists everywhere = actions_of_all(k1f1b);
+  Lists everywhere = actions_of_all(kSimple);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     std::swap(find(everywhere, rank, {Pass::backward, 2, 0}), find(everywhere, rank, {Pass::backward, 3, 0}));
   }
-  EXPECT_ERROR(run(k1f1b, everywhere), ExitCode::internal, "micro-batch 3", "where micro-batch 2 should come");
+  EXPECT_ERROR(run(kSimple, everywhere), ExitCode::internal, "micro-batch 3", "where micro-batch 2 should come");
 }
 
 TEST(PipelineFaults, BackwardBeforeItsForwardIsADeadlock) {
-  Lists lists = actions_of_all(k1f1b);
+  Lists lists = actions_of_all(kSimple);
   std::swap(lists[3][0], lists[3][1]);
-  EXPECT_ERROR(run(k1f1b, lists), ExitCode::internal, "deadlock",
+  EXPECT_ERROR(run(kSimple, lists), ExitCode::internal, "deadlock",
                "rank 3 waits with action 0, the backward of micro-batch 0, chunk 0, for the forward of micro-batch 0");
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using ops::Array;
 
-RunConfig make_config(const std::string& kind, const std::vector<std::string>& overrides) {
+RunConfig trainee_config(const std::string& kind, const std::vector<std::string>& overrides) {
   const std::string text =
       kind == "mlp" ? "[model]\nkind = 'mlp'\nlayers = 3\nwidth = 8\ninputs = 4\n[data]\nkind = 'two_moons'\nsamples = 100\n"
                     : "[model]\nkind = '" + kind +
@@ -30,7 +30,7 @@ RunConfig make_config(const std::string& kind, const std::vector<std::string>& o
 // A trainee and a batch for it.
 struct Training {
   explicit Training(const std::string& kind, const std::vector<std::string>& overrides = {})
-      : config(make_config(kind, overrides)), trainee(config, mesh) {
+      : config(trainee_config(kind, overrides)), trainee(config, mesh) {
     const Count samples = config.train.micro_batch, length = kind == "mlp" ? 1 : config.model.context;
     inputs = ops::random_indices(samples * length, 19, 1);
     targets = ops::random_indices(samples * length, kind == "mlp" ? 2 : 19, 2);

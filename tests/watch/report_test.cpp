@@ -12,16 +12,16 @@
 namespace cohort::test {
 namespace {
 
-double now = 0.0;
-double test_clock() { return now; }
+double report_now = 0.0;
+double report_clock() { return report_now; }
 
 FlightRecorder& recorder() {
-  static FlightRecorder recorder(test_clock);
+  static FlightRecorder recorder(report_clock);
   return recorder;
 }
 
 TEST(Report, SurvivesTheWire) {
-  now = 10.0;
+  report_now = 10.0;
   auto members = std::make_shared<const std::vector<int>>(std::vector<int>{0, 3});
   const auto done = recorder().begin({.operation = "barrier", .group = "world", .number = 4});
   recorder().finish(done);
@@ -30,7 +30,7 @@ TEST(Report, SurvivesTheWire) {
   recorder().wait(id);
   recorder().set_activity("forward");
   recorder().set_step(7);
-  now = 12.5;
+  report_now = 12.5;
   const RankReport report = make_report(3, "node1", recorder());
   EXPECT_EQ(report.step, 7);
   ASSERT_EQ(report.waiting.size(), 1U);

@@ -39,7 +39,7 @@ AttentionShape shape_here(const RingAttention& ring, AttentionShape shape) {
 }
 
 // Fills the memory that the arena hands out next: what never arrives there must not be found from the pass before.
-void soil(Arena& arena) {
+void soil_with_garbage(Arena& arena) {
   const Arena::Scope scope(arena);
   const Shape all{Count{1} << 18};
   arena.take(all).copy_from(ops::filled(all, ops::kGarbage));
@@ -64,9 +64,9 @@ class Ring : public ::testing::Test {
     const Results results{Tensor::zeros("out", heads, dtype, test_device()),
                           ops::filled({s.batch, s.heads, s.tokens}, ops::kGarbage),
                           Tensor::zeros("dqkv", packed, dtype, test_device())};
-    soil(arena);
+    soil_with_garbage(arena);
     ring.attention_forward(context, s, results.out, results.lse, qkv, p.key);
-    soil(arena);
+    soil_with_garbage(arena);
     const Tensor lse = ops::tensor_of(own_rows(ring, p.forward.lse, 1), results.lse.shape());
     ring.attention_backward(context, s, results.dqkv, part(p.dout, heads), part(p.forward.out, heads), lse, qkv, p.key);
     return results;
