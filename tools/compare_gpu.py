@@ -11,7 +11,7 @@ weights, no dropout, random tokens. PyTorch's side is compare_gpu_torch.py: torc
 autocast, fused AdamW, TF32 allowed, vocabulary padded to a multiple of 64; on several GPUs DistributedDataParallel. Cohort's
 side is `cohort bench step`. With --gpus N each GPU does what it does alone, so a step has N times the tokens.
 
-Figures: tokens/s over all GPUs from the median step. MFU is (6 N + 12 L C T) x tokens/s over --peak-tflops x GPUs, where N is
+Figures: tokens/s over all GPUs from the median step; each program first takes the same number of steps that are not timed. MFU is (6 N + 12 L C T) x tokens/s over --peak-tflops x GPUs, where N is
 all parameters but the position embeddings, a tied output layer and padding not counted. First step: seconds from the start of
 the process to the end of its first step; Cohort reports its own, since the command began. Later runs of torch.compile find the
 cache of the first one; TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 shows the time without.
@@ -124,7 +124,8 @@ def mpirun(options, command):
 def run_cohort(options, case):
     precision = "bf16" if options.device == "cuda" else "fp32"
     command = [options.cohort, "bench", "step", "--device", options.device, "--precision", precision, "--shape", case["shape"],
-               "--micro-batch", case["micro_batch"], "--accumulation", case["accumulation"], "--steps", case["steps"], "--json"]
+               "--micro-batch", case["micro_batch"], "--accumulation", case["accumulation"], "--steps", case["steps"],
+               "--warm-up", 1 + WARM_UP_STEPS, "--json"]
     if options.gpus > 1:
         command += ["--strategy", "bucketed"]
     for name, value in DRY_SHAPE.items() if options.dry else ():

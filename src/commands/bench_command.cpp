@@ -15,7 +15,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
-#include "gpu/nvml.hpp"
+#include "gpu/sampler.hpp"
 #include "mesh/mesh.hpp"
 #include "observe/clock.hpp"
 #include "ops/gemm.hpp"
@@ -32,6 +32,7 @@ struct BenchOptions {
   RunConfig config;
   std::vector<std::string> overrides;
   Count steps = 20;
+  Count warm_up = 5;
   bool json = false;
 };
 
@@ -69,14 +70,15 @@ Peak peak_of_gpu() {
   return {1e3 * tflops, fmt::format("data sheet, dense bf16, {}", facts.name)};
 }
 
-// Power, temperature and clock of rank 0's GPU just after the last step; null on a CPU.
-nlohmann::ordered_json reading_of_gpu(DeviceKind device) {
-  const auto reading = device == DeviceKind::cuda ? gpu::read_gpu(gpu::facts().pci_id) : std::nullopt;
-  if (!reading) return nullptr;
-  return {{"watts", reading->watts},
-          {"limit_watts", reading->limit_watts},
-          {"celsius", reading->celsius},
-          {"clock_mhz", reading->clock_mhz}};
+// Power, temperature and clock of rank 0's GPU while it worked, as means: a reading after the last step would tell of an idle
+// card. Null on a CPU, and where nothing was read.
+nlohmann::ordered_json figures_of_gpu(const gpu::GpuSummary& during) {
+  if (during.samples == 0 || !during.watts || !during.celsius || !during.clock_mhz) return nullptr;
+  return {{"samples", during.samples},
+          {"watts", during.watts->mean},
+          {"celsius", during.celsius->mean},
+          {"clock_mhz", during.clock_mhz->mean},
+          {"lowest_clock_mhz", during.clock_mhz->min}};
 }
 
 Peak measure_peak(DeviceKind device) {
@@ -127,17 +129,21 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
   const double first_step = steady_seconds() - launched;
 
   Peak peak = measure_peak(trainee.device());
+  for (Count step = 1; step < options.warm_up; ++step) trainee.step(input(step), timers);
+  std::optional<gpu::GpuSampler> sampler;
+  if (trainee.device() == DeviceKind::cuda) sampler.emplace(gpu::facts().pci_id);
   std::vector<double> seconds;
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
   const WatchCost watch_cost;
-  for (Count step = 1; step <= options.steps; ++step) {
+  for (Count step = 0; step < options.steps; ++step) {
     timers.begin_step();
-    trainee.step(input(step), timers);
+    trainee.step(input(options.warm_up + step), timers);
     seconds.push_back(all_reduce_value(world, timers.step_seconds(), ReduceOp::max));
     for (Phase phase : kPhases)
       phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
   }
+  const nlohmann::ordered_json gpu_figures = sampler ? figures_of_gpu(sampler->take()) : nullptr;
   const auto watched = watch_cost.measure(world, static_cast<double>(options.steps));
   peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(trainee.device()).gflops), ReduceOp::sum);
   std::sort(seconds.begin(), seconds.end());
@@ -156,6 +162,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
           {"precision", config.precision.policy},
           {"tokens_per_step", tokens},
           {"steps", options.steps},
+          {"warm_up_steps", options.warm_up},
           {"step_seconds", median},
           {"step_seconds_best", seconds.front()},
           {"tokens_per_second", static_cast<double>(tokens) / median},
@@ -172,7 +179,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
             {"operation_seconds", watched.seconds_of_operation},
             {"monitor_share", watched.monitor_share},
             {"share_of_step", watched.share_of(median)}}},
-          {"gpu", reading_of_gpu(trainee.device())}};
+          {"gpu", gpu_figures}};
 }
 
 void print_result(const nlohmann::ordered_json& r) {
@@ -199,9 +206,10 @@ void print_result(const nlohmann::ordered_json& r) {
                                      100.0 * watched("share_of_step"), watched("operations"), 1e9 * watched("operation_seconds"),
                                      100.0 * watched("monitor_share"))});
   if (const auto& gpu = r.at("gpu"); !gpu.is_null()) {
-    table.add({"GPU after it",
-               fmt::format("{:.0f} of {:.0f} W, {} C, {} MHz", gpu.at("watts").get<double>(), gpu.at("limit_watts").get<double>(),
-                           gpu.at("celsius").get<int>(), gpu.at("clock_mhz").get<int>())});
+    table.add(
+        {"GPU", fmt::format("{:.0f} W, {:.0f} C, {:.0f} MHz, lowest {:.0f} (means of {} readings during these steps)",
+                            gpu.at("watts").get<double>(), gpu.at("celsius").get<double>(), gpu.at("clock_mhz").get<double>(),
+                            gpu.at("lowest_clock_mhz").get<double>(), gpu.at("samples").get<int>())});
   }
   fmt::print("{}", table.str(2));
 }
@@ -309,7 +317,8 @@ void add_step(CLI::App& bench, Action& action) {
   command->add_option("--threads", c.device.threads, "Threads of one rank's matrix products")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "Steps to time, after one to warm up")
+  command->add_option("--steps", options->steps, "Steps to time")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "Steps before them, which are not timed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");

@@ -4,6 +4,7 @@
 
 #include "base/dtype.hpp"
 #include "base/random.hpp"
+#include "observe/clock.hpp"
 #include "ops/cuda/adamw.hpp"
 
 namespace cohort {
@@ -47,31 +48,37 @@ void Meter::flush_cache() {
   ops::cuda::sum_of_squares(gpu::compute_stream(), sum_, other_memory_, kOtherMemory / Bytes{sizeof(float)}, gpu::workspace());
 }
 
+// A card that was idle runs at a clock that its power limit does not let it keep, and what is timed then beats what is timed
+// later: so each measurement, of a kernel as of a ceiling, first works for as long as the clock takes to settle, and is as long
+// as others.
 double Meter::median_milliseconds(const std::function<void()>& run, bool flush) {
-  constexpr double kWarmUp = 50.0;  // milliseconds of device time
-  constexpr std::size_t kRuns = 15;
+  constexpr double kWarmUp = 400.0, kTimed = 200.0;  // milliseconds of device time
+  constexpr std::size_t kFewestRuns = 15, kMostRuns = 300;
   std::vector<gpu::Event> events;
-  for (std::size_t i = 0; i < 2 * kRuns; ++i) events.emplace_back(gpu::Event::Kind::timing);
+  for (std::size_t i = 0; i < 2 * kMostRuns; ++i) events.emplace_back(gpu::Event::Kind::timing);
   const auto timed_run = [&](std::size_t i) {
     if (flush) flush_cache();
     events[2 * i].record(gpu::compute_stream());
     run();
     events[2 * i + 1].record(gpu::compute_stream());
   };
-  const auto milliseconds = [&](std::size_t i) { return gpu::milliseconds_between(events[2 * i], events[2 * i + 1]); };
-  for (double spent = 0.0; spent < kWarmUp;) {
-    timed_run(0);
+  const auto times_of = [&](std::size_t runs) {
+    for (std::size_t i = 0; i < runs; ++i) timed_run(i);
     gpu::check_launch("launching a kernel of the benchmark");
     gpu::synchronize();
-    spent += std::max(1.0, milliseconds(0));  // short kernels need no more than some runs
+    std::vector<double> times;
+    for (std::size_t i = 0; i < runs; ++i) times.push_back(gpu::milliseconds_between(events[2 * i], events[2 * i + 1]));
+    std::sort(times.begin(), times.end());
+    return times;
+  };
+  double once = 0.0;
+  for (double spent = 0.0; spent < kWarmUp;) {
+    const double begin = steady_seconds();
+    once = times_of(kFewestRuns)[kFewestRuns / 2];
+    spent += 1e3 * (steady_seconds() - begin);
   }
-  for (std::size_t i = 0; i < kRuns; ++i) timed_run(i);
-  gpu::check_launch("launching a kernel of the benchmark");
-  gpu::synchronize();
-  std::vector<double> times;
-  for (std::size_t i = 0; i < kRuns; ++i) times.push_back(milliseconds(i));
-  std::sort(times.begin(), times.end());
-  return times[kRuns / 2];
+  const auto runs = std::clamp(static_cast<std::size_t>(kTimed / std::max(once, 1e-3)), kFewestRuns, kMostRuns);
+  return times_of(runs)[runs / 2];
 }
 
 void Meter::product(std::string kernel, Count runs, double flops, const std::function<void()>& run) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kCopies = 5;  // of which the best counts
 
-void check(cudaError_t status, const char* what) {
+void check_link(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // a failed call stays the "last error" otherwise
   fail(status == cudaErrorMemoryAllocation ? ExitCode::memory : ExitCode::internal, "{}: {} ({})", what,
@@ -24,8 +24,8 @@ void check(cudaError_t status, const char* what) {
 class Current {
  public:
   explicit Current(int index) {
-    check(cudaGetDevice(&before_), "asking for the current device");
-    check(cudaSetDevice(index), "choosing a device");
+    check_link(cudaGetDevice(&before_), "asking for the current device");
+    check_link(cudaSetDevice(index), "choosing a device");
   }
   ~Current() { cudaSetDevice(before_); }
   Current(const Current&) = delete;
@@ -46,25 +46,25 @@ struct DestroyStream {
 };
 using DeviceMemory = std::unique_ptr<std::byte[], FreeDevice>;
 using PinnedMemory = std::unique_ptr<std::byte[], FreePinned>;
-using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
+using OwnStream = std::unique_ptr<CUstream_st, DestroyStream>;
 
 // On the current device, as all here.
 DeviceMemory device_memory(Bytes bytes) {
   void* memory = nullptr;
-  check(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "allocating device memory for the measurement");
+  check_link(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "allocating device memory for the measurement");
   return DeviceMemory(static_cast<std::byte*>(memory));
 }
 
 PinnedMemory pinned_memory(Bytes bytes) {
   void* memory = nullptr;
-  check(cudaMallocHost(&memory, static_cast<std::size_t>(bytes)), "allocating pinned host memory for the measurement");
+  check_link(cudaMallocHost(&memory, static_cast<std::size_t>(bytes)), "allocating pinned host memory for the measurement");
   return PinnedMemory(static_cast<std::byte*>(memory));
 }
 
-Stream new_stream() {
+OwnStream new_stream() {
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
-  return Stream(stream);
+  check_link(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+  return OwnStream(stream);
 }
 
 // Bytes per second of the fastest copy; the host's clock is good enough for copies of milliseconds.
@@ -73,8 +73,8 @@ double best_rate(cudaStream_t stream, Bytes bytes, const Copy& copy) {
   double best = 0.0;
   for (int i = 0; i <= kCopies; ++i) {  // the first one warms up
     const auto begin = std::chrono::steady_clock::now();
-    check(copy(), "starting a copy");
-    check(cudaStreamSynchronize(stream), "copying");
+    check_link(copy(), "starting a copy");
+    check_link(cudaStreamSynchronize(stream), "copying");
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (i > 0) best = std::max(best, static_cast<double>(bytes) / seconds);
   }
@@ -89,7 +89,7 @@ DeviceSpeeds measure_device(int index, Bytes bytes, const std::function<void()>&
   const DeviceMemory first = device_memory(bytes);
   const DeviceMemory second = device_memory(bytes);
   const PinnedMemory host = pinned_memory(bytes);
-  const Stream stream = new_stream();
+  const OwnStream stream = new_stream();
   const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
     return [=, &stream] { return cudaMemcpyAsync(to, from, size, kind, stream.get()); };
   };
@@ -99,15 +99,15 @@ DeviceSpeeds measure_device(int index, Bytes bytes, const std::function<void()>&
   const auto within = copy(second.get(), first.get(), cudaMemcpyDeviceToDevice);
   speeds.memory = best_rate(stream.get(), 2 * bytes, within);
   const int copies = std::clamp(static_cast<int>(0.25 * speeds.memory / static_cast<double>(2 * bytes)), 1, 10000);
-  for (int i = 0; i < copies; ++i) check(within(), "starting a copy");
+  for (int i = 0; i < copies; ++i) check_link(within(), "starting a copy");
   under_load();
-  check(cudaStreamSynchronize(stream.get()), "copying within a device");
+  check_link(cudaStreamSynchronize(stream.get()), "copying within a device");
   return speeds;
 }
 
 bool has_peer_access(int from, int to) {
   int can = 0;
-  check(cudaDeviceCanAccessPeer(&can, from, to), "asking whether two devices reach each other");
+  check_link(cudaDeviceCanAccessPeer(&can, from, to), "asking whether two devices reach each other");
   return can != 0;
 }
 
@@ -119,7 +119,7 @@ double measure_pair(int from, int to, Bytes bytes) {
   }
   const Current current(from);
   const DeviceMemory source = device_memory(bytes);
-  const Stream stream = new_stream();
+  const OwnStream stream = new_stream();
   // Without it the driver goes through the host although it need not. Taken back afterwards: it is the program's to decide.
   const bool enabled = has_peer_access(from, to) && cudaDeviceEnablePeerAccess(to, 0) == cudaSuccess;
   cudaGetLastError();  // it was enabled already

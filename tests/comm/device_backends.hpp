@@ -75,10 +75,16 @@ struct StagedBackend {
 
 using DeviceBackends = ::testing::Types<SelfDeviceBackend, NcclBackend, StagedBackend>;
 
-/// Opens the device of this rank for all tests of the program. To be given to AddGlobalTestEnvironment().
+/// Opens the device of this rank for all tests of the program, which are skipped where there are GPUs, but fewer than ranks: NCCL
+/// needs one for each. To be given to AddGlobalTestEnvironment().
 class DeviceEnvironment : public ::testing::Environment {
  public:
   void SetUp() override {
+    const int gpus = gpu::visible_devices();
+    if (gpus > 0 && gpus < host_world().size()) {
+      // tests/CMakeLists.txt has ctest look for this line.
+      GTEST_SKIP() << "too few GPUs: " << gpus << " for " << host_world().size() << " ranks";
+    }
     const int local_rank = mpi_facts().local_rank;
     gpu::open(choose_device("this node", local_rank, /*share=*/false));
   }

@@ -88,11 +88,16 @@ State train(const Placement& placement, const MakeOptimizer& make, const std::fu
     optimizer->step(ops::Exec{placement.device}, 0.01 * static_cast<double>(step + 1), decisions, step);
     if (step == 1 && between) between(*optimizer);
   }
+  // Parameter by parameter: what lies between them is padding, of which a GPU has more than a host (Decoder::head_padding()).
   State state;
   for (std::size_t s = 0; s < optimizer->owned().size(); ++s) {
     const OwnedSegment& segment = optimizer->owned()[s];
-    for (const Tensor& tensor : {segment.values, segment.compute}) state.add(tensor);
-    for (const StateElements& moment : {optimizer->moments(s).m, optimizer->moments(s).v}) state.add(moment.to_host());
+    const auto moments = optimizer->moments(s);
+    for (const OwnedPiece& piece : segment.pieces) {
+      const Count end = piece.at + piece.elements;
+      for (const Tensor& tensor : {segment.values, segment.compute}) state.add(tensor.slice(piece.at, end));
+      for (const StateElements& moment : {moments.m, moments.v}) state.add(moment.slice(piece.at, end).to_host());
+    }
   }
   return state;
 }
