@@ -39,9 +39,12 @@ def train(what, name, *more, code=0, parts=(), ranks=0, **keys):
     return outcome[1]
 
 
-def expect_whole(what, name):
-    job.check(f"{what}: as if nothing had happened", training.sums(name, 15) == training.sums("whole", 15))
-    steps = [line["step"] for line in training.metrics(name)]
+def expect_whole(what, name, ranks):
+    """On as many ranks as before, bit for bit. On others sums come in another order: 1e-4, as layouts differ in train_test.py."""
+    records, whole = training.metrics(name), training.metrics("whole")
+    close = all(abs(a["loss"] - b["loss"]) < 1e-4 * b["loss"] for a, b in zip(records, whole))
+    job.check(f"{what}: as if nothing had happened", close and (ranks > 0 or training.sums(name, 15) == training.sums("whole", 15)))
+    steps = [line["step"] for line in records]
     job.check(f"{what}: each step once in the metrics", steps == list(range(1, 16)), str(steps))
 
 
@@ -57,6 +60,7 @@ for ranks in (0, 2):
 job.check("a refusal sets nothing aside", training.checkpoints("damaged") == [3, 6, 9, 12])
 
 # 2. Every command can take another.
+flip("damaged", "manifest.json", 12)  # some would not read the elements that are damaged already
 for what, words in (("eval", ["eval", path("damaged")]), ("generate", ["generate", path("damaged"), "--prompt", "Once", "--tokens", "3"]),
                     ("show", ["ckpt", "show", path("damaged")]), ("verify", ["ckpt", "verify", path("damaged")]),
                     ("export", ["ckpt", "export", path("damaged"), "--out", path("exported")]),
@@ -76,7 +80,7 @@ for number, (ranks, how, damage) in enumerate(((0, "--resume", [("model.h5", 12)
     name, good = f"falls{number}", 12 - 3 * len(damage)
     copy_of(name, *damage)
     stdout = train(f"falls back, {ranks} ranks {how}, {damage}", name, how, ranks=ranks, checkpoint__fallback="previous")
-    expect_whole(name, name)
+    expect_whole(name, name, ranks)
     for _, step in damage:
         job.check(f"{name}: step {step} is told of", f"warning: {path(name)}/checkpoints/step_{step:08d} cannot be loaded" in stdout, stdout)
         job.check(f"{name}: step {step} is set aside", os.path.exists(path(f"{name}/checkpoints/set_aside/step_{step:08d}/model.h5")))
@@ -95,7 +99,7 @@ job.check("... and is done again", training.sums("end", 12) == training.sums("ru
 for name, ranks, what in (("by-step", 2, "6"), ("by-path", 0, path("by-path/checkpoints/step_00000006"))):
     copy_of(name, ("model.h5", 12))
     stdout = train(f"--resume-from, {name}", name, "--resume-from", what, ranks=ranks)
-    expect_whole(name, name)
+    expect_whole(name, name, ranks)
     job.check(f"{name}: says that later steps are set aside", "taken back to step 6" in stdout, stdout)
     aside = sorted(os.listdir(path(name + "/checkpoints/set_aside")))
     job.check(f"{name}: they are", aside == ["metrics_beyond_step_00000006.jsonl", "step_00000009", "step_00000012"], str(aside))
