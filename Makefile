@@ -40,8 +40,8 @@ demo: packages stories ## Train a small model on stories across 4 ranks (NP); sh
 
 stories: program ## Write the corpus that the demo and the labs train on into data/
 	mkdir -p data
-	$(COHORT) data synth stories --out data/stories.txt
-	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char
+	$(COHORT) data synth stories --out data/stories.txt --overwrite
+	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char --overwrite
 
 test: packages build python module-systems ## Build and run all tests but those that need SLURM
 	ctest --test-dir build/cpu -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)

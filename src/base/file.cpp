@@ -72,7 +72,10 @@ std::string read_file(const std::filesystem::path& path, std::string_view what) 
   }
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+void write_file_atomically(const std::filesystem::path& name, std::string_view text) {
+  std::error_code error_of_name;
+  const bool is_link = std::filesystem::is_symlink(name, error_of_name);
+  const std::filesystem::path path = is_link ? std::filesystem::weakly_canonical(name, error_of_name) : name;
   std::filesystem::path temporary = path;
   temporary += ".tmp";
   Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);

@@ -12,7 +12,8 @@ namespace cohort {
 std::string read_file(const std::filesystem::path& path, std::string_view what = "file");
 
 /// Replaces `path` by `text`: after a crash there is either the old file or the new one. Writes `path`.tmp, then commit_file().
-/// The folder must exist. Throws Error(io). One process at a time may write one path.
+/// The folder must exist. A link stays one: the file that it names is replaced. Throws Error(io). One process at a time may write
+/// one path.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// fsync of a file or a folder. Throws Error(io).

@@ -30,21 +30,18 @@ void broadcast_state(Communicator& comm, TrainingState& state) {
   state.run_file = broadcast_text(comm, state.run_file, kRoot);
 }
 
-std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm, const std::filesystem::path& run_folder) {
-  std::string folder;  // "" = none
-  agree_on_root(comm, "looking for checkpoints", [&] {
-    if (const auto latest = find_latest(run_folder)) folder = latest->string();
-  });
-  folder = broadcast_text(comm, folder, kRoot);
-  if (folder.empty()) return std::nullopt;
-  return folder;
-}
-
 TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
                                            const ParameterRegistry& registry, std::string_view model) {
   const TrainingState state = load_shards(comm, path, shards_of({whole_of(registry)}, {}, {}), model);
   registry.values_changed();
   return state;
+}
+
+std::filesystem::path resolve_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
+                                                      std::optional<Count> step) {
+  std::string folder;
+  agree_on_root(comm, "looking for the checkpoint", [&] { folder = resolve_checkpoint(path, step).string(); });
+  return broadcast_text(comm, folder, kRoot);
 }
 
 TrainingState read_training_state_collectively(Communicator& comm, const std::filesystem::path& path) {

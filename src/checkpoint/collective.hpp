@@ -16,12 +16,13 @@
 
 namespace cohort {
 
-/// find_latest() as rank 0 sees it. // Collective over: comm
-std::optional<std::filesystem::path> find_latest_collectively(Communicator& comm, const std::filesystem::path& run_folder);
-
 /// The weights of a checkpoint into a whole model on every rank. `path` is a checkpoint or a run. // Collective over: comm
 TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
                                            const ParameterRegistry& registry, std::string_view model);
+
+/// resolve_checkpoint() as rank 0 sees it. // Collective over: comm
+std::filesystem::path resolve_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
+                                                      std::optional<Count> step);
 
 /// resolve_checkpoint() and read_training_state() on rank 0, the result on all. // Collective over: comm
 TrainingState read_training_state_collectively(Communicator& comm, const std::filesystem::path& path);

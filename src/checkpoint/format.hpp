@@ -8,6 +8,7 @@
 //   RUN/checkpoints/.step_00000100.tmp/  a save in progress, or what a killed one left; never counts, removed by the next save
 //   RUN/checkpoints/.step_00000100.old/  the former checkpoint of a step that is being saved again: there while the new one
 //                                        takes its place; counts as step 100 as long as step_00000100 does not
+//   RUN/checkpoints/set_aside/           steps beyond one that the run was taken back to: never deleted, never counted
 //
 // model.h5
 //   One dataset for each logical tensor, row-major, of the tensor's own shape. The dots of a parameter's name become groups:
@@ -76,6 +77,7 @@ inline constexpr std::string_view kFormatName = "cohort-checkpoint";
 inline constexpr Count kFormatVersion = 2;
 inline constexpr std::string_view kModelFile = "model.h5";
 inline constexpr std::string_view kManifestFile = "manifest.json";
+inline constexpr std::string_view kSetAside = "set_aside";  // in RUN/checkpoints
 inline constexpr std::string_view kRunFileDataset = "/run_file";
 inline constexpr std::string_view kModelGroup = "/model/";
 inline constexpr std::string_view kMasterGroup = "/optim/master/";

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/reader.hpp"
-#include "checkpoint/store.hpp"
+#include "checkpoint/set_aside.hpp"
 
 namespace cohort {
 namespace {
@@ -40,11 +41,6 @@ void read_facts(CheckpointEntry& entry) {
   }
 }
 
-bool has_manifest(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / kManifestFile, error);
-}
-
 // A former checkpoint counts as long as the new one is not complete.
 void judge_by_name(CheckpointEntry& entry) {
   const std::string name = entry.folder.filename().string();
@@ -54,12 +50,12 @@ void judge_by_name(CheckpointEntry& entry) {
     entry.reason = "a save in progress, or what a killed one left; the next save removes it";
   } else if (const auto replaced = step_of_replaced(name)) {
     entry.step = *replaced;
-    if (has_manifest(entry.folder) && !has_manifest(entry.folder.parent_path() / step_name(*replaced))) return;
+    if (is_complete(entry.folder) && !is_complete(entry.folder.parent_path() / step_name(*replaced))) return;
     entry.kind = EntryKind::leftover;
     entry.reason = "replaced by a newer checkpoint of this step; the next save removes it";
   } else if (const auto complete = step_of_name(name)) {
     entry.step = *complete;
-    if (has_manifest(entry.folder)) return;
+    if (is_complete(entry.folder)) return;
     entry.kind = EntryKind::incomplete;
     entry.reason = "no manifest.json: not a complete checkpoint; nothing reads it";
   } else {
@@ -80,6 +76,8 @@ std::string_view name_of(EntryKind kind) {
       return "incomplete";
     case EntryKind::leftover:
       return "leftover";
+    case EntryKind::set_aside:
+      return "set aside";
     case EntryKind::stranger:
       return "stranger";
   }
@@ -91,6 +89,7 @@ std::vector<CheckpointEntry> inventory_of(const fs::path& run_folder) {
   const fs::path folder = checkpoints_folder(run_folder);
   std::error_code error;
   for (fs::directory_iterator item(folder, error); !error && item != fs::directory_iterator(); item.increment(error)) {
+    if (item->path().filename() == kSetAside) continue;
     CheckpointEntry entry;
     entry.folder = item->path();
     judge_by_name(entry);
@@ -100,6 +99,15 @@ std::vector<CheckpointEntry> inventory_of(const fs::path& run_folder) {
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     fail(ExitCode::io, "{}: cannot be listed: {}", folder.string(), error.message());
+  }
+  for (const std::string& name : names_in(set_aside_folder(run_folder))) {
+    CheckpointEntry entry;
+    entry.folder = set_aside_folder(run_folder) / name;
+    entry.kind = EntryKind::set_aside;
+    entry.step = step_of_name(name.substr(0, name.find('.'))).value_or(-1);
+    entry.reason = "nothing goes on from it by itself: delete it when you do not need it";
+    entry.bytes = bytes_in(entry.folder);
+    entries.push_back(std::move(entry));
   }
   const auto key = [](const CheckpointEntry& entry) { return std::pair(entry.step, entry.folder.filename().string()); };
   std::sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });

@@ -17,6 +17,7 @@ enum class EntryKind {
   damaged,     // it has a manifest, but that or something else cannot be read
   incomplete,  // named like a checkpoint, without a manifest
   leftover,    // a save in progress or killed, or the former checkpoint of a step that was saved again
+  set_aside,   // of a step that the run was taken back beyond, or that was in the way of a save; see set_aside.hpp
   stranger     // none of Cohort's names
 };
 std::string_view name_of(EntryKind kind);  // "complete", ...
@@ -34,8 +35,8 @@ struct CheckpointEntry {
   TrainingState state;
 };
 
-/// Everything in RUN/checkpoints, by rising step, then by name. No damage is an error; sizes of files are compared, elements not
-/// read. Error(io) if a folder cannot be listed.
+/// Everything in RUN/checkpoints and its folder set_aside, by rising step, then by name. No damage is an error; sizes of files
+/// are compared, elements not read. Error(io) if a folder cannot be listed.
 std::vector<CheckpointEntry> inventory_of(const std::filesystem::path& run_folder);
 
 /// The runs in a folder or below it, sorted: folders with a folder `checkpoints`. Links are not followed, what may not be listed

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/on_commit.hpp"
 #include "checkpoint/rank_files.hpp"
@@ -68,8 +69,7 @@ Saved save_files(Communicator& comm, const fs::path& run_folder, TrainingState s
     on_root(comm, [&] { saved = commit(run_folder, temporary, std::move(manifest), state, options); });
   } catch (const Error&) {
     // Give the space back, which may be what was lacking. Nothing counts on it: the name is not that of a checkpoint.
-    std::error_code ignored;
-    if (comm.rank() == kRoot) fs::remove_all(temporary, ignored);
+    if (comm.rank() == kRoot) remove_own_files(temporary);
     throw;
   }
   saved.step = state.step;

@@ -6,46 +6,17 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/manifest.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/retention.hpp"
-#include "observe/flight_recorder.hpp"
+#include "checkpoint/set_aside.hpp"
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_complete(const fs::path& checkpoint) {
-  std::error_code error;
-  return fs::is_regular_file(checkpoint / kManifestFile, error);
-}
-
-/// Names in the checkpoints folder; empty if there is none.
-std::vector<std::string> entries(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return names;
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) names.push_back(entry->path().filename().string());
-  if (error) fail(ExitCode::io, "{}: cannot be listed: {}", folder.string(), error.message());
-  return names;
-}
-
-void rename_folder(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) fail(ExitCode::io, "cannot rename {} to {}: {}", from.string(), to.string(), error.message());
-}
-
-// The manifest goes first: whenever a kill or a failure ends it, what is left does not count. What cannot be removed now (NFS
-// keeps files that somebody reads) is tried again by the next save.
-void remove_folder(const fs::path& folder) {
-  const FlightRecorder::LongCall removing("removing a checkpoint");
-  std::error_code ignored;
-  fs::remove(folder / kManifestFile, ignored);
-  fs::remove_all(folder, ignored);
-}
 
 std::string steps_text(const std::vector<StoredCheckpoint>& checkpoints) {
   std::vector<std::string> names;
@@ -61,12 +32,42 @@ void look_into(const StoredCheckpoint& checkpoint, RetentionCandidate& candidate
   }
 }
 
+// Takes away a checkpoint that another has replaced; one that holds something that is not Cohort's is kept.
+void retire(const fs::path& run_folder, const fs::path& folder, Count step) {
+  if (stranger_in(folder)) {
+    set_aside(run_folder, folder, step);
+  } else {
+    remove_own_files(folder);
+  }
+}
+
+const StoredCheckpoint* find_step(const std::vector<StoredCheckpoint>& checkpoints, Count step) {
+  const auto is_it = [&](const StoredCheckpoint& checkpoint) { return checkpoint.step == step; };
+  const auto found = std::find_if(checkpoints.begin(), checkpoints.end(), is_it);
+  return found == checkpoints.end() ? nullptr : &*found;
+}
+
+// The checkpoint that a person named by its step.
+fs::path checkpoint_of_step(const fs::path& path, Count step) {
+  if (is_complete(path)) {
+    const Count own = read_manifest(path).step;
+    if (own == step) return path;
+    fail(ExitCode::usage, "{} is the checkpoint of step {}, not {}: name the folder of its run, or leave out the step",
+         path.string(), own, step);
+  }
+  const std::vector<StoredCheckpoint> found = list_checkpoints(path);
+  if (const StoredCheckpoint* checkpoint = find_step(found, step)) return checkpoint->folder;
+  if (found.empty()) return resolve_checkpoint(path);  // which says what is wrong
+  fail(ExitCode::checkpoint, "{} has no complete checkpoint of step {}; it has these: {}", path.string(), step,
+       steps_text(found));
+}
+
 }  // namespace
 
 std::vector<StoredCheckpoint> list_checkpoints(const fs::path& run_folder) {
   const fs::path folder = checkpoints_folder(run_folder);
   std::vector<StoredCheckpoint> found;
-  for (const std::string& name : entries(folder)) {
+  for (const std::string& name : names_in(folder)) {
     const auto step = step_of_name(name);
     const auto replaced = step_of_replaced(name);
     if (step && is_complete(folder / name)) found.push_back({*step, folder / name});
@@ -83,7 +84,8 @@ std::optional<fs::path> find_latest(const fs::path& run_folder) {
   return found.back().folder;
 }
 
-fs::path resolve_checkpoint(const fs::path& path) {
+fs::path resolve_checkpoint(const fs::path& path, std::optional<Count> step) {
+  if (step) return checkpoint_of_step(path, *step);
   if (is_complete(path)) return path;
   if (const auto latest = find_latest(path)) return *latest;
   // Not a run; perhaps a step that a run does not have: RUN/checkpoints/step_N.
@@ -101,36 +103,47 @@ void publish_checkpoint(const fs::path& run_folder, const fs::path& temporary, C
   const fs::path folder = checkpoints_folder(run_folder);
   const fs::path final_folder = folder / step_name(step);
   const fs::path replaced = folder / replaced_name(step);
+  // A folder cannot be renamed over one that is not empty. The former one steps aside under a name that still counts; what is no
+  // complete checkpoint was not written by this run, and may still be on its way from another disk.
   std::error_code error;
-  const bool replaces = fs::exists(final_folder, error);
-  // A folder cannot be renamed over one that is not empty. The former one steps aside under a name that still counts.
-  if (replaces) rename_folder(final_folder, replaced);
+  const bool replaces = is_complete(final_folder);
+  if (replaces) {
+    rename_folder(final_folder, replaced);
+  } else if (fs::exists(fs::symlink_status(final_folder, error))) {
+    set_aside(run_folder, final_folder, step);
+  }
   commit_file(temporary, final_folder);
-  if (replaces) remove_folder(replaced);
+  if (replaces) retire(run_folder, replaced, step);
 }
 
 void tidy_checkpoints(const fs::path& run_folder, std::optional<Count> only_step) {
   const fs::path folder = checkpoints_folder(run_folder);
   const auto is_meant = [&](std::optional<Count> step) { return step && (!only_step || step == only_step); };
-  for (const std::string& name : entries(folder)) {
-    if (is_meant(step_of_temporary(name))) remove_folder(folder / name);
+  for (const std::string& name : names_in(folder)) {
+    if (is_meant(step_of_temporary(name))) remove_own_files(folder / name);
     if (const auto step = step_of_replaced(name); is_meant(step)) {
       const fs::path final_folder = folder / step_name(*step);
       if (is_complete(folder / name) && !is_complete(final_folder)) {
-        remove_folder(final_folder);  // what stands there is not a checkpoint
+        std::error_code error;
+        const bool in_the_way = fs::exists(fs::symlink_status(final_folder, error));
+        if (in_the_way) set_aside(run_folder, final_folder, *step);  // it is no checkpoint, and not this run's
         rename_folder(folder / name, final_folder);
       } else {
-        remove_folder(folder / name);
+        retire(run_folder, folder / name, *step);
       }
     }
   }
 }
 
 void remove_checkpoint(const fs::path& run_folder, const StoredCheckpoint& checkpoint) {
+  if (const auto stranger = stranger_in(checkpoint.folder)) {
+    fail(ExitCode::io, "{} stays: {} is not Cohort's; move it away if the checkpoint may go", checkpoint.folder.string(),
+         stranger->string());
+  }
   // Half a checkpoint with a manifest must never be seen: it first loses its name.
   const fs::path doomed = checkpoints_folder(run_folder) / temporary_name(checkpoint.step);
   rename_folder(checkpoint.folder, doomed);
-  remove_folder(doomed);
+  remove_own_files(doomed);
 }
 
 void prune_checkpoints(const fs::path& run_folder, Count step, const Retention& retention) {
@@ -143,17 +156,37 @@ void prune_checkpoints(const fs::path& run_folder, Count step, const Retention& 
     if (retention.keep_best) look_into(checkpoint, candidates.back());
   }
   const std::vector<RetentionVerdict> verdicts = judge(candidates, retention);
+  std::optional<Error> kept;  // by something in it that is not Cohort's; the others go
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!verdicts[i].stays) remove_checkpoint(run_folder, found[i]);
+    if (verdicts[i].stays) continue;
+    try {
+      remove_checkpoint(run_folder, found[i]);
+    } catch (const Error& error) {
+      kept = error;
+    }
+  }
+  if (kept) throw Error(*kept);
+}
+
+void require_removable_checkpoints(const fs::path& run_folder) {
+  const std::vector<StoredCheckpoint> incomplete = incomplete_beyond(run_folder, -1);
+  if (!incomplete.empty()) {
+    fail(ExitCode::checkpoint,
+         "{} has no {}: if it is still being copied, wait until it is whole and go on with --resume; else move it away",
+         incomplete.front().folder.string(), kManifestFile);
+  }
+  for (const StoredCheckpoint& checkpoint : list_checkpoints(run_folder)) {
+    if (const auto stranger = stranger_in(checkpoint.folder)) {
+      fail(ExitCode::usage, "{} is not Cohort's, so {} is not deleted: move it away first, or choose another folder",
+           stranger->string(), checkpoint.folder.string());
+    }
   }
 }
 
 void remove_checkpoints(const fs::path& run_folder) {
-  const fs::path folder = checkpoints_folder(run_folder);
-  for (const std::string& name : entries(folder)) {
-    if (step_of_name(name) || step_of_replaced(name)) remove_folder(folder / name);
-  }
-  fs::remove_all(folder);
+  require_removable_checkpoints(run_folder);
+  tidy_checkpoints(run_folder);
+  for (const StoredCheckpoint& checkpoint : list_checkpoints(run_folder)) remove_checkpoint(run_folder, checkpoint);
 }
 
 }  // namespace cohort

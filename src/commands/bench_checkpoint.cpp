@@ -97,7 +97,10 @@ class Bench {
     if (world.rank() == 0) folder = (fs::absolute(options.folder) / fmt::format("cohort-bench-{}", ::getpid())).string();
     folder_ = broadcast_text(world, folder, 0);
     agree(world, "making the folder of the benchmark", [&] {
-      if (world.rank() == 0) fs::create_directories(folder_);
+      if (world.rank() != 0) return;
+      make_folders(folder_.parent_path());
+      if (!fs::create_directory(folder_))
+        fail(ExitCode::io, "{} is there already: remove it, or name another --folder", folder_.string());
     });
     make_shards();
   }

@@ -12,6 +12,7 @@
 #include "checkpoint/store.hpp"
 #include "commands/ckpt_output.hpp"
 #include "commands/commands.hpp"
+#include "commands/step_option.hpp"
 #include "runtime/ending.hpp"
 
 namespace cohort {
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 struct CkptDiffOptions {
   std::string a, b;
+  std::optional<Count> step;
   double tolerance = 0.0;
   Count limit = 20;
   bool each_step = false;
@@ -69,8 +71,8 @@ int diff(const CkptDiffOptions& options) {
     }
     options.json ? print_json(json) : fmt::print("{}", as_text(steps, options.limit));
   } else {
-    const fs::path a = resolve_checkpoint(options.a);
-    const fs::path b = resolve_checkpoint(options.b);
+    const fs::path a = resolve_checkpoint(options.a, options.step);
+    const fs::path b = resolve_checkpoint(options.b, options.step);
     const CheckpointDifference difference = compare(a, b, options.tolerance);
     unequal = difference.unequal();
     if (options.json) {
@@ -100,8 +102,9 @@ void add_ckpt_diff(CLI::App& ckpt, Action& action) {
   const auto options = std::make_shared<CkptDiffOptions>();
   command->add_option("a", options->a, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   command->add_option("b", options->b, "Another one")->required();
+  add_step_option(*command, options->step);
   command->add_option("--tolerance", options->tolerance, "How far two elements may be apart and count as equal");
-  command->add_flag("--each-step", options->each_step, "Two runs: compare all steps that both have");
+  command->add_flag("--each-step", options->each_step, "Two runs: compare all steps that both have")->excludes("--step");
   command->add_option("--limit", options->limit, "Most tensors listed; 0: all")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return diff(*options); }; });

@@ -4,7 +4,9 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "checkpoint/store.hpp"
 #include "commands/commands.hpp"
+#include "commands/step_option.hpp"
 #include "interchange/exchange.hpp"
 #include "interchange/safetensors_writer.hpp"
 #include "runtime/ending.hpp"
@@ -18,12 +20,13 @@ struct CkptExportOptions {
   std::string shard_size = "5GB";
   std::string format = "hf";
   bool overwrite = false;
+  std::optional<Count> step;
 };
 
 int run_export(const CkptExportOptions& options) {
   if (!is_speaking_rank()) return 0;
   const bool hf = options.format == "hf";
-  const Exported exported = export_checkpoint({.checkpoint = options.checkpoint,
+  const Exported exported = export_checkpoint({.checkpoint = resolve_checkpoint(options.checkpoint, options.step),
                                                .folder = options.folder,
                                                .format = hf ? FolderFormat::hf : FolderFormat::safetensors,
                                                .dtype = dtype_from_name(options.dtype),
@@ -56,6 +59,7 @@ void add_ckpt_export(CLI::App& ckpt, Action& action) {
       "  cohort ckpt export runs/demo --out plain --format safetensors  under Cohort's own names, with the run file");
   const auto options = std::make_shared<CkptExportOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
+  add_step_option(*command, options->step);
   command->add_option("--out", options->folder, "Folder to write")->required();
   command->add_option("--dtype", options->dtype, "Type of the weights")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))

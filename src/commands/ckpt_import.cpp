@@ -8,7 +8,9 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "checkpoint/store.hpp"
 #include "commands/commands.hpp"
+#include "commands/output_file.hpp"
 #include "commands/version.hpp"
 #include "config/schema.hpp"
 #include "interchange/checkpoint_weights.hpp"
@@ -80,13 +82,10 @@ int run_import(const CkptImportOptions& options) {
   const ImportFolder imported(options.folder);
   const RunConfig config = tuning_run(imported, options);
   if (!options.overwrite) require_empty(options.run);
-  if (!options.run_file.empty() && !options.overwrite && fs::exists(options.run_file)) {
-    fail(ExitCode::usage, "{} exists: choose another --run-file, or replace it with --overwrite", options.run_file);
-  }
+  const fs::path run_file =
+      options.run_file.empty() ? fs::path() : output_file("--run-file", options.run_file, options.overwrite);
   if (const fs::path parent = fs::path(options.run_file).parent_path(); !parent.empty()) make_folders(parent);
-  std::error_code error;
-  fs::remove_all(fs::path(options.run) / "checkpoints", error);
-  if (error) fail(ExitCode::io, "cannot delete the checkpoints in '{}': {}", options.run, error.message());
+  remove_checkpoints(options.run);
 
   TrainingState state;
   state.seed = config.run.seed;
@@ -95,7 +94,7 @@ int run_import(const CkptImportOptions& options) {
   state.cohort_version = cohort_version();
   state.git_revision = git_revision();
   const fs::path checkpoint = write_checkpoint(options.run, imported.weights(), state);
-  if (!options.run_file.empty()) write_file_atomically(options.run_file, state.run_file);
+  if (!options.run_file.empty()) write_file_atomically(run_file, state.run_file);
   fmt::print("{}: {}, {} tensors, to {}\n", options.folder, state.model, imported.weights().tensors().size(),
              checkpoint.string());
   say_what_next(options, config);

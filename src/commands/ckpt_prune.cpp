@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/inventory.hpp"
 #include "checkpoint/retention.hpp"
@@ -56,10 +57,13 @@ std::vector<Fate> fates_of(const CkptPruneOptions& options) {
     if (fate.entry.kind == EntryKind::leftover) {
       fate.goes = options.leftovers;
       fate.why = options.leftovers ? "a leftover" : "a save may be in progress: if none is, delete it with --leftovers";
-    } else if (fate.entry.kind == EntryKind::incomplete || fate.entry.kind == EntryKind::stranger) {
+    } else if (fate.entry.kind == EntryKind::incomplete || fate.entry.kind == EntryKind::stranger ||
+               fate.entry.kind == EntryKind::set_aside) {
       fate.why = fate.entry.reason;
     } else if (!verdicts[i].stays && is_being_saved(options.run, fate.entry.step) && !options.leftovers) {
       fate.why = "this step is being saved again, or such a save was killed: see --leftovers";
+    } else if (const auto stranger = stranger_in(fate.entry.folder); stranger && !verdicts[i].stays) {
+      fate.why = fmt::format("{} is not Cohort's", stranger->string());
     } else {
       fate.goes = !verdicts[i].stays;
       fate.why = verdicts[i].reason;

@@ -10,6 +10,7 @@
 #include "checkpoint/format.hpp"
 #include "checkpoint/rewrite.hpp"
 #include "commands/commands.hpp"
+#include "commands/step_option.hpp"
 #include "commands/work_progress.hpp"
 #include "config/run_file.hpp"
 #include "runtime/ending.hpp"
@@ -28,6 +29,7 @@ constexpr int kMostRanks = 1 << 20;  // of a layout; there is no job that says h
 struct CkptReshardOptions {
   std::string path;
   std::string out;
+  std::optional<Count> step;
   bool in_place = false;
   bool overwrite = false;
   bool weights_only = false;  // consolidate
@@ -72,7 +74,7 @@ void report(const Saved& saved, const std::string& what) {
 
 int consolidate(const CkptReshardOptions& options) {
   if (!is_speaking_rank()) return 0;
-  const CheckpointReader source(resolve_checkpoint(options.path));
+  const CheckpointReader source(resolve_checkpoint(options.path, options.step));
   const fs::path target = target_of(options, source);
   ConsolidateOptions how{.weights_only = options.weights_only, .storage = save_options_of({}).storage};
   if (!options.dtype.empty()) how.model_dtype = dtype_from_name(options.dtype);
@@ -95,7 +97,7 @@ int reshard(const CkptReshardOptions& options) {
   if (options.out.empty() == !options.in_place)
     fail(ExitCode::usage, "say where to write: --out FOLDER for a new folder, or --in-place to replace the checkpoint");
   if (!is_speaking_rank()) return 0;
-  const CheckpointReader source(resolve_checkpoint(options.path));
+  const CheckpointReader source(resolve_checkpoint(options.path, options.step));
   const fs::path target = target_of(options, source);
   const Layout layout = layout_of(source, options.layout);
   const std::string model = describe_model(layout.config.model);
@@ -109,6 +111,7 @@ int reshard(const CkptReshardOptions& options) {
 
 CLI::Option* add_common(CLI::App& command, CkptReshardOptions& options) {
   command.add_option("path", options.path, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
+  add_step_option(command, options.step);
   auto* out = command.add_option("--out", options.out, "Write FOLDER/checkpoints/step_N instead of replacing the checkpoint")
                   ->type_name("FOLDER");
   command.add_flag("--overwrite", options.overwrite, "Replace the checkpoint of this step in --out, if there is one")->needs(out);

@@ -17,6 +17,8 @@
 #include "checkpoint/store.hpp"
 #include "commands/ckpt_output.hpp"
 #include "commands/commands.hpp"
+#include "commands/output_file.hpp"
+#include "commands/step_option.hpp"
 #include "runtime/ending.hpp"
 
 namespace cohort {
@@ -28,6 +30,8 @@ struct CkptShowOptions {
   std::string path;
   std::string tensor;
   std::string svg;
+  bool overwrite = false;
+  std::optional<Count> step;
   bool all = false;
   bool shards = false;
   bool fast = false;
@@ -135,7 +139,7 @@ void print(const CheckpointReader& reader, const std::vector<ShownTensor>& tenso
   }
 }
 
-void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const CkptShowOptions& options) {
+void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const fs::path& picture) {
   std::vector<HistogramPanel> panels;
   for (const ShownTensor& tensor : tensors) {
     const ManifestTensor& stored = *tensor.stored;
@@ -144,12 +148,13 @@ void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensor
                       histogram_of(reader, stored, *tensor.statistics, kBinsInPictures)});
   }
   const std::string title = fmt::format("{} (step {})", reader.folder().string(), reader.state().step);
-  write_file_atomically(options.svg, draw_histograms(panels, title));
+  write_file_atomically(picture, draw_histograms(panels, title));
 }
 
 int show(const CkptShowOptions& options) {
   if (!is_speaking_rank()) return 0;
-  const CheckpointReader reader(resolve_checkpoint(options.path));
+  const fs::path picture = options.svg.empty() ? fs::path() : output_file("--svg", options.svg, options.overwrite);
+  const CheckpointReader reader(resolve_checkpoint(options.path, options.step));
   if (options.run_file) {
     fmt::print("{}", reader.state().run_file);
     return 0;
@@ -157,7 +162,7 @@ int show(const CkptShowOptions& options) {
   std::vector<ShownTensor> tensors = chosen_tensors(reader, options.tensor);
   const bool reads = !options.fast && (!options.shards || !options.svg.empty());
   if (reads) read_statistics(reader, tensors);
-  if (!options.svg.empty()) draw(reader, tensors, options);
+  if (!options.svg.empty()) draw(reader, tensors, picture);
   if (options.json) {
     print_json(as_json(reader, tensors));
     return 0;
@@ -182,11 +187,13 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
       "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with");
   const auto options = std::make_shared<CkptShowOptions>();
   command->add_option("path", options->path, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
+  add_step_option(*command, options->step);
   command->add_option("--tensor", options->tensor, "Only tensors of this name, in detail; * stands for any letters");
   auto* fast = command->add_flag("--fast", options->fast, "Read no elements: names, shapes and sizes only");
   command->add_flag("--all", options->all, "A line for each tensor, also of equal blocks");
   command->add_flag("--shards", options->shards, "Which file holds what");
   command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->excludes(fast);
+  add_overwrite_option(*command, options->overwrite, "the file of --svg");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--run-file", options->run_file, "Print the run file inside, nothing else")->excludes(json);
   command->callback([&action, options] { action = [options] { return show(*options); }; });

@@ -11,6 +11,7 @@
 #include "checkpoint/verify.hpp"
 #include "commands/ckpt_output.hpp"
 #include "commands/commands.hpp"
+#include "commands/step_option.hpp"
 #include "runtime/ending.hpp"
 
 namespace cohort {
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 struct CkptVerifyOptions {
   std::vector<std::string> paths;
   bool all = false;
+  std::optional<Count> step;
   bool json = false;
 };
 
@@ -36,7 +38,7 @@ std::vector<fs::path> folders_of(const CkptVerifyOptions& options) {
   for (const std::string& path : options.paths) {
     const std::vector<StoredCheckpoint> found = options.all ? list_checkpoints(path) : std::vector<StoredCheckpoint>{};
     for (const StoredCheckpoint& checkpoint : found) folders.push_back(checkpoint.folder);
-    if (found.empty()) folders.push_back(resolve_checkpoint(path));
+    if (found.empty()) folders.push_back(resolve_checkpoint(path, options.step));
   }
   return folders;
 }
@@ -106,7 +108,8 @@ void add_ckpt_verify(CLI::App& ckpt, Action& action) {
       "  cohort ckpt verify runs/demo/checkpoints/step_00000100   this one");
   const auto options = std::make_shared<CkptVerifyOptions>();
   command->add_option("paths", options->paths, "Folders of checkpoints, or of runs: their newest checkpoint")->required();
-  command->add_flag("--all", options->all, "All complete checkpoints of a run");
+  add_step_option(*command, options->step);
+  command->add_flag("--all", options->all, "All complete checkpoints of a run")->excludes("--step");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return verify_all(*options); }; });
 }

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/output_file.hpp"
 #include "commands/work_progress.hpp"
 #include "data/prepare.hpp"
 #include "data/synth_stories.hpp"
@@ -26,6 +27,7 @@ struct SynthOptions {
   std::string bytes;
   Count stories = 0;
   std::uint64_t seed = 1;
+  bool overwrite = false;
 };
 
 int run_synth(const SynthOptions& options) {
@@ -35,9 +37,11 @@ int run_synth(const SynthOptions& options) {
   if (options.stories < 0) fail(ExitCode::usage, "--stories is {}; it must be at least 1", options.stories);
   const Bytes bytes = options.stories > 0 ? 0 : options.bytes.empty() ? 2 * kMiB : parse_bytes(options.bytes);
   if (options.stories == 0 && bytes < 1) fail(ExitCode::usage, "--bytes is {}; it must be at least 1", options.bytes);
+  const std::string out = output_file("--out", options.out, options.overwrite).string();
+  output_file("--out", corpus_facts_path(out), options.overwrite);
   WorkProgress progress("writing stories");
   const CorpusFacts facts =
-      write_story_corpus(options.out, options.seed, options.stories, bytes, [&](double share) { progress.show(share); });
+      write_story_corpus(out, options.seed, options.stories, bytes, [&](double share) { progress.show(share); });
   fmt::print("{}: {} stories, {} ({} bytes), seed {}\n", options.out, facts.stories, human_bytes(facts.bytes), facts.bytes,
              facts.seed);
   fmt::print("entropy: {:.5f} nats per character, exact: no model has a lower mean loss per character on new stories\n",
@@ -50,7 +54,9 @@ int run_synth(const SynthOptions& options) {
 // ---- prepare
 // ------------------------------------------------------------------------------------------------------------------------
 
-int run_prepare(const PrepareOptions& options) {
+int run_prepare(PrepareOptions options, bool overwrite) {
+  check_prepare_options(options);
+  options.output = output_file("--out", options.output, overwrite).string();
   WorkProgress progress("encoding");
   const Prepared prepared = prepare_tokens(options, [&](double share) { progress.show(share); });
   for (const std::string& note : prepared.notes) fmt::print("note: {}\n", note);
@@ -197,6 +203,7 @@ void add_synth(CLI::App& data, Action& action) {
                       "Size, for example 500KiB; the last story is finished (2MiB if no size is given)");
   stories->add_option("--stories", options->stories, "Size in stories");
   stories->add_option("--seed", options->seed, "Other seeds give other stories")->capture_default_str();
+  add_overwrite_option(*stories, options->overwrite, "the corpus");
   stories->callback([&action, options] { action = [options] { return run_synth(*options); }; });
 }
 
@@ -210,7 +217,9 @@ void add_prepare(CLI::App& data, Action& action) {
       ->capture_default_str();
   prepare->add_option("--validation", options->validation, "Share of the tokens, taken from the end, for validation")
       ->capture_default_str();
-  prepare->callback([&action, options] { action = [options] { return run_prepare(*options); }; });
+  const auto overwrite = std::make_shared<bool>(false);
+  add_overwrite_option(*prepare, *overwrite, "the token file");
+  prepare->callback([&action, options, overwrite] { action = [=] { return run_prepare(*options, *overwrite); }; });
 }
 
 void add_inspect(CLI::App& data, Action& action) {

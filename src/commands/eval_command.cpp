@@ -8,6 +8,7 @@
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
 #include "commands/open_world.hpp"
+#include "commands/step_option.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 struct EvalOptions {
   std::string checkpoint;
+  std::optional<Count> step;
   std::string tokens;
   Count batches = 0;
   bool json = false;
@@ -29,7 +31,8 @@ struct EvalOptions {
 int evaluate_checkpoint(const EvalOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
+  const std::filesystem::path checkpoint = resolve_checkpoint_collectively(*world, options.checkpoint, options.step);
+  const TrainingState state = read_training_state_collectively(*world, checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);
   RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
@@ -37,7 +40,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
-  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));
+  load_checkpoint_collectively(*world, checkpoint, model->parameters(), describe_model(config.model));
   Arena activations("activations", device_of(config));
   Hooks none;
   const EvaluationContext setup{exec_of(config), none, activations, {world->rank(), world->size()}};
@@ -63,10 +66,12 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->footer(
       "Examples:\n"
       "  cohort eval runs/demo                              the newest checkpoint of a run\n"
+      "  cohort eval runs/demo --step 400                   that one\n"
       "  mpirun -np 4 cohort eval runs/demo                 the same number, on four ranks\n"
       "  cohort eval runs/demo/checkpoints/step_00000100 --tokens data/other.h5");
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
+  add_step_option(*command, options->step);
   command->add_option("--tokens", options->tokens, "Another token file than the run's");
   command->add_option("--batches", options->batches, "Micro-batches over all ranks; 0 = the whole validation split")
       ->check(CLI::NonNegativeNumber);

@@ -7,6 +7,7 @@
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
 #include "commands/open_world.hpp"
+#include "commands/step_option.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 struct GenerateCommandOptions {
   std::string checkpoint;
+  std::optional<Count> step;
   std::string prompt;
   std::string tokens_file;
   Count tokens = 200;
@@ -32,7 +34,8 @@ int generate_text(const GenerateCommandOptions& options) {
   Runtime runtime;
   if (runtime.size() > 1) throw SharedError(ExitCode::usage, "cohort generate runs on one rank: start it without mpirun");
   const std::unique_ptr<Communicator> world = open_world();
-  const TrainingState state = read_training_state_collectively(*world, options.checkpoint);
+  const std::filesystem::path checkpoint = resolve_checkpoint_collectively(*world, options.checkpoint, options.step);
+  const TrainingState state = read_training_state_collectively(*world, checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
   RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
@@ -42,7 +45,7 @@ int generate_text(const GenerateCommandOptions& options) {
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
-  load_checkpoint_collectively(*world, options.checkpoint, model->parameters(), describe_model(config.model));
+  load_checkpoint_collectively(*world, checkpoint, model->parameters(), describe_model(config.model));
   const Tokenizer& tokenizer = data.tokens->tokenizer();
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
   if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to go on from");
@@ -69,6 +72,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->footer("Example:\n  cohort generate runs/demo --prompt \"Once upon a time\" --tokens 300 --temperature 0.7");
   const auto options = std::make_shared<GenerateCommandOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
+  add_step_option(*command, options->step);
   command->add_option("--prompt", options->prompt, "The text to go on from")->required();
   command->add_option("--tokens", options->tokens, "Tokens to generate")->check(CLI::Range(1, 1000000));
   command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(CLI::Range(0.0, 100.0));

@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/output_file.hpp"
 #include "gpu/device.hpp"
 #include "jobs/job.hpp"
 #include "jobs/library.hpp"
@@ -60,6 +61,7 @@ struct JobOptions {
   std::string out;
   std::string jobs;
   std::string check = "yes";
+  bool overwrite = false;
   bool submit = false;
   bool list = false;
 };
@@ -147,6 +149,7 @@ int write_job(const JobOptions& options) {
     fail(ExitCode::usage, "--template and --run are needed: `cohort job --list` shows templates, --help examples");
   if (options.submit && options.out.empty())
     fail(ExitCode::usage, "--submit needs --out FILE: the script that runs should be there to read");
+  const fs::path out = options.out.empty() ? fs::path() : output_file("--out", options.out, options.overwrite);
   const fs::path jobs = find_jobs_folder(options.jobs, program_file());
   const JobRequest request = request_of(options, jobs);
   const Job job = make_job(request);
@@ -155,7 +158,7 @@ int write_job(const JobOptions& options) {
     fmt::print(stderr, "{}\nnot checked by SLURM: --out FILE writes the script and asks sbatch\n", summary_of(job, request.site));
     return 0;
   }
-  write_file_atomically(options.out, job.script);
+  write_file_atomically(out, job.script);
   fmt::print("{}\nwritten: {}\n", summary_of(job, request.site), options.out);
   check_with_slurm(options);
   if (!options.submit) return 0;
@@ -181,6 +184,7 @@ void add_job_command(CLI::App& app, Action& action) {
   command->add_option("--set", options->settings, "section.key=value of the run file, or KEY=value of the site (may be repeated)")
       ->allow_extra_args(false);
   command->add_option("--out", options->out, "Write the script into this file instead of showing it");
+  add_overwrite_option(*command, options->overwrite, "the script of --out");
   command->add_flag("--submit", options->submit, "Submit it");
   command
       ->add_option("--check", options->check,

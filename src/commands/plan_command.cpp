@@ -9,6 +9,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/output_file.hpp"
 #include "commands/plan_run.hpp"
 #include "commands/plan_schedule.hpp"
 #include "config/deepspeed.hpp"
@@ -128,6 +129,7 @@ void add_plan_command(CLI::App& app, Action& action) {
                    "Factors of both times for consecutive parts of the model: S numbers, or S x V with interleaved")
       ->delimiter(',');
   command->add_option("--svg", options->svg, "Draw the timeline into this file as well");
+  add_overwrite_option(*command, options->overwrite, "the file of --svg");
   command->add_option("--width", options->width, "Columns of the text")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   const auto deepspeed = std::make_shared<std::string>();
@@ -145,6 +147,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       if (!run->run_file.empty()) {
         refuse_beside_run_file(*command, *run);
         run->svg = options->svg;
+        run->overwrite = options->overwrite;
         run->json = options->json;
         return plan_of_run(*run);
       }

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "comm/agreement.hpp"
 #include "commands/load_run.hpp"
 #include "commands/open_world.hpp"
+#include "commands/output_file.hpp"
 #include "commands/plan_run.hpp"
 #include "config/pipeline.hpp"
 #include "pipeline/drawing.hpp"
@@ -92,7 +95,7 @@ void print_bubble(const MeasuredOutcome& outcome) {
       100.0 * occupation.bubble(), 100.0 * simulated, 100.0 * pipeline::bubble_formula(schedule));
 }
 
-void draw_pipeline(const MeasuredOutcome& outcome, const std::string& path) {
+void draw_pipeline(const MeasuredOutcome& outcome, const std::filesystem::path& path) {
   std::vector<pipeline::Event> events = outcome.measured.events;
   for (pipeline::Event& event : events) {  // from seconds
     event.start *= 1e3;
@@ -190,12 +193,16 @@ int plan_measure(const PlanRunOptions& options) {
   RunConfig config = load_run(*world, options.run_file, options.overrides, world->size());
   if (!options.svg.empty() && config.parallel.pp == 1)
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
+  std::filesystem::path picture;
+  agree(*world, "looking at what --svg names", [&] {
+    if (world->rank() == 0 && !options.svg.empty()) picture = output_file("--svg", options.svg, options.overwrite);
+  });
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
   const MeasuredOutcome outcome = compare(config, measure(config, data, *world, options.steps));
   if (world->rank() == 0) {
     print(outcome, options);
-    if (!options.svg.empty()) draw_pipeline(outcome, options.svg);
+    if (!options.svg.empty()) draw_pipeline(outcome, picture);
   }
   std::fflush(stdout);
   world->barrier();  // a launcher ends the job when the first rank exits with a code

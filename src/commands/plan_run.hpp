@@ -19,6 +19,7 @@ struct PlanRunOptions {
   bool suggest = false;
   double memory_gib = 0.0;  // suggest: of one rank; 0 = no limit
   std::string svg;          // measure: picture of the pipeline
+  bool overwrite = false;   // if it exists
   bool json = false;
 };
 

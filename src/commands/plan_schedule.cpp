@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "commands/output_file.hpp"
 #include "pipeline/drawing.hpp"
 #include "pipeline/timeline.hpp"
 #include "runtime/ending.hpp"
@@ -245,6 +247,7 @@ int plan_schedule(const PlanScheduleOptions& options) {
     throw SharedError(error.code(), error.what());  // all ranks were given the same words: one says what is wrong
   }
   if (!is_speaking_rank()) return 0;
+  const std::filesystem::path picture = options.svg.empty() ? "" : output_file("--svg", options.svg, options.overwrite);
   const std::vector<SimulatedOutcome> all = all_outcomes(options);
   const SimulatedOutcome& outcome = all[static_cast<std::size_t>(pipeline::schedule_kind_from_name(options.schedule))];
   if (options.json) {
@@ -256,7 +259,7 @@ int plan_schedule(const PlanScheduleOptions& options) {
   const std::string title =
       fmt::format("{}: {} stages, {} chunks a rank, {} micro-batches; bubble {}", name_of(outcome.schedule.kind), options.stages,
                   options.chunks, options.micro_batches, percent(outcome.occupation.bubble()));
-  write_file_atomically(options.svg, draw_svg(outcome.events, title, "ms"));
+  write_file_atomically(picture, draw_svg(outcome.events, title, "ms"));
   if (!options.json) fmt::print("\nDrawn in {}\n", options.svg);
   return 0;
 }

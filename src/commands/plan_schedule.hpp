@@ -17,6 +17,7 @@ struct PlanScheduleOptions {
   double transfer_ms = 0.0;
   std::vector<double> stage_costs;  // factors of consecutive equal parts of the model: none, `stages` or stages x chunks
   std::string svg;                  // file to write; "" = none
+  bool overwrite = false;           // if it exists
   int width = 120;                  // columns of the text
   bool json = false;
 };

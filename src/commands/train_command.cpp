@@ -35,6 +35,7 @@ struct TrainOptions {
   std::vector<std::string> faults;
   bool resume = false;
   bool resume_if_any = false;
+  std::string resume_from;
   bool overwrite = false;
   bool allow_changes = false;
   bool dry_run = false;
@@ -45,6 +46,7 @@ struct TrainOptions {
 ExistingRun existing_run(const TrainOptions& options) {
   if (options.resume) return ExistingRun::resume;
   if (options.resume_if_any) return ExistingRun::resume_if_any;
+  if (!options.resume_from.empty()) return ExistingRun::resume_from;
   if (options.overwrite) return ExistingRun::overwrite;
   return ExistingRun::refuse;
 }
@@ -68,11 +70,20 @@ void check_initial_checkpoint(Communicator& world, const RunSection& run, Existi
 }
 
 // Whether a job that was started again, by SLURM or by a chain, finds its run at the end. Then it has nothing to do, and has not
-// failed. Collective over: world
-bool is_done_already(Communicator& world, const RunConfig& config, const std::optional<std::filesystem::path>& checkpoint) {
-  if (!checkpoint || read_training_state_collectively(world, *checkpoint).step < config.train.steps) return false;
-  if (world.rank() == 0)
-    fmt::print("{} has all of its {} steps: nothing is left to do\n", checkpoint->string(), config.train.steps);
+// failed. A checkpoint that cannot be read is the trainer's to judge. Collective over: world
+bool is_done_already(Communicator& world, const RunConfig& config, const std::vector<std::filesystem::path>& checkpoints) {
+  if (checkpoints.empty()) return false;
+  Count done = 0;
+  try {
+    done = read_training_state_collectively(world, checkpoints.front()).step;
+  } catch (const SharedError& error) {
+    if (error.code() != ExitCode::checkpoint) throw;
+  }
+  if (done < config.train.steps) return false;
+  if (world.rank() == 0) {
+    fmt::print("{} has done {} steps, and train.steps = {}: nothing is left to do\n", checkpoints.front().string(), done,
+               config.train.steps);
+  }
   return true;
 }
 
@@ -132,7 +143,9 @@ int train(const TrainOptions& options) {
   refuse_if_stopped(*world, config.run.directory);
   trainer_options.lock = &lock;
   trainer_options.launcher = runtime.launcher();
-  trainer_options.resume_from = prepare_run_directory(*world, config.run.directory, existing_run(options));
+  trainer_options.resume_from =
+      prepare_run_directory(*world, config.run.directory, existing_run(options),
+                            {.from = options.resume_from, .falls_back = config.checkpoint.fallback == "previous"});
   if (options.resume_if_any && is_done_already(*world, config, trainer_options.resume_from)) return 0;
   runtime.monitor().set_folder(flight_folder(config.run.directory));
   if (device_of(config) == DeviceKind::cuda) capture_nccl(config.run.directory, *world);
@@ -153,6 +166,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "  cohort train inputs/demo.toml --dry-run --ranks 64   the same as 64 ranks would see it\n"
       "  mpirun -np 4 cohort train inputs/demo.toml           train on four ranks\n"
       "  mpirun -np 4 cohort train inputs/demo.toml --resume  go on from the newest checkpoint\n"
+      "  cohort train inputs/demo.toml --resume-from 400      go on from that one; later ones are set aside, not deleted\n"
       "  cohort train inputs/demo.toml --set model.width=256 --set run.name=wide\n"
       "  cohort train --help-keys                             every key of a run file\n"
       "\n"
@@ -175,10 +189,15 @@ void add_train_command(CLI::App& app, Action& action) {
                                    "Go on from the newest checkpoint of the run folder; an error if there is none");
   auto* if_any = command->add_flag("--resume-if-any", options->resume_if_any,
                                    "Go on if there is a checkpoint, else start: for requeued jobs");
-  auto* overwrite =
-      command->add_flag("--overwrite", options->overwrite, "Start over in a run folder that holds checkpoints, deleting them");
-  resume->excludes(if_any)->excludes(overwrite);
-  if_any->excludes(overwrite);
+  auto* overwrite = command->add_flag("--overwrite", options->overwrite,
+                                      "Start over in a run folder that holds checkpoints, deleting them: only what Cohort wrote");
+  auto* from = command
+                   ->add_option("--resume-from", options->resume_from,
+                                "Go on from this step of the run, or from the checkpoint of that path")
+                   ->type_name("STEP|PATH");
+  resume->excludes(if_any)->excludes(overwrite)->excludes(from);
+  if_any->excludes(overwrite)->excludes(from);
+  overwrite->excludes(from);
   command->add_flag("--allow-changes", options->allow_changes,
                     "Resume although model, optimizer, schedule, batch, seed or data changed");
   command->add_flag("--dry-run", options->dry_run, "Validate and print the resolved run; train nothing");

@@ -119,6 +119,7 @@ struct CheckpointSection {
   Count keep_every = 0;               // besides those of a multiple of so many steps; 0 = none
   bool keep_best = false;             // besides the one with the lowest validation loss
   bool verify = false;                // read each checkpoint back before it counts
+  std::string fallback = "refuse";    // previous: a damaged newest checkpoint is passed over on resume
   std::string on_commit = "";         // command when one is complete
 
   std::string site = "local";  // the file system: defaults of what follows (storage_of)

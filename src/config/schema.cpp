@@ -188,6 +188,10 @@ std::vector<KeySpec> other_keys() {
           "besides the newest, keep those whose step is a multiple of this; 0 = none", {}),
       KEY(checkpoint, keep_best, kAny, "besides the newest, keep the one with the lowest validation loss", {}),
       KEY(checkpoint, verify, kAny, "read each checkpoint back and compare its checksums before it counts", {}),
+      KEY(checkpoint, fallback, Choices{{"refuse", "previous"}},
+          "when the newest checkpoint is damaged: refuse to resume, or go on from the newest that is sound and set later ones "
+          "aside",
+          {}),
       KEY(checkpoint, on_commit, kAny,
           "shell command when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; its failure is reported, no more",
           {}),

@@ -195,7 +195,10 @@ void check_schedule(RunConfig& config) {
          at(config, {"schedule.warmup_steps", "train.steps"}), schedule.warmup_steps, config.train.steps);
   }
   if (schedule.kind == "constant") return;
-  if (schedule.decay_steps == 0) schedule.decay_steps = config.train.steps;
+  if (schedule.decay_steps == 0) {
+    schedule.decay_steps = config.train.steps;
+    config.origins.erase("schedule.decay_steps");  // nobody chose that number
+  }
   if (schedule.decay_steps <= schedule.warmup_steps) {
     fail(ExitCode::config, "{}schedule.decay_steps = {} must be more than schedule.warmup_steps = {}",
          at(config, {"schedule.decay_steps"}), schedule.decay_steps, schedule.warmup_steps);

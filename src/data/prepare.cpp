@@ -14,26 +14,6 @@ namespace {
 
 constexpr std::size_t kBlock = 1 << 18;  // tokens encoded at a time: 1 MiB
 
-void check_options(const PrepareOptions& options) {
-  if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
-  if (options.tokenizer != "byte" && options.tokenizer != "char") {
-    fail(ExitCode::usage, "unknown tokenizer '{}'; known are byte and char", options.tokenizer);
-  }
-  if (!(options.validation > 0 && options.validation < 1)) {
-    fail(ExitCode::usage, "the share of tokens for validation is {}; it must lie between 0 and 1, for example 0.1",
-         options.validation);
-  }
-  for (const std::string& input : options.inputs) {
-    std::error_code ignored;  // a missing input is reported when it is read
-    if (std::filesystem::equivalent(input, options.output, ignored)) {
-      fail(ExitCode::usage, "the output '{}' is also an input and would be overwritten; give it another name", options.output);
-    }
-  }
-  if (std::filesystem::is_directory(options.output)) {
-    fail(ExitCode::io, "the output '{}' is a folder; name a file in it", options.output);
-  }
-}
-
 std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
@@ -72,8 +52,28 @@ Count count_characters(std::string_view text) {
 
 }  // namespace
 
+void check_prepare_options(const PrepareOptions& options) {
+  if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
+  if (options.tokenizer != "byte" && options.tokenizer != "char") {
+    fail(ExitCode::usage, "unknown tokenizer '{}'; known are byte and char", options.tokenizer);
+  }
+  if (!(options.validation > 0 && options.validation < 1)) {
+    fail(ExitCode::usage, "the share of tokens for validation is {}; it must lie between 0 and 1, for example 0.1",
+         options.validation);
+  }
+  for (const std::string& input : options.inputs) {
+    std::error_code ignored;  // a missing input is reported when it is read
+    if (std::filesystem::equivalent(input, options.output, ignored)) {
+      fail(ExitCode::usage, "the output '{}' is also an input and would be overwritten; give it another name", options.output);
+    }
+  }
+  if (std::filesystem::is_directory(options.output)) {
+    fail(ExitCode::io, "the output '{}' is a folder; name a file in it", options.output);
+  }
+}
+
 Prepared prepare_tokens(const PrepareOptions& options, const std::function<void(double)>& progress) {
-  check_options(options);
+  check_prepare_options(options);
   Prepared prepared;
   std::vector<std::string> texts;
   std::vector<TokenSource> sources;

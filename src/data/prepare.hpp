@@ -26,6 +26,9 @@ struct Prepared {
   std::vector<std::string> notes;  // what a person may want to know about the texts: CRLF, a byte order mark
 };
 
+/// Throws as prepare_tokens() does for options that cannot be.
+void check_prepare_options(const PrepareOptions& options);
+
 /// Reads the texts, learns the vocabulary (char) and writes the token file. The validation split is the tail of the joined text,
 /// cut at a token: contiguous, so that no validation window has been seen in training. Bytes are kept as they are: CRLF stays
 /// CRLF. The entropy is carried over when every text is an unchanged synthetic corpus. Memory: the texts and a few MiB.

@@ -18,8 +18,6 @@ namespace {
 
 constexpr const char* kFactsFormat = "cohort-story-corpus";
 
-std::string facts_path(const std::string& path) { return path + ".json"; }
-
 // Writes blocks to a temporary file; finish() makes it the real one.
 class TextWriter {
  public:
@@ -60,10 +58,12 @@ void write_facts(const std::string& path, const CorpusFacts& facts) {
                                     {"crc32", facts.crc32},
                                     {"entropy_nats_per_character", facts.entropy_nats_per_character},
                                     {"empirical_nats_per_character", facts.empirical_nats_per_character}};
-  write_file_atomically(facts_path(path), json.dump(2) + "\n");
+  write_file_atomically(corpus_facts_path(path), json.dump(2) + "\n");
 }
 
 }  // namespace
+
+std::string corpus_facts_path(const std::string& path) { return path + ".json"; }
 
 const StoryGrammar& story_grammar() {
   static const StoryGrammar grammar(std::string(kStoryCharacters) + std::string(kStoryRules));
@@ -109,8 +109,8 @@ CorpusFacts write_story_corpus(const std::string& path, std::uint64_t seed, Coun
 }
 
 std::optional<CorpusFacts> read_corpus_facts(const std::string& path, std::string_view text) {
-  if (!std::filesystem::is_regular_file(facts_path(path))) return std::nullopt;
-  const auto json = nlohmann::json::parse(read_file(facts_path(path), "corpus facts"), nullptr, false);
+  if (!std::filesystem::is_regular_file(corpus_facts_path(path))) return std::nullopt;
+  const auto json = nlohmann::json::parse(read_file(corpus_facts_path(path), "corpus facts"), nullptr, false);
   if (!json.is_object() || json.value("format", nlohmann::json()) != kFactsFormat) return std::nullopt;  // somebody else's file
   CorpusFacts facts;
   try {
@@ -122,7 +122,7 @@ std::optional<CorpusFacts> read_corpus_facts(const std::string& path, std::strin
     facts.empirical_nats_per_character = json.at("empirical_nats_per_character").get<double>();
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::data, "{}: damaged ({}); write the corpus again, or delete this file to go on without its entropy",
-         facts_path(path), error.what());
+         corpus_facts_path(path), error.what());
   }
   const bool same = facts.bytes == static_cast<Bytes>(text.size()) && facts.crc32 == extend_crc32(0, text.data(), text.size());
   return same ? std::optional(facts) : std::nullopt;

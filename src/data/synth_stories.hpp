@@ -45,6 +45,9 @@ struct CorpusFacts {
   double empirical_nats_per_character = 0;  // -log p of this very text / its characters
 };
 
+/// FILE.json
+std::string corpus_facts_path(const std::string& path);
+
 /// Called now and then with the share of the work done, 0 to 1.
 using Progress = std::function<void(double)>;
 

@@ -1,6 +1,10 @@
 #include "interchange/exchange.hpp"
 
+#include <algorithm>
+#include <array>
+#include <fstream>
 #include <map>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -9,6 +13,7 @@
 #include "interchange/hf_config.hpp"
 #include "interchange/hf_layout.hpp"
 #include "interchange/safetensors.hpp"
+#include "interchange/safetensors_header.hpp"
 #include "interchange/safetensors_writer.hpp"
 
 namespace cohort {
@@ -18,10 +23,59 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kRunFile = "run.toml";
+constexpr const char* kWriterKey = "written_by";  // in the metadata of each file of weights
+constexpr const char* kWriter = "cohort";
 
 bool is_export_file(const std::string& name) {
   return name == kConfigFile || name == kRunFile || name == kSingleFile || name == kIndexFile ||
          (name.starts_with("model-") && name.ends_with(".safetensors"));
+}
+
+bool is_weights_file(const std::string& name) { return name.ends_with(".safetensors"); }
+
+// By what write_safetensors() leaves in the metadata of each of its files.
+bool was_exported_here(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::array<unsigned char, 8> prefix{};
+  stream.read(reinterpret_cast<char*>(prefix.data()), prefix.size());
+  Bytes length = 0;
+  for (std::size_t i = prefix.size(); i-- > 0;) length = length << 8 | prefix[i];
+  const auto size = static_cast<Bytes>(fs::file_size(file));
+  if (!stream || length < 0 || length > std::min<Bytes>(kMaxSafetensorsHeader, size - 8)) return false;
+  std::string json(static_cast<std::size_t>(length), ' ');
+  stream.read(json.data(), length);
+  try {
+    const SafetensorsHeader header = parse_safetensors_header(json, size - 8 - length, file.string());
+    const auto writer = header.metadata.find(kWriterKey);
+    return writer != header.metadata.end() && writer->second == kWriter;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Before anything is replaced: what has a name of an export's files was exported by Cohort. config.json and the like say nothing
+// of that themselves; they come with weights.
+void require_own_export(const fs::path& folder) {
+  const auto refuse = [&](const fs::path& file) {
+    fail(ExitCode::usage,
+         "{} was not exported by Cohort, and --overwrite replaces nothing else: choose another --out, or move it away",
+         file.string());
+  };
+  std::optional<fs::path> description;
+  bool has_own_weights = false;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!is_export_file(name)) continue;
+    if (!is_weights_file(name)) {
+      description = entry->path();
+    } else if (was_exported_here(entry->path())) {
+      has_own_weights = true;
+    } else {
+      refuse(entry->path());
+    }
+  }
+  if (description && !has_own_weights) refuse(*description);
 }
 
 // Leftovers of an export that had other files must not be taken for parts of the new one. What names the model goes first: the
@@ -85,11 +139,12 @@ Exported export_checkpoint(const ExportOptions& options) {
     fail(ExitCode::usage, "{} is a run's folder: choose another --out", options.folder.string());
   }
 
+  require_own_export(options.folder);
   make_folders(options.folder);
   delete_export(options.folder);
   Exported exported{ours.folder(), {}, model.kind, static_cast<Count>(weights->tensors().size()), 0};
   // transformers wants to know for which library the tensors were laid out.
-  const std::map<std::string, std::string> metadata{{"format", "pt"}};
+  const std::map<std::string, std::string> metadata{{"format", "pt"}, {kWriterKey, kWriter}};
   exported.files = write_safetensors(options.folder, *weights, {options.dtype, options.shard_bytes, metadata});
   exported.files.emplace_back(hf ? kConfigFile : kRunFile);
   write_file_atomically(options.folder / exported.files.back(), description);

@@ -24,7 +24,7 @@ struct ExportOptions {
   FolderFormat format = FolderFormat::hf;
   DType dtype = DType::f32;
   Bytes shard_bytes = 5'000'000'000;
-  bool overwrite = false;  // the folder may hold an earlier export, which is deleted
+  bool overwrite = false;  // the folder may hold an earlier export of Cohort's, which is deleted
 };
 
 struct Exported {
@@ -37,7 +37,8 @@ struct Exported {
 
 /// Writes the folder. The file that names the model (config.json, run.toml) comes last: a folder without it is unfinished.
 /// Refused before anything is written: an mlp as hf, a checkpoint whose tensors are not those of its run file, a folder that is
-/// not empty. Errors: config, checkpoint, usage (the folder), io.
+/// not empty, and, with `overwrite`, one that holds such files of somebody else's. Errors: config, checkpoint, usage (the
+/// folder), io.
 Exported export_checkpoint(const ExportOptions& options);
 
 /// A folder of either format, opened and checked against its configuration; weights are read as they are asked for.

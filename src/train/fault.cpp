@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <regex>
 #include <thread>
 
 #include "base/error.hpp"
@@ -38,6 +39,11 @@ std::filesystem::path mark_of(const FaultSection& fault, const std::filesystem::
 
 bool has_been(const FaultSection& fault, const std::filesystem::path& run_folder) {
   return fault.once && std::filesystem::exists(mark_of(fault, run_folder));
+}
+
+bool is_mark_of_fault(const std::string& name) {
+  static const std::regex kName(R"([a-z]+\.rank\d+\.step\d+\.[a-z]+)");
+  return std::regex_match(name, kName);
 }
 
 FaultInjector::FaultInjector(const std::vector<FaultSection>& faults, int rank, std::filesystem::path run_folder, RankLog& log,

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,9 @@ namespace cohort {
 
 /// Whether a fault that comes once has come, in this part of the run or in one before.
 bool has_been(const FaultSection& fault, const std::filesystem::path& run_folder);
+
+/// Whether a file in RUN/faults has a name that a fault leaves there.
+bool is_mark_of_fault(const std::string& name);
 
 class FaultInjector {
  public:

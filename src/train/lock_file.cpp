@@ -129,6 +129,16 @@ void require_a_lock(const fs::path& path, const Sight& found) {
        path.string());
 }
 
+// A folder given by mistake may have a file of this name, which is not to be replaced. One that is empty, or cannot be read, is
+// watched like a lock.
+void require_one_of_ours(const fs::path& path, const Sight& found, const LockOwner& owner) {
+  if (found.text.empty() || !owner.token.empty()) return;
+  fail(ExitCode::io,
+       "{} was not written by Cohort, which makes a lock of that name: choose another folder with --set "
+       "run.directory=FOLDER, or move the file away",
+       path.string());
+}
+
 // What one process sees of another's lock, from look to look.
 class Watch {
  public:
@@ -216,6 +226,7 @@ LockFile::LockFile(fs::path path, const JobStart& job, const LockOptions& option
     }
     require_a_lock(path_, found);
     const LockOwner owner = LockOwner::from(found.text);
+    require_one_of_ours(path_, found, owner);
     const Life seen = owner.life_seen_by(job);
     const Life life = watch.judge(seen);
     if (life == Life::alive) watch.refuse(owner, seen);

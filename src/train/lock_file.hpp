@@ -36,7 +36,7 @@ class LockFile {
   /// this machine gets a few seconds to end, as a killed one needs; one of which nothing is known is watched (see above), while
   /// the flight recorder sees this process going on. Throws Error(launch) that says who has the lock, since when, and when it
   /// showed life; Error(interrupted) if a stop signal comes meanwhile; Error(io) if the folder cannot be written, or has
-  /// something else of that name.
+  /// something else of that name, be it a file that no LockFile wrote.
   LockFile(std::filesystem::path path, const JobStart& job, const LockOptions& options);
   /// Gives it back, if it still is one's own.
   ~LockFile();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "config/run_file.hpp"
@@ -36,6 +37,20 @@ std::string describe_model(const ModelSection& config) {
   return fmt::format("{} layers={} width={} heads={} kv_heads={} ffn_width={} context={} vocabulary={} tied_head={}", config.kind,
                      config.layers, config.width, config.heads, config.kv_heads, config.ffn_width, config.context,
                      config.vocabulary, config.tied_head);
+}
+
+std::string keep_schedule(const TrainingState& saved, RunConfig& now) {
+  const ScheduleSection before = parse_run_file(saved.run_file, "the checkpoint's run file").schedule;
+  ScheduleSection& schedule = now.schedule;
+  const bool follows =
+      !now.origins.contains("schedule.decay_steps") && schedule.kind == before.kind && schedule.kind != "constant";
+  if (!follows || before.decay_steps == schedule.decay_steps) return "";
+  const Count steps = std::exchange(schedule.decay_steps, before.decay_steps);
+  return fmt::format(
+      "the learning rate keeps the decay that this run began with: to {:g} at step {}, and not at step {} (train.steps); for "
+      "another "
+      "decay add --set schedule.decay_steps={} --allow-changes",
+      now.optimizer.learning_rate * schedule.final_fraction, schedule.decay_steps, now.train.steps, steps);
 }
 
 std::vector<std::string> changes_since(const TrainingState& saved, const RunConfig& now, const std::string& data_now) {

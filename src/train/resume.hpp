@@ -12,6 +12,11 @@ namespace cohort {
 /// The model in the words that checkpoints compare: kind and sizes, nothing else.
 std::string describe_model(const ModelSection& config);
 
+/// A decay that nobody set follows train.steps. A run that goes on keeps the decay that it began with instead, so that it is the
+/// same run with more, or fewer, steps: puts the checkpoint's schedule.decay_steps into `now`, unless it was set. Returns what is
+/// to be said of it; "" if nothing was changed.
+std::string keep_schedule(const TrainingState& saved, RunConfig& now);
+
 /// The keys whose value in `now` differs from that in the checkpoint's run file and would bend the run: model, optimizer,
 /// schedule, precision, seed, batch and clipping; and the data. Each as "schedule.decay_steps: 1000 in the checkpoint, 2000 now".
 /// What does not change the mathematics (layout, micro-batch, logging, checkpoints) may differ.

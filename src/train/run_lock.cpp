@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "comm/agreement.hpp"
+#include "train/run_directory.hpp"
 
 namespace cohort {
 
@@ -34,7 +35,9 @@ RunLock::~RunLock() {
   heart_.join();
   file_.reset();
   std::error_code not_empty;
-  if (made_folder_) fs::remove(folder_, not_empty);
+  if (!made_folder_) return;
+  unmark_if_unused(folder_);
+  fs::remove(folder_, not_empty);
 }
 
 void RunLock::keep_alive() {

@@ -46,11 +46,11 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
       launcher_(options.launcher),
       lock_(options.lock),
       requests_(config.run.directory, world.rank()),
-      trainee_(config, mesh_),
+      trainee_(config_, mesh_),
       sampler_(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
       share_(BatchShare::of(mesh_, trainee_.ring() ? &trainee_.ring()->split() : nullptr)),
       batches_(*data.dataset, sampler_, config.train, share_, trainee_.device()) {
-  if (options.resume_from) {
+  if (!options.resume_from.empty()) {
     resume(options);
   } else if (!config.run.initial_checkpoint.empty()) {
     trainee_.load_weights(config.run.initial_checkpoint);
@@ -58,13 +58,16 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
   saver_ =
       std::make_unique<CheckpointSaver>(world, config.run.directory, save_options_of(config.checkpoint), config.checkpoint.async);
   saver_->reserve(trainee_.shards());
+  const bool resumed = !options.resume_from.empty();
+  agree(world_, "setting later checkpoints aside", [&] {
+    if (resumed && world.rank() == 0) set_aside_later_steps();
+  });
   agree(world_, "opening the logs", [&] {
-    log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level),
-                                     options.resume_from.has_value());
+    log_ = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level), resumed);
     if (world.rank() != 0) return;
     write_resolved_run_file(config_);
     metrics_ = std::make_unique<MetricsWriter>(fs::path(config.run.directory) / "metrics.jsonl",
-                                               options.resume_from ? std::optional<Count>(done_) : std::nullopt);
+                                               resumed ? std::optional<Count>(done_) : std::nullopt);
     progress_ = std::make_unique<ProgressLine>(ProgressLine::Options{.first_step = done_,
                                                                      .total_steps = config.train.steps,
                                                                      .every = config.log.every,
@@ -92,6 +95,7 @@ void Trainer::greet() {
   log_->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}{}{}", world_.rank(), world_.size(),
              mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_, launcher_.job_id.empty() ? "" : "; ",
              job_in_words());
+  for (const std::string& note : notes_) log_->warning("{}", note);
   if (world_.rank() != 0) return;
   fmt::print("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
              trainee_.strategy().name(), world_.size(), mesh_.shape().str(), config_.run.directory);
@@ -102,6 +106,7 @@ void Trainer::greet() {
   if (!launcher_.job_id.empty()) fmt::print("job         {}\n", job_in_words());
   if (done_ > 0) {
     fmt::print("resumed     at step {}\n", done_);
+    for (const std::string& note : notes_) fmt::print("warning: {}\n", note);
   } else if (!config_.run.initial_checkpoint.empty()) {
     fmt::print("weights     of {}\n", config_.run.initial_checkpoint);
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/saver.hpp"
@@ -29,12 +30,12 @@
 namespace cohort {
 
 struct TrainerOptions {
-  std::optional<std::filesystem::path> resume_from;  // a checkpoint
-  bool allow_changes = false;                        // go on although keys that bind the run have changed
-  std::string cohort_version, git_revision;          // recorded in checkpoints
-  std::vector<FaultSection> faults;                  // what goes wrong on purpose, see faults_of()
-  const RunLock* lock = nullptr;                     // held by the caller; null: nobody else can be there
-  LauncherFacts launcher;                            // the job, for logs and metrics
+  std::vector<std::filesystem::path> resume_from;  // checkpoints: the first that is sound; none: a fresh start
+  bool allow_changes = false;                      // go on although keys that bind the run have changed
+  std::string cohort_version, git_revision;        // recorded in checkpoints
+  std::vector<FaultSection> faults;                // what goes wrong on purpose, see faults_of()
+  const RunLock* lock = nullptr;                   // held by the caller; null: nobody else can be there
+  LauncherFacts launcher;                          // the job, for logs and metrics
 };
 
 class Trainer {
@@ -49,6 +50,15 @@ class Trainer {
 
  private:
   void resume(const TrainerOptions& options);
+  // Loads the first checkpoint that is sound, and returns its folder and state; those before it are told of in notes_.
+  // Collective over: world
+  std::pair<std::filesystem::path, TrainingState> load_first_sound(const std::vector<std::filesystem::path>& checkpoints);
+  // Whether a checkpoint that could not be loaded is sound, and of another model. // Collective over: world
+  bool is_of_another_model(const std::filesystem::path& checkpoint);
+  // On rank 0: what can be done about a damaged checkpoint, to be said behind what is wrong.
+  std::string ways_around(const std::filesystem::path& damaged) const;
+  // On rank 0, before anything else of the run is changed: steps beyond the one that it goes on from are set aside.
+  void set_aside_later_steps();
   void greet();
   // Reads a step's batch: its valid targets over all ranks, or nothing if any rank was asked to stop; one exchange settles both.
   std::optional<Count> load_step(Count step);
@@ -94,7 +104,7 @@ class Trainer {
   void say(const std::string& text);
   TrainingState state() const;
 
-  const RunConfig& config_;
+  RunConfig config_;  // the caller's; but a run that goes on keeps its schedule
   const RunData& data_;
   Communicator& world_;
   Mesh mesh_;
@@ -107,17 +117,18 @@ class Trainer {
   BatchShare share_;
   StepBatches batches_;
   StepTimers timers_;
-  std::vector<Count> samples_;   // of the step that was started last
-  Count done_ = 0;               // optimizer steps
-  Count running_ = 0;            // the step that is under way, 1 the first
-  Count saved_at_ = -1;          // done_ of the last checkpoint
-  std::string history_;          // what resumes were allowed to change
-  Count skips_ = 0;              // steps in a row that were skipped
-  double mean_rate_ = 0.0;       // tokens per second, smoothed
-  bool save_asked_ = false;      // by RUN/save
-  Count answering_ = -1;         // done_ of the save that answers RUN/save, until it is complete
-  bool stop_file_ = false;       // RUN/stop asked for the end
-  bool is_first_record_ = true;  // of the metrics since this start
+  std::vector<Count> samples_;      // of the step that was started last
+  Count done_ = 0;                  // optimizer steps
+  Count running_ = 0;               // the step that is under way, 1 the first
+  Count saved_at_ = -1;             // done_ of the last checkpoint
+  std::vector<std::string> notes_;  // of resuming, for console and log
+  std::string history_;             // what resumes were allowed to change
+  Count skips_ = 0;                 // steps in a row that were skipped
+  double mean_rate_ = 0.0;          // tokens per second, smoothed
+  bool save_asked_ = false;         // by RUN/save
+  Count answering_ = -1;            // done_ of the save that answers RUN/save, until it is complete
+  bool stop_file_ = false;          // RUN/stop asked for the end
+  bool is_first_record_ = true;     // of the metrics since this start
   std::optional<Evaluation> last_evaluation_;
   Count evaluated_at_ = -1;                 // done_ of it
   std::unique_ptr<Stragglers> stragglers_;  // none if there is but one rank

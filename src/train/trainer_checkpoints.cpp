@@ -2,7 +2,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/text.hpp"
+#include "checkpoint/collective.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/set_aside.hpp"
 #include "checkpoint/shards.hpp"
 #include "config/describe.hpp"
 #include "observe/clock.hpp"
@@ -11,23 +16,84 @@
 
 namespace cohort {
 
+namespace fs = std::filesystem;
+
+std::pair<fs::path, TrainingState> Trainer::load_first_sound(const std::vector<fs::path>& checkpoints) {
+  std::string first_failure;
+  for (const fs::path& checkpoint : checkpoints) {
+    try {
+      return {checkpoint, load_shards(world_, checkpoint, trainee_.shards(), describe_model(config_.model))};
+    } catch (const SharedError& error) {
+      if (error.code() != ExitCode::checkpoint || is_of_another_model(checkpoint)) throw;
+      if (first_failure.empty()) first_failure = error.what();
+      if (checkpoints.size() == 1) first_failure += ways_around(checkpoint);
+      notes_.push_back(
+          fmt::format("{} cannot be loaded, so the run goes on from an earlier checkpoint (checkpoint.fallback = "
+                      "\"previous\"): {}",
+                      checkpoint.string(), error.what()));
+    }
+  }
+  if (checkpoints.size() > 1)
+    first_failure += fmt::format("; none of the {} checkpoints before it can be loaded", checkpoints.size() - 1);
+  throw SharedError(ExitCode::checkpoint, first_failure);
+}
+
+bool Trainer::is_of_another_model(const fs::path& checkpoint) {
+  try {
+    return read_training_state_collectively(world_, checkpoint).model != describe_model(config_.model);
+  } catch (const SharedError&) {  // not even that can be read
+    return false;
+  }
+}
+
+std::string Trainer::ways_around(const fs::path& damaged) const {
+  if (world_.rank() != 0) return "";
+  std::vector<std::string> others;
+  for (const StoredCheckpoint& checkpoint : list_checkpoints(config_.run.directory)) {
+    std::error_code error;
+    if (!fs::equivalent(checkpoint.folder, damaged, error)) others.push_back(std::to_string(checkpoint.step));
+  }
+  if (others.empty()) return fmt::format("; {} has no other checkpoint", config_.run.directory);
+  return fmt::format(
+      "; {} has steps {} besides: name one with --resume-from STEP, or let the newest that is sound be taken with "
+      "--set checkpoint.fallback=previous; later ones are then set aside, not deleted",
+      config_.run.directory, join(others));
+}
+
+void Trainer::set_aside_later_steps() {
+  const fs::path run = config_.run.directory;
+  const fs::path metrics = run / "metrics.jsonl";
+  const std::vector<StoredCheckpoint> stored = list_checkpoints(run);
+  const bool is_taken_back = !incomplete_beyond(run, done_).empty() || (!stored.empty() && stored.back().step > done_);
+  if (!is_taken_back) return;
+  // First the records of the steps that are done again: they leave metrics.jsonl.
+  if (fs::exists(metrics)) {
+    const fs::path place = free_place_aside(run, fmt::format("metrics_beyond_{}.jsonl", step_name(done_)));
+    write_file_atomically(place, read_file(metrics));
+  }
+  std::vector<std::string> places;
+  for (const fs::path& place : set_aside_beyond(run, done_)) places.push_back(place.string());
+  notes_.push_back(fmt::format("the run is taken back to step {}: later checkpoints are set aside, as {}", done_, join(places)));
+}
+
 void Trainer::resume(const TrainerOptions& options) {
-  const TrainingState saved = load_shards(world_, *options.resume_from, trainee_.shards(), describe_model(config_.model));
+  const auto [checkpoint, saved] = load_first_sound(options.resume_from);
   trainee_.shards_changed();
   trainee_.restore_loss_scale(std::strtod(saved.loss_scale.c_str(), nullptr), saved.loss_scale_good_steps);
   done_ = saved.step;
   history_ = saved.history;
   saved_at_ = done_;
+  if (const std::string kept = keep_schedule(saved, config_); !kept.empty()) notes_.push_back(kept);
   const std::vector<std::string> changes = changes_since(saved, config_, data_.description);
   if (!changes.empty() && !options.allow_changes) {
     throw SharedError(ExitCode::config,
                       fmt::format("{} was trained otherwise; {}. Undo the changes, or accept them with --allow-changes",
-                                  options.resume_from->string(), join(changes, "; ")));
+                                  checkpoint.string(), join(changes, "; ")));
   }
   if (done_ >= config_.train.steps) {
     throw SharedError(ExitCode::config,
                       fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
-                                  options.resume_from->string(), done_, config_.train.steps));
+                                  checkpoint.string(), done_, config_.train.steps));
   }
   for (const std::string& change : changes) {
     say("accepted change: " + change);

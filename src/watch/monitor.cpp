@@ -102,8 +102,7 @@ void Monitor::run(void (Monitor::*loop)()) {
 void Monitor::set_folder(const std::filesystem::path& folder) {
   const std::lock_guard lock(folder_mutex_);
   folder_ = folder;
-  std::error_code ignored;  // what cannot be removed is overwritten, or tells its time
-  if (options_.rank == 0 && !folder.empty()) std::filesystem::remove_all(folder, ignored);
+  if (options_.rank == 0 && !folder.empty()) remove_dumps(folder);
 }
 
 std::filesystem::path Monitor::folder() const {

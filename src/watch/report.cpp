@@ -98,4 +98,17 @@ void write_dump(const std::filesystem::path& folder, const RankReport& report, c
   write_file_atomically(folder / fmt::format("rank_{:05}.json", report.rank), json.dump(1) + "\n");
 }
 
+void remove_dumps(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> dumps;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error); !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_dump = name == "verdict.json" || (name.starts_with("rank_") && name.ends_with(".json"));
+    if (is_dump && entry->symlink_status(error).type() == std::filesystem::file_type::regular) dumps.push_back(entry->path());
+  }
+  std::error_code ignored;
+  for (const std::filesystem::path& dump : dumps) std::filesystem::remove(dump, ignored);
+}
+
 }  // namespace cohort

@@ -51,5 +51,8 @@ RankReport report_from(const nlohmann::json& json);
 std::filesystem::path flight_folder(const std::filesystem::path& run_folder);
 /// Writes the report and the recorder's ring to FOLDER/rank_NNNNN.json. Throws Error(io).
 void write_dump(const std::filesystem::path& folder, const RankReport& report, const FlightRecorder& recorder);
+/// Removes the dumps of all ranks and the verdict from FOLDER, and nothing else. What cannot be removed stays: it is overwritten,
+/// or tells its time.
+void remove_dumps(const std::filesystem::path& folder);
 
 }  // namespace cohort

@@ -22,7 +22,9 @@ with tempfile.TemporaryDirectory() as folder:
     assert f"Drawn in {path}" in show("--svg", path)
     with open(path, "rb") as file:
         first = file.read()
-    show("--svg", path)
+    again = subprocess.run([program, "ckpt", "show", checkpoint, "--svg", path], check=False, capture_output=True, text=True)
+    assert again.returncode == 2 and path in again.stderr and "--overwrite" in again.stderr, again.stderr
+    show("--svg", path, "--overwrite")
     with open(path, "rb") as file:
         assert file.read() == first, "the same checkpoint gives the same picture"
 

@@ -93,7 +93,7 @@ TEST_F(Collective, AnyLayoutLoadsWhatAnyOtherSaved) {
     if (rank == ranks - 1) twice ? faulty.push_back(faulty.back()) : faulty.pop_back();
     expect_shared(ExitCode::internal, {"/model/tensor", "[13, 11]"}, [&] { save_shards(*comm_, run_, faulty, make_state(9)); });
   }
-  EXPECT_EQ(find_latest_collectively(*comm_, run_), run_ / "checkpoints" / "step_00000002");
+  EXPECT_EQ(resolve_checkpoint_collectively(*comm_, run_, std::nullopt), run_ / "checkpoints" / "step_00000002");
 }
 
 TEST_F(Collective, AllRanksLoadWhatRankZeroSaved) {
@@ -101,12 +101,15 @@ TEST_F(Collective, AllRanksLoadWhatRankZeroSaved) {
   set_values(*model, 1 + static_cast<std::uint64_t>(comm_->rank()));  // different on purpose: rank 0's are the run's
   TrainingState state = make_state(100);
   state.data = fmt::format("as rank {} sees it", comm_->rank());
-  EXPECT_EQ(find_latest_collectively(*comm_, run_), std::nullopt);
+  expect_shared(ExitCode::checkpoint, {"no complete checkpoint"},
+                [&] { resolve_checkpoint_collectively(*comm_, run_, std::nullopt); });
   const fs::path folder =
       save_shards(*comm_, run_, whole_shards(*model, root()), state, {.retention = {.keep = 2}, .verify = true});
   EXPECT_EQ(folder, run_ / "checkpoints" / "step_00000100");
   EXPECT_TRUE(fs::exists(folder / kManifestFile)) << "on disk when any rank returns";
-  EXPECT_EQ(find_latest_collectively(*comm_, run_), folder);
+  EXPECT_EQ(resolve_checkpoint_collectively(*comm_, run_, std::nullopt), folder);
+  EXPECT_EQ(resolve_checkpoint_collectively(*comm_, run_, 100), folder);
+  expect_shared(ExitCode::checkpoint, {"of step 7", "step_00000100"}, [&] { resolve_checkpoint_collectively(*comm_, run_, 7); });
 
   const auto expected = make_model();
   set_values(*expected, 1);
@@ -128,7 +131,7 @@ TEST_F(Collective, OnlyRankZeroTouchesTheFiles) {
   save_shards(*comm_, run_, whole_shards(*model, root()), make_state(1));
   // The other ranks name a place that does not exist, as on a node that does not see the file system.
   const fs::path seen = root() ? run_ : fs::path("/nowhere/at/all");
-  EXPECT_EQ(find_latest_collectively(*comm_, seen), run_ / "checkpoints" / "step_00000001");
+  EXPECT_EQ(resolve_checkpoint_collectively(*comm_, seen, 1), run_ / "checkpoints" / "step_00000001");
   const auto loaded = make_model();
   load_whole(seen, *loaded, kModel);
   EXPECT_TRUE(same_bits(*loaded, *model));

@@ -93,7 +93,8 @@ SHORT = {"train__steps": 8, "sample__tokens": 0}
 job.expect("a short run", job.run(training.words("kept", **SHORT), 2), 0, lines=0)
 refuse("a run that is there", training.words("kept", **SHORT), 2, ["kept", "--resume", "--overwrite"])
 refuse("a checkpoint of another model", training.words("kept", "--resume", model__layers=2), 6, ["another model", "layers=1"])
-refuse("a changed schedule", training.words("kept", "--resume"), 3, ["schedule.decay_steps: 8", "60 now", "--allow-changes"])
+refuse("a changed schedule", training.words("kept", "--resume", schedule__decay_steps=60), 3,
+       ["schedule.decay_steps: 8", "60 now", "--allow-changes"])
 refuse("nothing left to do", training.words("kept", "--resume", **SHORT), 3, ["8 steps", "raise train.steps"])
 model = training.path("kept/checkpoints/step_00000008/model.h5")
 with open(model, "r+b") as file:

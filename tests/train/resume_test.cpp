@@ -174,6 +174,137 @@ TEST_F(Resume, RefusesWhenThereIsNothingToDoOrNothingToGoOnFrom) {
   EXPECT_EQ(checkpoints("new"), (std::vector<Count>{5, 10}));
 }
 
+// A run with checkpoints of steps 2, 4, ..., 10, whose newest has a flipped bit.
+class FallBack : public TrainerTest {
+ protected:
+  void train_and_damage(const std::string& name, const Overrides& more = {}) {
+    Overrides overrides{"run.name=" + name, "checkpoint.every=2"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    ASSERT_EQ(train(config(overrides)), ExitCode::success);
+    if (root()) damage(folder_ / name / "checkpoints/step_00000010");
+    world_->barrier();
+  }
+  // In the middle of its largest file, which is of elements.
+  static void damage(const fs::path& checkpoint) {
+    fs::path largest;
+    for (const auto& entry : fs::directory_iterator(checkpoint)) {
+      if (largest.empty() || entry.file_size() > fs::file_size(largest)) largest = entry.path();
+    }
+    std::string bytes = text_of(largest);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 16);
+    std::ofstream(largest, std::ios::binary) << bytes;
+  }
+  RunConfig longer(const std::string& name, const Overrides& more = {}) const {
+    Overrides overrides{"run.name=" + name, "checkpoint.every=2", "train.steps=12"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return config(overrides);
+  }
+};
+
+TEST_F(FallBack, RefusesByDefaultAndNamesTheWaysOut) {
+  train_and_damage("run");
+  EXPECT_ERROR(train(longer("run"), ExistingRun::resume), ExitCode::checkpoint, "step_00000010");
+  try {
+    train(longer("run"), ExistingRun::resume);
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    const bool names_all = message.find("2, 4, 6, 8") != std::string::npos &&
+                           message.find("--resume-from") != std::string::npos &&
+                           message.find("checkpoint.fallback=previous") != std::string::npos;
+    EXPECT_EQ(names_all, root()) << message;  // rank 0 alone prints it, and has looked
+  }
+  EXPECT_EQ(checkpoints("run"), (std::vector<Count>{2, 4, 6, 8, 10})) << "a refusal changes nothing";
+}
+
+// Twelve steps from the one before, bit for bit; the damaged step is not lost, and each step is in the metrics once.
+TEST_F(FallBack, GoesOnFromTheNewestThatIsSound) {
+  for (const char* form : {"consolidated", "per_rank"}) {
+    SCOPED_TRACE(form);
+    const std::string name = form, how = fmt::format("checkpoint.form={}", form);
+    train_and_damage(name, {how});
+    ASSERT_EQ(train(longer(name, {how, "checkpoint.fallback=previous"}), ExistingRun::resume_if_any), ExitCode::success);
+    ASSERT_EQ(train(longer(name + "-whole", {how})), ExitCode::success);
+    const Remains run = remains(name), whole = remains(name + "-whole");
+    EXPECT_EQ(run.tensors, whole.tensors);
+    EXPECT_EQ(run.series("step"), whole.series("step"));
+    EXPECT_EQ(run.series("loss"), whole.series("loss"));
+    EXPECT_EQ(checkpoints(name), (std::vector<Count>{2, 4, 6, 8, 10, 12}));
+    const fs::path aside = folder_ / name / "checkpoints/set_aside";
+    EXPECT_TRUE(fs::exists(aside / "step_00000010/manifest.json"));
+    EXPECT_TRUE(fs::exists(aside / "metrics_beyond_step_00000008.jsonl"));
+    const std::string log = text_of(folder_ / name / "logs" / fmt::format("rank_{}", world_->rank()) / "train.log");
+    EXPECT_NE(log.find("warning"), std::string::npos);
+    EXPECT_NE(log.find("step_00000010 cannot be loaded"), std::string::npos);
+  }
+}
+
+TEST_F(FallBack, OfAnotherModelIsNotDamage) {
+  ASSERT_EQ(train(config({"run.name=run", "checkpoint.every=5"})), ExitCode::success);
+  EXPECT_ERROR(train(longer("run", {"checkpoint.fallback=previous", "model.width=32"}), ExistingRun::resume),
+               ExitCode::checkpoint, "step_00000010", "another model");
+  EXPECT_EQ(checkpoints("run"), (std::vector<Count>{5, 10}));
+}
+
+TEST_F(FallBack, NothingSoundIsNoFreshStart) {
+  train_and_damage("run", {"checkpoint.keep=1"});
+  EXPECT_ERROR(train(longer("run", {"checkpoint.fallback=previous"}), ExistingRun::resume_if_any), ExitCode::checkpoint,
+               "step_00000010");
+  EXPECT_EQ(checkpoints("run"), std::vector<Count>{10});
+}
+
+TEST_F(FallBack, ResumesFromTheStepThatIsNamed) {
+  ASSERT_EQ(train(config({"run.name=run", "checkpoint.every=2"})), ExitCode::success);
+  const Remains before = remains("run");
+  ASSERT_EQ(train(config({"run.name=run", "checkpoint.every=5"}), ExistingRun::resume_from, false, "4"), ExitCode::success);
+  EXPECT_EQ(checkpoints("run"), (std::vector<Count>{2, 4, 5, 10}));
+  EXPECT_EQ(remains("run").tensors, before.tensors);
+  EXPECT_EQ(remains("run").series("step"), before.series("step"));
+  for (const char* step : {"step_00000006", "step_00000008", "step_00000010"})
+    EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/set_aside" / step / "manifest.json")) << step;
+  EXPECT_ERROR(train(config({"run.name=run"}), ExistingRun::resume_from, false, "7"), ExitCode::checkpoint, "2, 4, 5, 10");
+  // Twice to one place.
+  ASSERT_EQ(train(config({"run.name=run"}), ExistingRun::resume_from, false, "5"), ExitCode::success);
+  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/set_aside/step_00000010.2/manifest.json"));
+  // From another run into a new folder; a folder with checkpoints of its own does not take it.
+  const std::string path = (folder_ / "run/checkpoints/step_00000004").string();
+  ASSERT_EQ(train(config({"run.name=branch"}), ExistingRun::resume_from, false, path), ExitCode::success);
+  EXPECT_EQ(remains("branch").tensors, before.tensors);
+  EXPECT_EQ(checkpoints("branch"), (std::vector<Count>{5, 10}));
+  EXPECT_ERROR(train(config({"run.name=branch"}), ExistingRun::resume_from, false, path), ExitCode::usage, "5, 10");
+}
+
+// What may be on its way from another disk is neither passed over nor replaced.
+TEST_F(FallBack, AStepWithoutManifestIsWaitedFor) {
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=5"})), ExitCode::success);
+  const fs::path coming = folder_ / "run/checkpoints/step_00000010";
+  if (root()) {
+    fs::create_directories(coming);
+    std::ofstream(coming / "model.h5") << "gigabytes";
+  }
+  world_->barrier();
+  for (const ExistingRun existing : {ExistingRun::resume, ExistingRun::resume_if_any})
+    EXPECT_ERROR(train(config({"run.name=run"}), existing), ExitCode::checkpoint, "step_00000010", "manifest.json",
+                 "--resume-from 5");
+  EXPECT_ERROR(train(config({"run.name=run"}), ExistingRun::overwrite), ExitCode::checkpoint, "step_00000010", "manifest.json");
+  EXPECT_EQ(text_of(coming / "model.h5"), "gigabytes");
+  ASSERT_EQ(train(config({"run.name=run", "checkpoint.fallback=previous"}), ExistingRun::resume), ExitCode::success);
+  EXPECT_EQ(text_of(folder_ / "run/checkpoints/set_aside/step_00000010/model.h5"), "gigabytes");
+  EXPECT_EQ(checkpoints("run"), (std::vector<Count>{5, 10}));
+}
+
+// A decay that nobody set: more steps are more steps of the same run.
+TEST_F(Resume, ARunThatIsExtendedKeepsItsDecay) {
+  const std::string unset = "schedule.decay_steps=0";
+  ASSERT_EQ(train(config({"run.name=whole", "train.steps=10", "schedule.decay_steps=6"})), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=6", unset})), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=10", unset}), ExistingRun::resume), ExitCode::success);
+  EXPECT_EQ(remains("run").tensors, remains("whole").tensors);
+  EXPECT_EQ(remains("run").series("learning_rate"), remains("whole").series("learning_rate"));
+  EXPECT_NE(text_of(folder_ / "run/run.toml").find("decay_steps = 6"), std::string::npos);
+  EXPECT_ERROR(train(config({"run.name=run", "train.steps=20", "schedule.decay_steps=20"}), ExistingRun::resume),
+               ExitCode::config, "schedule.decay_steps: 6", "--allow-changes");
+}
+
 TEST_F(Resume, KeepsAsManyCheckpointsAsWasAskedFor) {
   ASSERT_EQ(train(config({"run.name=run", "checkpoint.every=2", "checkpoint.keep=2"})), ExitCode::success);
   EXPECT_EQ(checkpoints("run"), (std::vector<Count>{8, 10}));

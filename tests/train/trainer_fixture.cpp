@@ -140,11 +140,13 @@ RunConfig TrainerTest::finish(const std::string& model, const Overrides& overrid
   return config;
 }
 
-ExitCode TrainerTest::train(const RunConfig& wanted, Communicator& comm, ExistingRun existing, bool allow_changes) const {
+ExitCode TrainerTest::train(const RunConfig& wanted, Communicator& comm, ExistingRun existing, bool allow_changes,
+                            const std::string& from) const {
   RunConfig config = wanted;
   const RunData data = open_data(comm, config, DataUse::training);
   TrainerOptions options;
-  options.resume_from = prepare_run_directory(comm, config.run.directory, existing);
+  options.resume_from = prepare_run_directory(comm, config.run.directory, existing,
+                                              {.from = from, .falls_back = config.checkpoint.fallback == "previous"});
   options.allow_changes = allow_changes;
   return Trainer(config, data, comm, options).run();
 }

@@ -40,9 +40,10 @@ class TrainerTest : public ::testing::Test {
   RunConfig mlp_config(const Overrides& overrides = {}) const;
   /// Trains as `cohort train` does, on the device under test. // Collective over: comm
   ExitCode train(const RunConfig& config, Communicator& comm, ExistingRun existing = ExistingRun::refuse,
-                 bool allow_changes = false) const;
-  ExitCode train(const RunConfig& config, ExistingRun existing = ExistingRun::refuse, bool allow_changes = false) const {
-    return train(config, *world_, existing, allow_changes);
+                 bool allow_changes = false, const std::string& from = "") const;
+  ExitCode train(const RunConfig& config, ExistingRun existing = ExistingRun::refuse, bool allow_changes = false,
+                 const std::string& from = "") const {
+    return train(config, *world_, existing, allow_changes, from);
   }
   /// Reads what run `name` left behind; the log is that of rank `rank`, or of the calling one. // Collective over: world
   Remains remains(const std::string& name, int rank = -1) const;

@@ -52,5 +52,18 @@ TEST(Report, ADumpIsAFileThatCanBeRead) {
   EXPECT_TRUE(json["operations"].back().contains("started_ago"));
 }
 
+TEST(Report, DumpsOfAnEarlierJobGoAndNothingElse) {
+  const TemporaryFolder folder;
+  const std::filesystem::path flight = flight_folder(folder.path());
+  remove_dumps(flight);  // there need not be any
+  write_dump(flight, make_report(3, "node1", recorder()), recorder());
+  std::ofstream(flight / "verdict.json") << "{}";
+  std::ofstream(flight / "notes.txt") << "mine";
+  std::filesystem::create_directory(flight / "rank_00001.json");
+  remove_dumps(flight);
+  EXPECT_FALSE(std::filesystem::exists(flight / "rank_00003.json") || std::filesystem::exists(flight / "verdict.json"));
+  EXPECT_TRUE(std::filesystem::exists(flight / "notes.txt") && std::filesystem::exists(flight / "rank_00001.json"));
+}
+
 }  // namespace
 }  // namespace cohort::test
