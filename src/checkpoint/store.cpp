@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/lacking.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/retention.hpp"
 #include "observe/flight_recorder.hpp"
@@ -38,12 +39,14 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   if (error) fail(ExitCode::io, "cannot rename {} to {}: {}", from.string(), to.string(), error.message());
 }
 
-// The manifest goes first: whenever a kill or a failure ends it, what is left does not count. What cannot be removed now (NFS
-// keeps files that somebody reads) is tried again by the next save.
+// The manifest goes first: whenever a kill or a failure ends it, what is left does not count. Then the index: who opens it later
+// (h5py in this folder) fails, instead of reading holes where rank files are gone. What cannot be removed now (NFS keeps files
+// that somebody reads) is tried again by the next save.
 void remove_folder(const fs::path& folder) {
   const FlightRecorder::LongCall removing("removing a checkpoint");
   std::error_code ignored;
   fs::remove(folder / kManifestFile, ignored);
+  fs::remove(folder / kModelFile, ignored);
   fs::remove_all(folder, ignored);
 }
 
@@ -90,7 +93,12 @@ fs::path resolve_checkpoint(const fs::path& path) {
   const fs::path run_folder = fs::absolute(path).lexically_normal().parent_path().parent_path();
   const std::vector<StoredCheckpoint> others = list_checkpoints(run_folder);
   std::error_code error;
-  const char* state = fs::exists(path, error) ? "there is no complete checkpoint in it" : "there is no such folder";
+  std::string state = "there is no such folder";
+  if (fs::is_directory(path, error)) {
+    state = "there is no complete checkpoint in it" + lacking_sources_text(path);
+  } else if (fs::exists(path, error)) {
+    state = "this is a file" + lacking_sources_text(path.parent_path());
+  }
   if (!others.empty()) {
     fail(ExitCode::checkpoint, "{}: {}; the run has these: {}", path.string(), state, steps_text(others));
   }
