@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -32,7 +33,7 @@ constexpr const char* kFooter =
     "Exit codes:\n"
     "  0 success                        5 data: token files and text\n"
     "  1 a bug in Cohort                6 a checkpoint is missing, damaged or of another model\n"
-    "  2 the command line               7 a file cannot be read or written\n"
+    "  2 the command line               7 a file or standard output cannot be read or written\n"
     "  3 the run file                   8 training failed: the loss is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal; saved if a step was done: --resume-if-any\n"
     "  10 out of memory                 11 a layout parted from one rank (cohort prove), or a prediction\n"
@@ -82,9 +83,22 @@ std::string first_unknown(const CLI::App& app) {
   return words.empty() ? "" : words.front();
 }
 
+// The exit code of a command that returned `code`, whose output must have reached its reader. A code that says more than success
+// stays as it is: a job script goes by it.
+int end_with(int code) {
+  try {
+    cohort::flush_console();
+  } catch (const cohort::Error& error) {
+    if (code == 0) return cohort::end_with_error(error);
+    cohort::print_line(error.what());
+  }
+  return code;
+}
+
 // Help and the version are answers, printed once for all ranks. All else is a usage error.
 int end_parse(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return cohort::is_speaking_rank() ? app.exit(error) : 0;
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+    return cohort::is_speaking_rank() ? end_with(app.exit(error)) : 0;
   const CLI::App* command = chosen(&app);
   std::string message = error.what();
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;
@@ -117,7 +131,7 @@ int main(int argc, char** argv) {
 
   // 2. The command; those that run on all ranks keep a cohort::Runtime.
   try {
-    return action();
+    return end_with(action());
   } catch (const cohort::Error& error) {
     return cohort::end_with_error(error);
   } catch (const std::exception& error) {

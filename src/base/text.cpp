@@ -87,6 +87,12 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {:02} min", total / 3600, total % 3600 / 60);
 }
 
+std::string first_few(const std::vector<std::string>& parts, std::size_t shown) {
+  if (parts.size() <= shown) return join(parts);
+  return fmt::format("{} and {} more", join({parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(shown)}),
+                     parts.size() - shown);
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {

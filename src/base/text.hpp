@@ -24,6 +24,8 @@ std::string human_count(double count);
 std::string human_seconds(double seconds);
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+/// "a, b, c, d, e and 7 more": the first of a list that may be long.
+std::string first_few(const std::vector<std::string>& parts, std::size_t shown = 5);
 
 /// The parts of "a,b,c" between the separators; none of an empty text. A separator at the end ends the last part.
 std::vector<std::string> split(std::string_view text, char separator);

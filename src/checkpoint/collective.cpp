@@ -19,7 +19,7 @@ void agree_on_root(Communicator& comm, std::string_view what, const std::functio
 }  // namespace
 
 void broadcast_state(Communicator& comm, TrainingState& state) {
-  for_each_field(state, [&](const char*, auto& field) {
+  for_each_attribute(state, [&](const char*, auto& field) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>) {
       field = broadcast_text(comm, field, kRoot);
     } else {
@@ -27,7 +27,7 @@ void broadcast_state(Communicator& comm, TrainingState& state) {
       comm.broadcast(&field, 1, DType::i64, kRoot);
     }
   });
-  state.run_file = broadcast_text(comm, state.run_file, kRoot);
+  for_each_text(state, [&](const char*, std::string& text) { text = broadcast_text(comm, text, kRoot); });
 }
 
 TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,

@@ -67,6 +67,7 @@ void remove_own_files(const fs::path& checkpoint) {
   std::error_code ignored;
   if (fs::is_symlink(checkpoint, ignored)) return;
   fs::remove(checkpoint / kManifestFile, ignored);
+  fs::remove(checkpoint / kModelFile, ignored);
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(checkpoint, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {

@@ -1,5 +1,5 @@
-// The checkpoint format, version 2: a stable specification. A change that an older reader cannot understand raises
-// kFormatVersion. Version 1 (end of this page) is still read.
+// The checkpoint format, version 3: a stable specification. A change that an older reader cannot understand raises
+// kFormatVersion. Versions 1 and 2 (end of this page) are still read.
 //
 //   RUN/checkpoints/step_00000100/       named by the optimizer steps done, at least eight digits
 //     model.h5                           the training state, and every tensor as one dataset, whole whatever layout wrote it
@@ -19,10 +19,15 @@
 //   bits of exponent, 7 of mantissa), which h5dump and h5py show as numbers.
 //   Form "consolidated": the datasets hold the elements; contiguous, or in chunks, compressed or not. HDF5's 1.8 format.
 //   Form "per_rank": the datasets are virtual, put together by HDF5 from those of the rank files beside it (a scalar shows as
-//   one of shape [1]). HDF5's 1.10 format. Readers that know this page use manifest and rank files, not the virtual datasets.
-//   /run_file                                      the resolved run file (TOML) as one string
-//   Attributes of the root group:
-//     format "cohort-checkpoint", version 2
+//   one of shape [1]). HDF5's 1.10 format. Readers that know this page use manifest and rank files, not the virtual datasets:
+//   where a rank file is missing, HDF5 shows the fill value without an error. It is NaN; of integers the least, of unsigned ones
+//   the largest. The attribute `note` of the root group says so in the file.
+//   Texts, each one string:
+//     /run_file        the resolved run file (TOML)
+//     /data            what was trained on (the token file's name and checksum); the loader returns it, the trainer decides
+//     /history         a line for each resume that was allowed to change something
+//   Attributes of the root group, of bounded size:
+//     format "cohort-checkpoint", version 3
 //     step             optimizer steps done
 //     samples_seen     samples consumed by all ranks together: the position of the sampler, whose order is a pure function of
 //                      the seed
@@ -31,9 +36,7 @@
 //                      has no other state
 //     loss_scale, loss_scale_good_steps   of fp16: the factor, and the steps without overflow since it last changed
 //     model            description of the model: its kind and the sizes that shape it; the loader refuses another one
-//     data             what was trained on (the token file's name and checksum); the loader returns it, the trainer decides
 //     validation_loss  measured at this very step, as a decimal number; "" if none was
-//     history          a line for each resume that was allowed to change something
 //     cohort_version, git_revision, created (UTC, ISO 8601), ranks, layout ("dp 4 x ..."): who wrote it; not for loading
 //   The learning-rate schedule has no state beyond the step, and the run file says which schedule it is.
 //
@@ -46,7 +49,7 @@
 // manifest.json: an object with these members
 //   format, version, step   as in model.h5
 //   form                    "consolidated" or "per_rank"
-//   run_file_crc32          of the text /run_file
+//   texts                   an array with name ("/run_file") and crc32 of each text of model.h5
 //   files                   an array with name and exact size (bytes) of each; the first is model.h5. Also crc32, of all its
 //                           bytes, of the model.h5 of "per_rank": how virtual datasets are put together has no checksum in HDF5
 //   tensors                 an array in the order of the model with name, dtype ("fp32", ...), shape and parts of each. A part:
@@ -56,10 +59,14 @@
 //     block, crc32          checksums, each of `block` elements (the last of what is left), eight lowercase hex digits one after
 //                           the other: zlib's CRC-32 of the elements as stored, before compression (little-endian)
 //   manifest_crc32          the last member: CRC-32 of this very file with these eight digits replaced by zeros
-// So every bit is covered: elements and manifest by these sums, HDF5's own structures and the attributes by HDF5's checksums.
-// Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it reads.
-// Other files in the folder are none of the checkpoint's: loading ignores them; CheckpointReader::verify() refuses a stray *.h5.
+// So every bit is covered: elements, texts and manifest by these sums, HDF5's own structures and the attributes by HDF5's
+// checksums. Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it
+// reads. Other files in the folder are none of the checkpoint's: loading ignores them; CheckpointReader::verify() refuses a stray
+// *.h5.
 //
+// Deleting removes manifest.json first and model.h5 second: no index is ever left without its rank files.
+//
+// Version 2 had data and history as attributes, in the manifest run_file_crc32 in the place of texts, and the fill value 0.
 // Version 1 had one form, which is "consolidated", without validation_loss and history; its manifest named one file (file,
 // file_bytes) and in `datasets` the name, dtype, shape and one crc32 of each dataset, /run_file among them with dtype "text".
 #pragma once
@@ -74,7 +81,7 @@
 namespace cohort {
 
 inline constexpr std::string_view kFormatName = "cohort-checkpoint";
-inline constexpr Count kFormatVersion = 2;
+inline constexpr Count kFormatVersion = 3;
 inline constexpr std::string_view kModelFile = "model.h5";
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kSetAside = "set_aside";  // in RUN/checkpoints

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "checkpoint/folders.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/lacking.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/set_aside.hpp"
 
@@ -26,6 +27,10 @@ Bytes bytes_in(const fs::path& folder) {
 
 void read_facts(CheckpointEntry& entry) {
   try {
+    const Manifest known = read_manifest(entry.folder);
+    if (const std::vector<std::string> lacking = lacking_files(entry.folder, known); !lacking.empty()) {
+      fail(ExitCode::checkpoint, "{}", lacking_text(lacking, known));
+    }
     const CheckpointReader reader(entry.folder);
     const Manifest& manifest = reader.manifest();
     entry.form = manifest.form;
@@ -34,7 +39,6 @@ void read_facts(CheckpointEntry& entry) {
       return !tensor.name.starts_with(kModelGroup) && !tensor.name.starts_with(kMasterGroup);
     });
     entry.state = reader.state();
-    for (std::size_t index = 0; index < manifest.files.size(); ++index) reader.check_size(index);
   } catch (const Error& error) {
     entry.kind = EntryKind::damaged;
     entry.reason = error.what();
@@ -57,7 +61,7 @@ void judge_by_name(CheckpointEntry& entry) {
     entry.step = *complete;
     if (is_complete(entry.folder)) return;
     entry.kind = EntryKind::incomplete;
-    entry.reason = "no manifest.json: not a complete checkpoint; nothing reads it";
+    entry.reason = "no manifest.json: not a complete checkpoint; nothing reads it" + lacking_sources_text(entry.folder);
   } else {
     entry.kind = EntryKind::stranger;
     entry.reason = "not a name of Cohort's; nothing reads it";

@@ -48,6 +48,8 @@ std::vector<std::uint32_t> checksums_from(const std::string& text) {
   return checksums;
 }
 
+std::uint32_t checksum_from(const Json& json) { return checksums_from(json.get<std::string>()).at(0); }
+
 Shape shape_from(const Json& json) {
   Count elements = 1;
   const auto dims = json.get<std::vector<Count>>();
@@ -108,18 +110,23 @@ CheckpointForm form_from(const std::string& name) {
   throw std::invalid_argument("the form '" + name + "'");
 }
 
-Manifest from_json(const Json& json) {
+Manifest from_json(const Json& json, Count version) {
   Manifest manifest;
   manifest.form = form_from(json.at("form").get<std::string>());
   Bytes all = 0;
   for (const Json& file : json.at("files")) {
     manifest.files.push_back({file_name_from(file.at("name")), file.at("bytes").get<Bytes>()});
-    if (file.contains("crc32")) manifest.files.back().crc32 = checksums_from(file.at("crc32").get<std::string>()).at(0);
+    if (file.contains("crc32")) manifest.files.back().crc32 = checksum_from(file.at("crc32"));
     const Bytes bytes = manifest.files.back().bytes;
     if (bytes < 0 || __builtin_add_overflow(all, bytes, &all))
       throw std::invalid_argument(fmt::format("a file of {} bytes", bytes));
   }
-  manifest.run_file_crc32 = checksums_from(json.at("run_file_crc32").get<std::string>()).at(0);
+  if (version == 2) {
+    manifest.texts[std::string(kRunFileDataset)] = checksum_from(json.at("run_file_crc32"));
+  } else {
+    for (const Json& text : json.at("texts"))
+      manifest.texts[text.at("name").get<std::string>()] = checksum_from(text.at("crc32"));
+  }
   for (const Json& item : json.at("tensors")) {
     ManifestTensor tensor{item.at("name").get<std::string>(),
                           dtype_from_name(item.at("dtype").get<std::string>()),
@@ -141,7 +148,7 @@ Manifest from_version_1(const Json& json) {
     const auto name = item.at("name").get<std::string>();
     const std::vector<std::uint32_t> crc32 = checksums_from(item.at("crc32").get<std::string>());
     if (name == kRunFileDataset) {
-      manifest.run_file_crc32 = crc32.at(0);
+      manifest.texts[name] = crc32.at(0);
       continue;
     }
     const Shape shape = shape_from(item.at("shape"));
@@ -210,13 +217,9 @@ void check_coverage(const ManifestTensor& tensor) {
 }
 
 std::string to_json_text(const Manifest& manifest) {
-  Json json{{"format", kFormatName},
-            {"version", kFormatVersion},
-            {"form", name_of(manifest.form)},
-            {"step", manifest.step},
-            {"run_file_crc32", hex(manifest.run_file_crc32)},
-            {"files", Json::array()},
-            {"tensors", Json::array()}};
+  Json json{{"format", kFormatName},  {"version", kFormatVersion}, {"form", name_of(manifest.form)}, {"step", manifest.step},
+            {"texts", Json::array()}, {"files", Json::array()},    {"tensors", Json::array()}};
+  for (const auto& [name, crc] : manifest.texts) json["texts"].push_back({{"name", name}, {"crc32", hex(crc)}});
   for (const ManifestFile& file : manifest.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
     if (file.crc32) json["files"].back()["crc32"] = hex(*file.crc32);
@@ -244,7 +247,7 @@ Manifest manifest_from_text(const std::string& text, const std::string& path) {
     if (json.at("format").get<std::string>() != kFormatName) throw std::invalid_argument("of another program");
     version = json.at("version").get<Count>();
     if (version <= kFormatVersion) {
-      Manifest manifest = version == 1 ? from_version_1(json) : from_json(json);
+      Manifest manifest = version == 1 ? from_version_1(json) : from_json(json, version);
       if (manifest.files.empty()) throw std::invalid_argument("no files");
       manifest.version = version;
       manifest.step = json.at("step").get<Count>();

@@ -57,8 +57,8 @@ class Manifest {
   Count version = 0;
   CheckpointForm form = CheckpointForm::consolidated;
   Count step = 0;
-  std::vector<ManifestFile> files;   // the first is model.h5
-  std::uint32_t run_file_crc32 = 0;  // of the text /run_file in it
+  std::vector<ManifestFile> files;                          // the first is model.h5
+  std::map<std::string, std::uint32_t, std::less<>> texts;  // the checksum of each text dataset in it: "/run_file", ...
 
   /// In the order of the model: values, then optimizer states.
   const std::vector<ManifestTensor>& tensors() const { return tensors_; }

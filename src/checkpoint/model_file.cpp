@@ -12,14 +12,14 @@ namespace cohort {
 void write_state(hdf5::File& file, const TrainingState& state) {
   file.set_attribute("format", std::string(kFormatName));
   file.set_attribute("version", std::int64_t{kFormatVersion});
-  for_each_field(state, [&](const char* name, const auto& field) {
+  for_each_attribute(state, [&](const char* name, const auto& field) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>) {
       file.set_attribute(name, field);
     } else {
       file.set_attribute(name, static_cast<std::int64_t>(field));
     }
   });
-  file.write_text(std::string(kRunFileDataset.substr(1)), state.run_file);
+  for_each_text(state, [&](const char* name, const std::string& text) { file.write_text(name, text); });
 }
 
 hdf5::FileOptions file_options(const StorageOptions& storage) {

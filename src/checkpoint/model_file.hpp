@@ -1,4 +1,4 @@
-// model.h5 but for its tensors: the training state as attributes and the run file as a text.
+// model.h5 but for its tensors: the training state as attributes and texts.
 #pragma once
 
 #include <filesystem>

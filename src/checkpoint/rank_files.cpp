@@ -16,6 +16,13 @@
 namespace cohort {
 namespace {
 
+// The attribute `note` of model.h5.
+constexpr std::string_view kIndexNote =
+    "The tensors of this file are virtual: their elements lie in the files rank_NNNNN.h5 beside it. Keep all files of the folder "
+    "together: where one is missing, HDF5 shows the fill value (NaN; of integers the least, of unsigned ones the largest) "
+    "without "
+    "an error. `cohort ckpt verify FOLDER` says what is missing.";
+
 // A rank may have several parts of a tensor.
 std::string part_dataset(const std::string& tensor, int number) { return fmt::format("{}/{}", tensor, number); }
 
@@ -124,6 +131,7 @@ void write_index(const std::filesystem::path& folder, Manifest& manifest, const 
     file.create_virtual_dataset(tensor.name.substr(1), element, shape, parts);
   }
   write_state(file, state);
+  file.set_attribute("note", std::string(kIndexNote));
   file.close();
   ManifestFile index = finished_file(folder, name);
   const std::string content = read_file(folder / name, "index of the checkpoint");

@@ -21,7 +21,7 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& folder) : Tensor
 
 void CheckpointReader::read_state() {
   const hdf5::File& model = file(0);
-  for_each_field(state_, [&](const char* name, auto& field) {
+  for_each_attribute(state_, [&](const char* name, auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if (manifest().version == 1 && !model.has_attribute(name)) return;  // added by version 2
     if constexpr (std::is_same_v<Field, std::string>) {
@@ -34,12 +34,28 @@ void CheckpointReader::read_state() {
     fail(ExitCode::checkpoint, "{}: of step {}, but the manifest is of step {}: the files of two checkpoints were mixed",
          model_file(), state_.step, manifest().step);
   }
-  state_.run_file = model.read_text(std::string(kRunFileDataset.substr(1)));
-  const std::uint32_t crc = crc32_of(state_.run_file.data(), static_cast<Bytes>(state_.run_file.size()));
-  if (crc != manifest().run_file_crc32) {
-    fail(ExitCode::checkpoint, "{}: {} is damaged: its checksum is {:08x} where {:08x} was written; use another checkpoint",
-         model_file(), kRunFileDataset, crc, manifest().run_file_crc32);
+  for_each_text(state_, [&](const std::string& name, std::string& text) {
+    if (manifest().version >= 3 || "/" + name == kRunFileDataset) {
+      text = read_text(name);
+    } else if (manifest().version == 2 || model.has_attribute(name)) {  // version 1 had no history
+      text = model.string_attribute(name);
+    }
+  });
+}
+
+std::string CheckpointReader::read_text(const std::string& name) const {
+  std::string text = file(0).read_text(name);
+  const auto written = manifest().texts.find("/" + name);
+  if (written == manifest().texts.end()) {
+    fail(ExitCode::checkpoint, "{}: /{} has no checksum in the manifest: the files of two checkpoints were mixed", model_file(),
+         name);
   }
+  const std::uint32_t crc = crc32_of(text.data(), static_cast<Bytes>(text.size()));
+  if (crc != written->second) {
+    fail(ExitCode::checkpoint, "{}: /{} is damaged: its checksum is {:08x} where {:08x} was written; use another checkpoint",
+         model_file(), name, crc, written->second);
+  }
+  return text;
 }
 
 void CheckpointReader::verify() const {

@@ -25,6 +25,8 @@ class CheckpointReader : public TensorReader {
 
  private:
   void read_state();
+  /// A text dataset of model.h5, its checksum compared.
+  std::string read_text(const std::string& name) const;
 
   TrainingState state_;
 };

@@ -38,7 +38,9 @@ void on_root(Communicator& comm, const std::function<void()>& work) {
 Saved commit(const fs::path& run_folder, const fs::path& temporary, Manifest manifest, const TrainingState& state,
              const SaveOptions& options) {
   manifest.step = state.step;
-  manifest.run_file_crc32 = crc32_of(state.run_file.data(), static_cast<Bytes>(state.run_file.size()));
+  for_each_text(state, [&](const std::string& name, const std::string& text) {
+    manifest.texts["/" + name] = crc32_of(text.data(), static_cast<Bytes>(text.size()));
+  });
   write_file_atomically(temporary / kManifestFile, to_json_text(manifest));
   if (options.verify) CheckpointReader(temporary).verify();
   publish_checkpoint(run_folder, temporary, state.step);

@@ -9,6 +9,7 @@
 #include "checkpoint/folders.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/lacking.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/retention.hpp"
 #include "checkpoint/set_aside.hpp"
@@ -92,7 +93,12 @@ fs::path resolve_checkpoint(const fs::path& path, std::optional<Count> step) {
   const fs::path run_folder = fs::absolute(path).lexically_normal().parent_path().parent_path();
   const std::vector<StoredCheckpoint> others = list_checkpoints(run_folder);
   std::error_code error;
-  const char* state = fs::exists(path, error) ? "there is no complete checkpoint in it" : "there is no such folder";
+  std::string state = "there is no such folder";
+  if (fs::is_directory(path, error)) {
+    state = "there is no complete checkpoint in it" + lacking_sources_text(path);
+  } else if (fs::exists(path, error)) {
+    state = "this is a file" + lacking_sources_text(path.parent_path());
+  }
   if (!others.empty()) {
     fail(ExitCode::checkpoint, "{}: {}; the run has these: {}", path.string(), state, steps_text(others));
   }

@@ -7,13 +7,8 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kShownDifferences = 5;
-
-std::string first_few(const char* title, const std::vector<std::string>& items) {
-  if (items.empty()) return "";
-  const std::size_t shown = std::min(items.size(), kShownDifferences);
-  const std::string more = items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "";
-  return fmt::format("; {}: {}{}", title, join({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown)}), more);
+std::string titled(const char* title, const std::vector<std::string>& items) {
+  return items.empty() ? "" : fmt::format("; {}: {}", title, first_few(items));
 }
 
 bool fits(const ManifestTensor& stored, const StateShard& shard) {
@@ -40,8 +35,7 @@ std::string differences(const Manifest& manifest, const std::vector<StateShard>&
     const std::string& name = manifest.tensors()[i].name;
     if (name.starts_with(kModelGroup) && wanted[i] == 0) extra.push_back(name);
   }
-  return first_few("not in the file", missing) + first_few("only in the file", extra) +
-         first_few("of another shape or type", other);
+  return titled("not in the file", missing) + titled("only in the file", extra) + titled("of another shape or type", other);
 }
 
 void check_optimizer_state(const TensorReader& reader, const StateShard& shard) {

@@ -73,7 +73,9 @@ void TensorReader::check_size(std::size_t index) const {
   const Bytes wanted = manifest_.files[index].bytes;
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
-  if (error) fail(ExitCode::checkpoint, "{}: {}; the manifest beside it says that it was written", path, error.message());
+  if (error)
+    fail(ExitCode::checkpoint, "{}: {}; the manifest says that it was written: copied without it, or being deleted?", path,
+         error.message());
   if (static_cast<Bytes>(bytes) != wanted) {
     fail(ExitCode::checkpoint, "{}: {} bytes long, but {} were written: truncated or replaced; use another checkpoint", path,
          bytes, wanted);

@@ -31,25 +31,39 @@ struct TrainingState {
   bool operator==(const TrainingState&) const = default;
 };
 
-/// Calls visit(name, field) for every field but run_file (which is a dataset of its own, since attributes have a size limit), so
-/// that writing, reading, sending and showing agree on what there is. A field is a Count, a std::uint64_t or a std::string.
+/// Calls visit(name, field) for every field of bounded size, an attribute in the file: a Count, a std::uint64_t or a std::string.
+/// With for_each_text() it is all there is: writing, reading, sending and showing go by these two.
 template <class State, class Visit>
-void for_each_field(State& state, Visit&& visit) {
+void for_each_attribute(State& state, Visit&& visit) {
   visit("step", state.step);
   visit("samples_seen", state.samples_seen);
   visit("tokens_seen", state.tokens_seen);
   visit("seed", state.seed);
   visit("model", state.model);
-  visit("data", state.data);
   visit("loss_scale", state.loss_scale);
   visit("loss_scale_good_steps", state.loss_scale_good_steps);
   visit("validation_loss", state.validation_loss);
-  visit("history", state.history);
   visit("cohort_version", state.cohort_version);
   visit("git_revision", state.git_revision);
   visit("created", state.created);
   visit("ranks", state.ranks);
   visit("layout", state.layout);
+}
+
+/// Calls visit(name, text) for every text that can grow, a dataset in the file: attributes end at 64 KiB.
+template <class State, class Visit>
+void for_each_text(State& state, Visit&& visit) {
+  visit("data", state.data);
+  visit("history", state.history);
+  visit("run_file", state.run_file);
+}
+
+/// Both but for the run file: what is shown in a line each.
+template <class State, class Visit>
+void for_each_field(State& state, Visit&& visit) {
+  for_each_attribute(state, visit);
+  visit("data", state.data);
+  visit("history", state.history);
 }
 
 }  // namespace cohort

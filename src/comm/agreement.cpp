@@ -10,6 +10,7 @@
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
+#include "base/exception.hpp"
 
 namespace cohort {
 namespace {
@@ -26,7 +27,8 @@ std::optional<Failure> attempt(const std::function<void()>& work) {
   } catch (const Error& error) {
     return Failure{error.code(), error.what()};
   } catch (const std::exception& error) {
-    return Failure{ExitCode::internal, error.what()};
+    const Error meant = as_error(error);
+    return Failure{meant.code(), meant.what()};
   } catch (...) {
     return Failure{ExitCode::internal, "an exception that is not a std::exception"};
   }

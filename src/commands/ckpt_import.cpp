@@ -97,6 +97,7 @@ int run_import(const CkptImportOptions& options) {
   if (!options.run_file.empty()) write_file_atomically(run_file, state.run_file);
   fmt::print("{}: {}, {} tensors, to {}\n", options.folder, state.model, imported.weights().tensors().size(),
              checkpoint.string());
+  for (const std::string& note : imported.notes()) fmt::print("note: {}\n", note);
   say_what_next(options, config);
   return 0;
 }

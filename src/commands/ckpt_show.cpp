@@ -12,7 +12,9 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "checkpoint/format.hpp"
 #include "checkpoint/histogram_picture.hpp"
+#include "checkpoint/lacking.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
 #include "commands/ckpt_output.hpp"
@@ -23,6 +25,8 @@
 
 namespace cohort {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int kBinsInPictures = 48;
 
@@ -93,12 +97,14 @@ nlohmann::ordered_json as_json(const ManifestPart& part, const Manifest& manifes
   return json;
 }
 
-nlohmann::ordered_json as_json(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors) {
+nlohmann::ordered_json as_json(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors,
+                               const std::vector<std::string>& lacking) {
   const Manifest& manifest = reader.manifest();
   nlohmann::ordered_json json;
   json["file"] = reader.model_file();
   json["form"] = name_of(manifest.form);
   json["bytes"] = manifest.bytes();
+  json["lacking"] = lacking;
   json["parameters"] = manifest.parameters();
   for_each_field(reader.state(), [&](const char* name, const auto& field) { json[name] = field; });
   json["run_file"] = reader.state().run_file;
@@ -151,24 +157,34 @@ void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensor
   write_file_atomically(picture, draw_histograms(panels, title));
 }
 
-int show(const CkptShowOptions& options) {
+int show(CkptShowOptions options) {
   if (!is_speaking_rank()) return 0;
   const fs::path picture = options.svg.empty() ? fs::path() : output_file("--svg", options.svg, options.overwrite);
-  const CheckpointReader reader(resolve_checkpoint(options.path, options.step));
+  const fs::path folder = resolve_checkpoint(options.path, options.step);
+  const Manifest manifest = read_manifest(folder);
+  const std::vector<std::string> lacking = lacking_files(folder, manifest);
+  const std::string not_whole = lacking.empty() ? "" : fmt::format("{}: {}", folder.string(), lacking_text(lacking, manifest));
+  std::error_code error;
+  const bool nothing_to_show = !options.svg.empty() || !fs::exists(folder / kModelFile, error);
+  if (!lacking.empty() && nothing_to_show) fail(ExitCode::checkpoint, "{}", not_whole);
+  const CheckpointReader reader(folder);
   if (options.run_file) {
     fmt::print("{}", reader.state().run_file);
     return 0;
   }
+  // Of one with parts missing everything but the elements is shown.
+  options.fast = options.fast || !lacking.empty();
   std::vector<ShownTensor> tensors = chosen_tensors(reader, options.tensor);
   const bool reads = !options.fast && (!options.shards || !options.svg.empty());
   if (reads) read_statistics(reader, tensors);
   if (!options.svg.empty()) draw(reader, tensors, picture);
   if (options.json) {
-    print_json(as_json(reader, tensors));
-    return 0;
+    print_json(as_json(reader, tensors, lacking));
+  } else {
+    print(reader, tensors, options);
+    if (!options.svg.empty()) fmt::print("Drawn in {}\n", options.svg);
   }
-  print(reader, tensors, options);
-  if (!options.svg.empty()) fmt::print("Drawn in {}\n", options.svg);
+  if (!lacking.empty()) fail(ExitCode::checkpoint, "{}", not_whole);
   return 0;
 }
 
@@ -178,7 +194,7 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("show", "Show the training state of a checkpoint and its tensors as a tree");
   command->footer(
       "Mean, standard deviation, norm, min and max are of the finite elements. \"0..11\" are equal blocks in one line, with the\n"
-      "ranges of their figures.\n"
+      "ranges of their figures. Of a checkpoint with files missing all but the elements is shown, and the exit code is 6.\n"
       "Examples:\n"
       "  cohort ckpt show runs/demo                                   the newest checkpoint of a run\n"
       "  cohort ckpt show runs/demo/checkpoints/step_00000100         this one\n"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
@@ -89,7 +90,7 @@ int verify_all(const CkptVerifyOptions& options) {
       json.push_back(as_json(verified));
     } else {
       print(verified);
-      std::fflush(stdout);  // the next may take long
+      flush_console();  // the next may take long
     }
   }
   if (options.json) print_json(json);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/benchmark.hpp"
@@ -101,7 +102,7 @@ void print_row(const std::vector<Timing>& timings, int ranks) {
     line += fmt::format("{:>{}.1f}{:>{}}", timing.seconds * 1e6, kColumnWidth, bandwidth, kColumnWidth);
   }
   fmt::print("{}\n", line);
-  std::fflush(stdout);  // through mpirun's pipe too
+  flush_console();  // through mpirun's pipe too
 }
 
 template <class Timing>

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
 #include "commands/commands.hpp"
@@ -59,7 +60,7 @@ int generate_text(const GenerateCommandOptions& options) {
             .context = config.model.context},
            none, [&](std::int32_t token) {
              fmt::print("{}", tokenizer.text_of(token));
-             std::fflush(stdout);
+             flush_console();
            });
   fmt::print("\n");
   return 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "commands/commands.hpp"
 #include "logs/view.hpp"
@@ -43,11 +44,10 @@ int run_logs(const LogsOptions& options) {
   if (view.follow) install_stop_signals();
   const auto print = [&](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (view.follow) std::fflush(stdout);
+    if (view.follow) flush_console();
   };
   show_logs(view, print, [] { return stop_requested(); });
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    fail(ExitCode::io, "cannot write the logs to stdout: is the disk full?");
+  flush_console();
   return 0;
 }
 

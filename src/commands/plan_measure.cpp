@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/console.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
@@ -204,7 +205,7 @@ int plan_measure(const PlanRunOptions& options) {
     print(outcome, options);
     if (!options.svg.empty()) draw_pipeline(outcome, picture);
   }
-  std::fflush(stdout);
+  flush_console();
   world->barrier();  // a launcher ends the job when the first rank exits with a code
   return static_cast<int>(outcome.all_equal() ? ExitCode::success : ExitCode::unequal);
 }

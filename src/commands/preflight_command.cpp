@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
@@ -44,7 +45,7 @@ void print_table(const Runtime& runtime, const std::vector<Check>& checks) {
   for (const Level level : {Level::fail, Level::warn}) {
     for (const std::string& line : problems_of(checks, level)) fmt::print("\n{}: {}\n", name_of(level), line);
   }
-  std::fflush(stdout);
+  flush_console();
 }
 
 nlohmann::ordered_json report_of(const Measurements& measurements, const std::vector<Check>& checks) {
@@ -79,7 +80,7 @@ int check_job(const PreflightOptions& options) {
     const std::vector<Check> checks = judge(measurements);
     if (options.json) {
       fmt::print("{}\n", report_of(measurements, checks).dump(2));
-      std::fflush(stdout);
+      flush_console();
     } else {
       for (const std::string& warning : runtime.warnings()) fmt::print("warning: {}\n", warning);
       print_table(runtime, checks);

@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/console.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "commands/commands.hpp"
@@ -115,7 +116,7 @@ int run_proof(const ProveOptions& options) {
   bool all_equal = true;
   for (const Layout& layout : layouts) {
     if (speaks) fmt::print("{} ...", layout.name);
-    std::fflush(stdout);
+    flush_console();
     const ProofResult result = prove(layout, data, *world, reference, tolerance);
     lines.push_back({&layout, result, result.worst() <= tolerance.value});
     all_equal = all_equal && lines.back().equal;
@@ -123,7 +124,7 @@ int run_proof(const ProveOptions& options) {
   }
   if (speaks) print_table(lines, refused, tolerance, options.find);
   if (world->rank() == 0 && options.json) fmt::print("{}\n", to_json(lines, refused, tolerance).dump(1));
-  std::fflush(stdout);
+  flush_console();
   world->barrier();  // a launcher ends the job when the first rank exits with a code
   return static_cast<int>(all_equal ? ExitCode::success : ExitCode::unequal);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/console.hpp"
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
 #include "comm/agreement.hpp"
@@ -91,15 +92,12 @@ bool is_done_already(Communicator& world, const RunConfig& config, const std::ve
 void capture_nccl(const std::string& run_directory, Communicator& world) {
   std::optional<std::filesystem::path> file;
   agree(world, "opening NCCL's log", [&] { file = capture_nccl_messages(run_directory, world.rank()); });
-  if (file && world.rank() == 0) fmt::print("NCCL        writes to {}, and so for each rank\n", file->string());
+  if (file && world.rank() == 0)
+    print_to_console(fmt::format("NCCL        writes to {}, and so for each rank\n", file->string()));
 }
 
 LockOptions lock_options(const std::string& run_directory) {
-  return {.say =
-              [](const std::string& text) {
-                fmt::print("lock        {}\n", text);
-                std::fflush(stdout);
-              },
+  return {.say = [](const std::string& text) { print_to_console(fmt::format("lock        {}\n", text)); },
           .way_out = fmt::format("end it with `touch {}/stop`, or give this run another folder with --set run.name=NAME",
                                  run_directory)};
 }
@@ -124,7 +122,10 @@ int train(const TrainOptions& options) {
   if (options.ranks > 0 && !options.dry_run)
     fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
   // From here on a signal is not lost: it ends the run before its first step.
-  if (!options.dry_run) install_stop_signals();
+  if (!options.dry_run) {
+    install_stop_signals();
+    outlive_broken_pipes();
+  }
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   const Count ranks = options.ranks > 0 ? options.ranks : world->size();
@@ -175,6 +176,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "the\n"
       "file is removed.\n"
       "`touch RUN/save` saves and goes on; the file is gone when the checkpoint is complete.\n"
+      "Standard output that cannot be written (a full disk, a closed pipe) does not end the run; its exit code is 7 then.\n"
       "\n"
       "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw, "
       "hang,\n"

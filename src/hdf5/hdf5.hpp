@@ -165,9 +165,9 @@ class Dataset : public Object {
   void check_stored() const;
 
   /// Virtual datasets are put together from those of other files; they are read like others and never written. HDF5 reads fill
-  /// values where a source is missing, without a word: the first read here opens every source, and throws an Error that names
-  /// the file if it is missing, is damaged, lacks the dataset, or is open in this process (HDF5 cannot open it twice in two
-  /// ways).
+  /// values where a source is missing, without a word: NaN, the least of signed integers, the largest of unsigned ones. The first
+  /// read here opens every source, and throws an Error that names the file if it is missing, is damaged, lacks the dataset, or is
+  /// open in this process (HDF5 cannot open it twice in two ways).
   bool is_virtual() const { return virtual_; }
   /// The files that a virtual dataset is put together from, as its file names them, sorted; each once.
   std::vector<std::string> virtual_sources() const;

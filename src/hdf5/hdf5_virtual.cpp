@@ -34,6 +34,31 @@ void check_part(const VirtualPart& part, std::span<const Count> shape, const std
                where, part.file);
 }
 
+// The bits of what stands where a source is missing: a quiet NaN; of integers the least, of unsigned ones the largest, since zero
+// would pass for data.
+std::uint64_t hole_of(Element element) {
+  switch (element) {
+    case Element::f16:
+      return 0x7e00;
+    case Element::bf16:
+      return 0x7fc0;
+    case Element::f32:
+      return 0x7fc00000;
+    case Element::f64:
+      return 0x7ff8000000000000;
+    case Element::i32:
+      return 0x80000000;
+    case Element::i64:
+      return 0x8000000000000000;
+    case Element::u8:
+    case Element::u16:
+    case Element::u32:
+    case Element::u64:
+      break;
+  }
+  return ~std::uint64_t{0};
+}
+
 /// One mapping for each box of the part: simple selections on both sides, which every reader of HDF5 files understands.
 bool map_part(std::int64_t creation, std::span<const Count> shape, const VirtualPart& part) {
   Count offset = 0;
@@ -137,6 +162,10 @@ void Group::create_virtual_dataset(const std::string& name, Element element, std
   COHORT_CHECK(covered == product_of(shape), "{}: its parts hold {} elements, the shape {} has {}", where, covered,
                text_of_sizes(shape), product_of(shape));
   const Handle creation = make_creation_list(H5P_DATASET_CREATE);
+  const std::uint64_t hole = hole_of(element);  // little-endian, as the type: its first bytes are the value
+  if (H5Pset_fill_value(creation.id(), make_type(element).id(), &hole) < 0) {
+    fail_here(fmt::format("cannot set the fill value of '{}'", name));
+  }
   for (const VirtualPart& part : parts) {
     if (!map_part(creation.id(), shape, part)) fail_here(fmt::format("cannot map the source {} of '{}'", part.file, name));
   }
@@ -162,7 +191,7 @@ void Dataset::check_sources() const {
       std::error_code missing;  // told below
       for (const auto& name : open) {
         if (std::filesystem::equivalent(name, file, missing)) {
-          fail(origin_->code, "{}: is open in this process, where HDF5 gives zeros for its elements; close it first",
+          fail(origin_->code, "{}: is open in this process, where HDF5 gives fill values for its elements; close it first",
                file.string());
         }
       }

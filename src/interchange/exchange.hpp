@@ -12,6 +12,7 @@
 
 #include "base/dtype.hpp"
 #include "config/run_config.hpp"
+#include "interchange/safetensors.hpp"
 #include "interchange/tensor_source.hpp"
 
 namespace cohort {
@@ -54,11 +55,13 @@ class ImportFolder {
   const RunConfig& config() const { return config_; }
   /// Under the names of the model's parameters, in its order.
   const TensorSource& weights() const { return *weights_; }
+  /// What a person should know of the folder's files.
+  const std::vector<std::string>& notes() const { return stored_->notes(); }
 
  private:
   FolderFormat format_ = FolderFormat::hf;
   RunConfig config_;
-  std::unique_ptr<TensorSource> stored_;
+  std::unique_ptr<SafetensorsFolder> stored_;
   std::unique_ptr<TensorSource> weights_;  // a view of stored_
 };
 

@@ -1,84 +1,22 @@
 #include "interchange/hf_config.hpp"
 
-#include <initializer_list>
+#include <string_view>
 
 #include "base/error.hpp"
-#include "base/file.hpp"
-#include "base/text.hpp"
-#include "config/schema.hpp"
 #include "config/validate.hpp"
-#include "interchange/strict_json.hpp"
+#include "interchange/hf_keys.hpp"
 
 namespace cohort {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDepth = 16;  // of a config.json; transformers writes three or four levels
-
 std::string torch_name_of(DType dtype) {
   if (dtype == DType::bf16) return "bfloat16";
   return dtype == DType::f16 ? "float16" : "float32";
 }
 
-// A config.json that is asked for one key after the other. A key whose value is null counts as left out.
-class Config {
- public:
-  explicit Config(std::string file)
-      : file_(std::move(file)), json_(parse_strict_json(read_file(file_, "configuration"), file_, kDepth)) {
-    if (!json_.is_object()) fail(ExitCode::checkpoint, "{}: not a JSON object", file_);
-  }
-  const std::string& file() const { return file_; }
-
-  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
-  const Json& at(const char* key) const { return json_[key]; }
-
-  std::string text(const char* key, const char* otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_string()) refuse(key, "not a string");
-    return json_[key].get<std::string>();
-  }
-  bool flag(const char* key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_boolean()) refuse(key, "neither true nor false");
-    return json_[key].get<bool>();
-  }
-  // Sets a size of the model, within the range that a run file allows.
-  void read(const char* key, Count& size, const char* ours) const {
-    if (!has(key)) fail(ExitCode::checkpoint, "{}: {} is missing", file_, key);
-    const auto& range = std::get<IntegerRange>(find_key(std::string("model.") + ours)->allowed);
-    const bool fits = json_[key].is_number_integer() && json_[key] >= range.low && json_[key] <= range.high;
-    if (!fits) refuse(key, fmt::format("not an integer from {} to {}", range.low, range.high).c_str());
-    size = json_[key].get<Count>();
-  }
-  void read(const Json& value, const char* key, double& number, const char* ours) const {
-    const auto& range = std::get<NumberRange>(find_key(std::string("model.") + ours)->allowed);
-    number = value.is_number() ? value.get<double>() : range.low - 1.0;
-    const bool low_enough = range.high_open ? number < range.high : number <= range.high;
-    const bool high_enough = range.low_open ? number > range.low : number >= range.low;
-    if (!low_enough || !high_enough) refuse(key, fmt::format("not a number from {} to {}", range.low, range.high).c_str());
-  }
-  // The key may be left out, or have one of these values; anything else computes something that the models here do not.
-  void require(const char* key, std::initializer_list<Json> allowed) const {
-    if (!has(key)) return;
-    for (const Json& value : allowed) {
-      if (json_[key] == value) return;
-    }
-    std::vector<std::string> names;
-    for (const Json& value : allowed) names.push_back(value.dump());
-    refuse(key, names.empty() ? "the model here has none" : fmt::format("the model here has {}", join(names, " or ")).c_str());
-  }
-  [[noreturn]] void refuse(const char* key, const char* why) const {
-    fail(ExitCode::checkpoint, "{}: \"{}\": {}: {}", file_, key, json_[key].dump(-1, ' ', false, Json::error_handler_t::replace),
-         why);
-  }
-
- private:
-  std::string file_;
-  Json json_;
-};
-
-ModelSection read_gpt2(const Config& config) {
+ModelSection read_gpt2(const HfKeys& config) {
   ModelSection model;
   model.kind = "gpt2";
   config.read("n_layer", model.layers, "layers");
@@ -94,7 +32,6 @@ ModelSection read_gpt2(const Config& config) {
   config.require("activation_function", {"gelu_new", "gelu_pytorch_tanh"});  // both are the tanh form
   config.require("scale_attn_weights", {true});
   config.require("scale_attn_by_inverse_layer_idx", {false});
-  config.require("add_cross_attention", {false});
   // Three probabilities of dropout there, one here. Left out, each is 0.1.
   const Json dropout = config.has("resid_pdrop") ? config.at("resid_pdrop") : Json(0.1);
   config.read(dropout, "resid_pdrop", model.dropout, "dropout");
@@ -109,22 +46,51 @@ ModelSection read_gpt2(const Config& config) {
   return model;
 }
 
-// Older files have rope_theta and rope_scaling; newer ones both in rope_parameters.
-void read_rope(const Config& config, ModelSection& model) {
-  if (config.has("rope_theta")) config.read(config.at("rope_theta"), "rope_theta", model.rope_theta, "rope_theta");
+// What stands in rope_scaling or rope_parameters: rotary positions here have a theta, and nothing else. Returns whether a theta
+// is among it.
+bool read_rope_object(const HfKeys& config, const std::string& key, double& theta) {
+  const Json& rope = config.at(key);
+  if (!rope.is_object()) config.refuse(key, "not an object");
+  bool has_theta = false;
+  for (const auto& [name, value] : rope.items()) {
+    if (value.is_null()) continue;
+    if (name == "rope_theta") {
+      config.read(value, key, theta, "rope_theta");
+      has_theta = true;
+    } else if (name == "partial_rotary_factor") {
+      if (value != 1.0) config.refuse(key, "here all of a head is rotated");
+    } else if (name == "rope_type" || name == "type") {
+      if (value != "default") config.refuse(key, "rotary positions here are not scaled");
+    } else if (value.is_object()) {
+      config.refuse(key, fmt::format("{}: here all layers have the same rotary positions", name));
+    } else {
+      config.refuse(key, fmt::format("{}: rotary positions here are not scaled", name));
+    }
+  }
+  return has_theta;
+}
+
+// Older files have rope_theta and rope_scaling; newer ones both in rope_parameters, where the type is "default" if left out.
+void read_rope(const HfKeys& config, ModelSection& model) {
+  bool known = config.has("rope_theta");
+  if (known) config.read(config.at("rope_theta"), "rope_theta", model.rope_theta, "rope_theta");
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(key)) continue;
+    double theta = model.rope_theta;
+    const bool has_theta = read_rope_object(config, key, theta);
     const Json& rope = config.at(key);
-    const char* type = rope.contains("rope_type") ? "rope_type" : "type";
-    if (!rope.is_object() || rope.value(type, Json("default")) != "default" || rope.contains("factor")) {
-      config.refuse(key, "rotary positions here are not scaled");
+    if (key == std::string_view("rope_scaling") && !rope.empty() && !rope.contains("rope_type") && !rope.contains("type")) {
+      config.refuse(key, "no rope_type: rotary positions here are not scaled");
     }
-    if (rope.value("partial_rotary_factor", Json(1.0)) != 1.0) config.refuse(key, "here all of a head is rotated");
-    if (rope.contains("rope_theta")) config.read(rope["rope_theta"], key, model.rope_theta, "rope_theta");
+    if (has_theta && known && theta != model.rope_theta) {
+      config.refuse(key, fmt::format("rope_theta is {} elsewhere in the file: remove the wrong one", model.rope_theta));
+    }
+    model.rope_theta = theta;
+    known = known || has_theta;
   }
 }
 
-ModelSection read_llama(const Config& config) {
+ModelSection read_llama(const HfKeys& config) {
   ModelSection model;
   model.kind = "llama";
   config.read("num_hidden_layers", model.layers, "layers");
@@ -186,13 +152,19 @@ std::string hf_config_json(const ModelSection& model, DType dtype) {
 }
 
 ModelSection read_hf_config(const std::filesystem::path& file) {
-  const Config config(file.string());
+  const HfKeys config(file.string());
   const std::string kind = config.text("model_type", "");
   if (kind != "gpt2" && kind != "llama") {
     fail(ExitCode::checkpoint, "{}: \"model_type\": \"{}\": gpt2 and llama can be imported", file.string(), kind);
   }
   if (config.has("quantization_config")) config.refuse("quantization_config", "quantized weights cannot be imported");
-  return resolved_model(kind == "gpt2" ? read_gpt2(config) : read_llama(config), file.string());
+  config.require("add_cross_attention", {false});
+  config.require("cross_attention_hidden_size", {});
+  config.require("is_encoder_decoder", {false});
+  config.require("pruned_heads", {Json::object()});
+  const ModelSection model = kind == "gpt2" ? read_gpt2(config) : read_llama(config);
+  config.refuse_others();
+  return resolved_model(model, file.string());
 }
 
 ModelSection resolved_model(const ModelSection& model, const std::string& where) {

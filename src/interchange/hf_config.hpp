@@ -14,8 +14,8 @@ namespace cohort {
 /// Error(config) for an mlp.
 std::string hf_config_json(const ModelSection& model, DType dtype);
 
-/// Reads a config.json. Every key that changes what the model computes is either understood or refused with its value; keys that
-/// the model leaves out have the meaning that transformers gives them. Error (checkpoint) names the file and the key; (io) if it
+/// Reads a config.json. Every key is understood, known to change no result, or refused with its value; keys that are left out
+/// have the meaning that transformers gives them. Error (checkpoint) names the file and the key; (io) if it
 /// cannot be read. The sizes fit each other, as after resolved_model().
 ModelSection read_hf_config(const std::filesystem::path& file);
 

@@ -96,16 +96,33 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, std::vector<float>& in
 }
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& folder) {
-  if (fs::exists(folder / kSingleFile)) {
-    add(folder / kSingleFile);
-  } else if (fs::exists(folder / kIndexFile)) {
+  const bool has_index = fs::exists(folder / kIndexFile);
+  if (has_index) {
     open_shards(folder);
+  } else if (fs::exists(folder / kSingleFile)) {
+    add(folder / kSingleFile);
   } else {
     fail(
         ExitCode::checkpoint,
         "{}: neither {} nor {} is there; weights in another form (pytorch_model.bin) are written as safetensors by transformers: "
         "model.save_pretrained(FOLDER, safe_serialization=True)",
         folder.string(), kSingleFile, kIndexFile);
+  }
+  look_for_strangers(folder, has_index);
+}
+
+void SafetensorsFolder::look_for_strangers(const fs::path& folder, bool has_index) {
+  std::vector<std::string> strangers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    const bool is_read = std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file->name() == path; });
+    if (path.ends_with(".safetensors") && !is_read) strangers.push_back(entry.path().filename().string());
+  }
+  std::sort(strangers.begin(), strangers.end());
+  for (const std::string& name : strangers) {
+    notes_.push_back(fmt::format("{} is not read: {}", name,
+                                 has_index ? fmt::format("{} does not name it", kIndexFile)
+                                           : fmt::format("there is no {}, so {} is the model", kIndexFile, kSingleFile)));
   }
 }
 

@@ -42,8 +42,8 @@ class SafetensorsFile {
 inline constexpr const char* kSingleFile = "model.safetensors";
 inline constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-/// The weights of a folder as Hugging Face's libraries write it: model.safetensors, or model.safetensors.index.json and the files
-/// that it names.
+/// The weights of a folder as Hugging Face's libraries write it: model.safetensors.index.json and the files that it names, or,
+/// where there is no index, model.safetensors.
 class SafetensorsFolder : public TensorSource {
  public:
   /// Opens and checks all files. Errors (checkpoint) name the file: none of the two; an index that is not JSON, names a file that
@@ -52,9 +52,12 @@ class SafetensorsFolder : public TensorSource {
 
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::size_t index, std::vector<float>& into) const override;
+  /// A sentence for each safetensors file of the folder that is not read.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   void open_shards(const std::filesystem::path& folder);
+  void look_for_strangers(const std::filesystem::path& folder, bool has_index);
   void add(const std::filesystem::path& file);
 
   struct Place {
@@ -63,6 +66,7 @@ class SafetensorsFolder : public TensorSource {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::vector<TensorInfo> tensors_;
   std::vector<Place> places_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace cohort

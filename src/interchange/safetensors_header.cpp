@@ -143,6 +143,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
   if (!json.starts_with('{')) fail(ExitCode::checkpoint, "{}: not a safetensors file: its header does not begin with '{{'", file);
   constexpr int kDepth = 3;  // the header, an entry, a list in it
   const Json parsed = parse_strict_json(json, file + ": the header", kDepth);
+  const std::size_t tensors = parsed.size() - parsed.count("__metadata__");
+  if (tensors > kMaxSafetensorsTensors) {
+    fail(ExitCode::checkpoint, "{}: {} tensors, more than the {} that one file may have", file, tensors, kMaxSafetensorsTensors);
+  }
   SafetensorsHeader header;
   for (const auto& [name, value] : parsed.items()) {
     if (name != "__metadata__") {
@@ -163,12 +167,16 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
 }
 
 std::string format_safetensors_header(const SafetensorsHeader& header) {
-  nlohmann::ordered_json json;
-  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  // Member by member: an ordered_json looks through all of its names for each new one.
+  std::string members;
+  const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
+    members += (members.empty() ? "" : ",") + Json(name).dump() + ":" + value.dump();
+  };
+  if (!header.metadata.empty()) add("__metadata__", header.metadata);
   for (const SafetensorsEntry& entry : header.entries) {
-    json[entry.name] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+    add(entry.name, {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}});
   }
-  std::string text = json.dump();
+  std::string text = "{" + members + "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::string bytes(sizeof(length), '\0');

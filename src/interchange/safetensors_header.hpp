@@ -22,6 +22,8 @@ namespace cohort {
 
 /// Larger headers are refused, as the format's own library does.
 inline constexpr Bytes kMaxSafetensorsHeader = 100'000'000;
+/// More tensors in one file are refused; the largest public models have a hundred thousand in all their files.
+inline constexpr std::size_t kMaxSafetensorsTensors = 250'000;
 
 struct SafetensorsEntry {
   std::string name;
@@ -40,8 +42,8 @@ std::optional<DType> dtype_of_safetensors(std::string_view name);
 /// "F32" for fp32, "BF16", "F16".
 std::string_view safetensors_name_of(DType dtype);
 
-/// Parses the n bytes of JSON of a file with `data_bytes` bytes of data. Every tensor's size fits its shape and type, and the
-/// tensors cover the data exactly. Errors (checkpoint) name `file` and the tensor.
+/// Parses the n bytes of JSON of a file with `data_bytes` bytes of data, at most kMaxSafetensorsTensors tensors. Every tensor's
+/// size fits its shape and type, and the tensors cover the data exactly. Errors (checkpoint) name `file` and the tensor.
 SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_bytes, const std::string& file);
 
 /// Length and JSON of a file with these entries; a multiple of 8 bytes, so that data begin aligned.

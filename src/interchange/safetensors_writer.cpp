@@ -142,17 +142,17 @@ std::vector<std::string> write_safetensors(const fs::path& folder, const TensorS
     return {kSingleFile};
   }
   std::vector<std::string> files;
-  nlohmann::ordered_json index;
+  std::map<std::string, std::string> weight_map;
   Bytes total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     files.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size()));
     write_file(folder / files.back(), source, shards[i], options);
     for (const std::size_t tensor : shards[i]) {
-      index["weight_map"][source.tensors()[tensor].name] = files.back();
+      weight_map[source.tensors()[tensor].name] = files.back();
       total += bytes_of(source.tensors()[tensor], options.dtype);
     }
   }
-  index["metadata"]["total_size"] = total;
+  const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
   write_file_atomically(folder / kIndexFile, index.dump(2) + "\n");
   files.emplace_back(kIndexFile);
   return files;

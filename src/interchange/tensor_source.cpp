@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 
 #include "base/error.hpp"
@@ -11,13 +10,8 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kShown = 5;
-
-std::string first_few(const char* title, const std::vector<std::string>& items) {
-  if (items.empty()) return "";
-  const std::size_t shown = std::min(items.size(), kShown);
-  const std::string more = items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "";
-  return fmt::format("; {}: {}{}", title, join({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown)}), more);
+std::string titled(const char* title, const std::vector<std::string>& items) {
+  return items.empty() ? "" : fmt::format("; {}: {}", title, first_few(items));
 }
 
 }  // namespace
@@ -47,8 +41,7 @@ void require_tensors(const std::string& where, const std::vector<TensorInfo>& wa
     left.erase(same_name);
   }
   for (const auto& [name, tensor] : left) extra.push_back(name);
-  const std::string differences =
-      first_few("missing", missing) + first_few("of another shape", other) + first_few("extra", extra);
+  const std::string differences = titled("missing", missing) + titled("of another shape", other) + titled("extra", extra);
   if (differences.empty()) return;
   fail(ExitCode::checkpoint, "{}: not the tensors of the model that its configuration describes{}", where, differences);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "base/console.hpp"
 #include "base/text.hpp"
 
 namespace cohort {
@@ -44,11 +45,8 @@ std::string ProgressLine::text(Count step, double loss, double units_per_second)
                      human_seconds(per_step * static_cast<double>(options_.total_steps - step)));
 }
 
-// A console that went away (a closed pipe, a full disk) is no reason to lose a run: errors are ignored, the logs have it all.
-void ProgressLine::print(const std::string& text) const {
-  std::fputs(text.c_str(), options_.out);
-  std::fflush(options_.out);
-}
+// A console that went away (a closed pipe, a full disk) is no reason to lose a run; the logs have it all.
+void ProgressLine::print(const std::string& text) const { print_to_console(text, options_.out); }
 
 void ProgressLine::update(Count step, double loss, double units_per_second) {
   const bool last = step == options_.total_steps;

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
-#include <new>
 #include <thread>
 
+#include "base/exception.hpp"
 #include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/runtime.hpp"
@@ -84,13 +84,7 @@ int end_with_error(const Error& error) noexcept {
   return code;
 }
 
-int end_with_exception(const std::exception& error) noexcept {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return end_with_error(
-        Error(ExitCode::memory, "out of memory: lower train.micro_batch or the model's size, or use more ranks"));
-  }
-  return end_with_error(Error(ExitCode::internal, fmt::format("internal error: {}", error.what())));
-}
+int end_with_exception(const std::exception& error) noexcept { return end_with_error(as_error(error)); }
 
 void end_job_now(ExitCode code) noexcept {
   try {

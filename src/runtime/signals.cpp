@@ -27,17 +27,24 @@ extern "C" void on_stop_signal(int signal) {
   first_signal.compare_exchange_strong(none, signal);
 }
 
+extern "C" void on_broken_pipe(int) {}
+
+void catch_signal(int signal, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;  // a read or write in progress goes on
+  sigemptyset(&action.sa_mask);
+  COHORT_CHECK(sigaction(signal, &action, nullptr) == 0, "cannot catch signal {}: {}", signal, std::strerror(errno));
+}
+
 }  // namespace
 
 void install_stop_signals() {
-  struct sigaction action = {};
-  action.sa_handler = on_stop_signal;
-  action.sa_flags = SA_RESTART;  // a read or write in progress goes on
-  sigemptyset(&action.sa_mask);
-  for (const int signal : kStopSignals) {
-    COHORT_CHECK(sigaction(signal, &action, nullptr) == 0, "cannot catch {}: {}", signal_name(signal), std::strerror(errno));
-  }
+  for (const int signal : kStopSignals) catch_signal(signal, on_stop_signal);
 }
+
+// A handler, not SIG_IGN: programs that are started later inherit what is ignored, but no handlers.
+void outlive_broken_pipes() { catch_signal(SIGPIPE, on_broken_pipe); }
 
 bool stop_requested() noexcept { return stop_signal() != 0; }
 

@@ -14,6 +14,10 @@ namespace cohort {
 /// Installs the handlers; later calls change nothing. Throws Error(internal) if the kernel refuses.
 void install_stop_signals();
 
+/// From here on a write to a pipe that nobody reads is an error (EPIPE) instead of the end of the process. Programs that this one
+/// starts are not affected.
+void outlive_broken_pipes();
+
 /// Whether a stop signal has come since install_stop_signals() or clear_stop_request().
 bool stop_requested() noexcept;
 /// The first such signal, or 0.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/console.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
@@ -86,8 +87,7 @@ void Trainer::say(const std::string& text) {
   if (progress_) {
     progress_->note(text);
   } else {
-    fmt::print("{}\n", text);
-    std::fflush(stdout);
+    print_to_console(text + "\n");
   }
 }
 
@@ -97,20 +97,21 @@ void Trainer::greet() {
              job_in_words());
   for (const std::string& note : notes_) log_->warning("{}", note);
   if (world_.rank() != 0) return;
-  fmt::print("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
-             trainee_.strategy().name(), world_.size(), mesh_.shape().str(), config_.run.directory);
+  std::string text =
+      fmt::format("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
+                  trainee_.strategy().name(), world_.size(), mesh_.shape().str(), config_.run.directory);
   if (data_.tokens && data_.tokens->entropy()) {
-    fmt::print("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
-               data_.tokens->entropy()->exact);
+    text += fmt::format("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
+                        data_.tokens->entropy()->exact);
   }
-  if (!launcher_.job_id.empty()) fmt::print("job         {}\n", job_in_words());
+  if (!launcher_.job_id.empty()) text += fmt::format("job         {}\n", job_in_words());
   if (done_ > 0) {
-    fmt::print("resumed     at step {}\n", done_);
-    for (const std::string& note : notes_) fmt::print("warning: {}\n", note);
+    text += fmt::format("resumed     at step {}\n", done_);
+    for (const std::string& note : notes_) text += fmt::format("warning: {}\n", note);
   } else if (!config_.run.initial_checkpoint.empty()) {
-    fmt::print("weights     of {}\n", config_.run.initial_checkpoint);
+    text += fmt::format("weights     of {}\n", config_.run.initial_checkpoint);
   }
-  std::fflush(stdout);
+  print_to_console(text);
 }
 
 ExitCode Trainer::train() {
@@ -237,10 +238,11 @@ void Trainer::finish() {
   answer_if_saved();
   if (progress_) progress_->finish();
   if (world_.rank() == 0) {
-    fmt::print("validation loss {:.4f} over {} targets", last_evaluation_->loss, last_evaluation_->targets);
-    if (data_.tokens && data_.tokens->entropy())
-      fmt::print("; the corpus's entropy floor is {:.4f}", data_.tokens->entropy()->exact);
-    fmt::print("\n");
+    const std::string floor = data_.tokens && data_.tokens->entropy()
+                                  ? fmt::format("; the corpus's entropy floor is {:.4f}", data_.tokens->entropy()->exact)
+                                  : "";
+    print_to_console(
+        fmt::format("validation loss {:.4f} over {} targets{}\n", last_evaluation_->loss, last_evaluation_->targets, floor));
   }
   show_sample();
   world_.barrier();  // the others wait for rank 0's sample
@@ -267,9 +269,9 @@ void Trainer::show_sample() {
                                                    .context = config_.model.context},
                                                   trainee_.strategy());
   if (world_.rank() != 0) return;
-  fmt::print("sample      the model goes on from {}:\n{}\n",
-             config_.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt", tokenizer.decode(text));
-  std::fflush(stdout);
+  print_to_console(fmt::format("sample      the model goes on from {}:\n{}\n",
+                               config_.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
+                               tokenizer.decode(text)));
 }
 
 }  // namespace cohort

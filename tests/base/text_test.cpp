@@ -39,6 +39,13 @@ TEST(Join, PutsSeparatorsBetween) {
   EXPECT_EQ(join({"a", "b", "c"}, " or "), "a or b or c");
 }
 
+TEST(Text, TheFirstOfALongList) {
+  EXPECT_EQ(first_few({}), "");
+  EXPECT_EQ(first_few({"a", "b", "c", "d", "e"}), "a, b, c, d, e");
+  EXPECT_EQ(first_few({"a", "b", "c", "d", "e", "f", "g"}), "a, b, c, d, e and 2 more");
+  EXPECT_EQ(first_few({"a", "b"}, 1), "a and 1 more");
+}
+
 TEST(Table, AlignsColumns) {
   Table table({"name", "count"});
   table.add({"a", "1"});

@@ -31,16 +31,19 @@ class CkptCommand : public CheckpointTest {
     save_checkpoint(run, *model_, state, options);
   }
 
-  std::string output(std::vector<std::string> words, int code = 0) {
+  static int run(std::vector<std::string> words) {
     CLI::App app;
     Action action;
     add_ckpt_command(app, action);
     words.insert(words.begin(), "ckpt");
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     app.parse(words);
+    return action();
+  }
+  static std::string output(const std::vector<std::string>& words, int code = 0) {
     ::testing::internal::CaptureStdout();
     try {
-      EXPECT_EQ(action(), code);
+      EXPECT_EQ(run(words), code);
     } catch (...) {
       ::testing::internal::GetCapturedStdout();
       throw;
@@ -168,6 +171,41 @@ TEST_F(CkptCommand, Verify) {
   ASSERT_EQ(verified[0].at("damage").size(), 1u);
   EXPECT_EQ(verified[0].at("damage")[0].at("dataset"), "/model/blocks/0/attention/qkv/bias");
   EXPECT_EQ(verified[1].at("sound"), true);
+}
+
+TEST_F(CkptCommand, SaysWhichPartsAreMissing) {
+  save(run_, 200, "", {.form = CheckpointForm::per_rank});
+  const fs::path index = folder(200) / kModelFile;
+  const fs::path part = folder(200) / "rank_00000.h5";
+  fs::rename(part, run_ / "part");
+  const std::string what = "rank_00000.h5 (missing)";
+  expect_mentions(output({"ls", run_.string()}), {"step_00000200 (damaged", "1 of its 2 files is not as written: " + what});
+  expect_mentions(output({"verify", run_.string()}, static_cast<int>(ExitCode::checkpoint)), {"DAMAGED", part.string()});
+  // All but the elements is shown, in every way of showing, and it is an error.
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{{}, {"--fast"}, {"--shards"}, {"--json"}}) {
+    words.insert(words.begin(), {"show", run_.string()});
+    ::testing::internal::CaptureStdout();
+    expect_mentions(error_of(ExitCode::checkpoint, [&] { run(words); }), {folder(200).string(), what});
+    std::fflush(stdout);
+    const std::string shown = ::testing::internal::GetCapturedStdout();
+    expect_mentions(shown, {"embedding/weight"});
+    EXPECT_EQ(shown.find("norm"), std::string::npos) << "figures of elements that are not there: " << shown;
+  }
+  // Cohort's own reader takes no fill value for data.
+  const auto loaded = make_model();
+  expect_mentions(error_of(ExitCode::checkpoint, [&] { load_checkpoint(folder(200), *loaded, kModel, kSlots); }),
+                  {part.string(), "No such file"});
+  // The index was copied alone: no manifest says what it lacks, but it does itself.
+  fs::create_directories(run_ / "copy");
+  fs::copy_file(index, run_ / "copy" / kModelFile);
+  const auto copied = {"model.h5 is the index of 1 files, of which one is missing: rank_00000.h5", "copy the whole folder"};
+  for (const fs::path& path : {run_ / "copy", run_ / "copy" / kModelFile}) {
+    for (const char* command : {"show", "verify"}) {
+      expect_mentions(error_of(ExitCode::checkpoint, [&] { run({command, path.string()}); }), {copied.begin(), copied.end()});
+    }
+  }
+  fs::remove(folder(200) / kManifestFile);
+  expect_mentions(output({"ls", run_.string()}), {"step_00000200 (incomplete", "rank_00000.h5"});
 }
 
 TEST_F(CkptCommand, Diff) {

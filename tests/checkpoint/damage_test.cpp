@@ -107,6 +107,23 @@ TEST_F(Damage, FlippedBitInATensorIsNamed) {
 
 // One flipped bit at every 13th byte of the model file and at every fifth of the manifest. HDF5's structures are most of this
 // small file, so its own parser meets damage everywhere.
+// They lie among the elements, where HDF5 has no checksums.
+TEST_F(Damage, FlippedBitInATextIsNamed) {
+  TrainingState state = make_state(100);
+  state.history = "from step 50 on: something was allowed\n";
+  save_checkpoint(run_, *model_, state);
+  const std::string bytes = read_all(file_);
+  const std::vector<std::pair<std::string, std::string>> texts{
+      {"/history", state.history}, {"/data", state.data}, {"/run_file", state.run_file}};
+  for (const auto& [dataset, text] : texts) {
+    std::string changed = bytes;
+    ASSERT_NE(changed.find(text), std::string::npos) << dataset;
+    changed[changed.find(text) + 3] ^= 1;
+    write_all(file_, changed);
+    expect_mentions(load_error(), {file_.string(), dataset, "damaged"});
+  }
+}
+
 TEST_F(Damage, FlippedBitsAnywhereAreFoundOrHarmless) {
   const std::string bytes = read_all(file_);
   int tries = 0;
@@ -169,12 +186,12 @@ TEST_F(Damage, NotACheckpoint) {
 // As a later Cohort will write it: well formed, with a valid checksum.
 TEST_F(Damage, NewerFormatVersion) {
   std::string text = read_all(manifest_);
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
+  text.replace(text.find("\"version\": 3"), 12, "\"version\": 4");
   const std::size_t digits = text.rfind("\"manifest_crc32\": \"") + 19;
   text.replace(digits, 8, "00000000");
   text.replace(digits, 8, fmt::format("{:08x}", crc32_of(text.data(), static_cast<Bytes>(text.size()))));
   write_all(manifest_, text);
-  expect_mentions(load_error(), {manifest_.string(), "version 3", "newer Cohort"});
+  expect_mentions(load_error(), {manifest_.string(), "version 4", "newer Cohort"});
 }
 
 TEST_F(Damage, AnotherModel) {

@@ -118,9 +118,9 @@ TEST_P(DamagedForm, AnotherModelOrALaterVersion) {
   const fs::path path = folder_of(2) / kManifestFile;
   on_root([&] {
     std::string text = read_all(path);
-    write_all(path, sealed(text.replace(text.find("\"version\": 2"), 12, "\"version\": 3")));
+    write_all(path, sealed(text.replace(text.find("\"version\": 3"), 12, "\"version\": 4")));
   });
-  expect_not_loaded(ExitCode::checkpoint, {path.string(), "version 3", "newer Cohort"});
+  expect_not_loaded(ExitCode::checkpoint, {path.string(), "version 4", "newer Cohort"});
 }
 
 TEST_P(DamagedForm, FilesOfAnotherStep) {

@@ -1,6 +1,9 @@
 // Which checkpoints stay: the decision in all its combinations, and what prune_checkpoints() does on disk.
 #include "checkpoint/retention.hpp"
 
+#include <sys/inotify.h>
+
+#include <array>
 #include <cmath>
 
 #include "checkpoint_fixture.hpp"
@@ -86,6 +89,34 @@ TEST_F(Prune, AStateThatCannotBeReadStaysWhenTheBestIsWanted) {
   EXPECT_EQ(steps(), (Steps{20, 30, 40}));
   prune_checkpoints(run_, 40, {.keep = 2});
   EXPECT_EQ(steps(), (Steps{30, 40})) << "without keep_best no state is read";
+}
+
+// Whoever opens what is being deleted finds no manifest or no index, rather than an index without its rank files.
+TEST_F(Prune, ManifestAndIndexGoFirst) {
+  const auto model = make_model();
+  std::vector<std::vector<OutgoingPart>> ranks(40);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Tensor whole = Tensor::zeros("part", {4});
+    ranks[rank].push_back({fmt::format("/model/part{}", rank), static_cast<int>(rank), DType::f32, TensorPart(Shape{4}),
+                           [whole](Count begin, Count elements) { return whole.slice(begin, begin + elements); }});
+  }
+  save_parts_of_ranks(run_, ranks, make_state(10), {.form = CheckpointForm::per_rank});
+  const fs::path folder = checkpoints_folder(run_) / step_name(10);
+  const int events = ::inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(::inotify_add_watch(events, folder.c_str(), IN_DELETE), 0);
+  remove_checkpoint(run_, {10, folder});
+  std::vector<std::string> gone;
+  alignas(inotify_event) std::array<char, 1 << 16> bytes;
+  const ssize_t length = ::read(events, bytes.data(), bytes.size());
+  for (ssize_t at = 0; at < length;) {
+    const auto* event = reinterpret_cast<const inotify_event*>(bytes.data() + at);
+    if ((event->mask & IN_DELETE) != 0) gone.emplace_back(event->name);
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  ::close(events);
+  ASSERT_EQ(gone.size(), 42u);
+  EXPECT_EQ(gone[0], kManifestFile);
+  EXPECT_EQ(gone[1], kModelFile);
 }
 
 TEST_F(Prune, SavingPrunes) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <string>
@@ -63,11 +64,16 @@ TEST(Agreement, AllFailDifferentlyAndTheLowestIsNamed) {
   EXPECT_NE(std::string(error->what()).find("fault 0"), std::string::npos) << error->what();
 }
 
-TEST(Agreement, OtherExceptionsAreInternal) {
+TEST(Agreement, OtherExceptionsMeanWhatTheyMeanInMain) {
   const auto comm = make_world_communicator();
   const auto memory = outcome(*comm, [] { throw std::bad_alloc(); });
   ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->code(), ExitCode::internal);
+  EXPECT_EQ(memory->code(), ExitCode::memory);
+  const std::string long_name = "/" + std::string(300, 'x');
+  const auto file = outcome(*comm, [&] { static_cast<void>(std::filesystem::exists(long_name)); });
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->code(), ExitCode::io);
+  EXPECT_EQ(file->what(), "reading the token file: '" + long_name + "': File name too long");
   const auto odd = outcome(*comm, [] { throw 3; });
   ASSERT_TRUE(odd);
   EXPECT_EQ(odd->code(), ExitCode::internal);

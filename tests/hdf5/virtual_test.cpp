@@ -128,7 +128,7 @@ TEST(Virtual, NamesAreRelativeToTheIndexFile) {
   EXPECT_EQ(values[29], 129.0f);
 }
 
-// HDF5 would give zeros without a word.
+// HDF5 would give fill values without a word.
 TEST(Virtual, ASourceThatIsOpenHereIsRefused) {
   const TemporaryFolder folder;
   write_all(folder / "run");
@@ -192,6 +192,29 @@ TEST(Virtual, H5dumpSeesTheWhole) {
   EXPECT_EQ(dump.status, 0);
   EXPECT_NE(dump.text.find("0, 1, 2, 3, 4,"), std::string::npos) << dump.text;
   EXPECT_NE(dump.text.find("25, 26, 27, 28, 29"), std::string::npos) << dump.text;
+}
+
+// HDF5's own readers get no error where a source is missing: what they get must not pass for data.
+TEST(Virtual, AMissingSourceShowsAsNoNumber) {
+  if (run("h5dump --version").status != 0) GTEST_SKIP() << "h5dump is not installed (hdf5-tools)";
+  const TemporaryFolder folder;
+  const std::vector<std::pair<Element, std::string>> holes{{Element::f16, "nan"},         {Element::bf16, "nan"},
+                                                           {Element::f32, "nan"},         {Element::f64, "nan"},
+                                                           {Element::i32, "-2147483648"}, {Element::i64, "-9223372036854775808"},
+                                                           {Element::u8, "255"},          {Element::u16, "65535"},
+                                                           {Element::u32, "4294967295"},  {Element::u64, "18446744073709551615"}};
+  File file = File::create(folder / "index.h5", ExitCode::io, {.virtual_datasets = true});
+  for (const auto& [element, hole] : holes) {
+    file.create_virtual_dataset(std::string(name_of(element)), element, std::vector<Count>{2},
+                                std::vector<VirtualPart>{{{0}, {2}, 0, 2, "gone.h5", "/x", false}});
+  }
+  file.close();
+  for (const auto& [element, hole] : holes) {
+    const Output dump = run(fmt::format("h5dump -y -d /{} '{}'", name_of(element), (folder / "index.h5").string()));
+    std::string shown = dump.text.substr(dump.text.find("DATA {") + 6);
+    std::erase_if(shown, [](char c) { return c == ' ' || c == '\n'; });
+    EXPECT_EQ(shown.substr(0, shown.find('}')), hole + "," + hole) << name_of(element) << dump.text;
+  }
 }
 
 TEST(Virtual, H5pySeesTheWholeAndBf16) {

@@ -90,6 +90,18 @@ def test_import_refusals(job, training):
     job.expect("a run folder in use", job.run(["ckpt", "import", path("hf"), "--out", path("run")]), 2, ["--overwrite"], 1)
     job.expect("no folder to import", job.run(["ckpt", "import", path("nowhere"), "--out", path("x")]), 6,
                ["nowhere", "config.json"], 1)
+    shutil.copytree(path("hf"), path("shards"))
+    os.rename(path("shards/model.safetensors"), path("shards/model-00001-of-00001.safetensors"))
+    shutil.copy(path("shards/model-00001-of-00001.safetensors"), path("shards/model.safetensors"))
+    with open(path("shards/model-00001-of-00001.safetensors"), "rb") as file:
+        tensors = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    with open(path("shards/model.safetensors.index.json"), "w", encoding="utf-8") as file:
+        json.dump({"weight_map": {name: "model-00001-of-00001.safetensors" for name in tensors if name != "__metadata__"}}, file)
+    with open(path("shards/model.safetensors"), "r+b") as file:
+        file.truncate(5000)  # whoever reads it fails
+    done = job.run(["ckpt", "import", path("shards"), "--out", path("of_shards")])
+    job.expect("the index decides", done, 0, lines=0)
+    job.check("... and the other file is named", "note: model.safetensors is not read" in done[1], done[1])
     with open(path("hf/model.safetensors"), "r+b") as file:
         file.truncate(5000)
     job.expect("a truncated file", job.run(["ckpt", "import", path("hf"), "--out", path("x")]), 6,

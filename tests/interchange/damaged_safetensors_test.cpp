@@ -1,9 +1,11 @@
 // Safetensors as an attacker or a bad disk would have them: each is refused with a message, none is a crash or fills the memory.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 
 #include "interchange/safetensors_writer.hpp"
+#include "interchange/strict_json.hpp"
 #include "safetensors_fixture.hpp"
 
 namespace cohort::test {
@@ -92,6 +94,42 @@ TEST_F(DamagedSafetensors, GapsAndOverlaps) {
   refused_header("{}", 1, {"end at byte 0"});
 }
 
+// A header of so many tensors of four bytes each.
+std::string header_of(std::size_t tensors) {
+  std::string header = "{";
+  for (std::size_t i = 0; i < tensors; ++i) {
+    header += fmt::format("{}\"model.layers.{}.weight\":{{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[{},{}]}}",
+                          i > 0 ? "," : "", i, 4 * i, 4 * i + 4);
+  }
+  return header + "}";
+}
+
+// A parser that looks through all tensors before for each one takes 2 minutes for 40,000 and an hour for 250,000; this takes
+// some seconds. The bound leaves room for a busy machine and sanitizers.
+TEST(ManyTensors, AreReadInTimeThatGrowsWithTheirNumber) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto most = static_cast<Bytes>(kMaxSafetensorsTensors);
+  const SafetensorsHeader header = parse_safetensors_header(header_of(kMaxSafetensorsTensors), 4 * most, "many.safetensors");
+  ASSERT_EQ(header.entries.size(), kMaxSafetensorsTensors);
+  EXPECT_EQ(header.entries.back().end, 4 * most);
+  const SafetensorsHeader again = parse_safetensors_header(format_safetensors_header(header).substr(8), 4 * most, "again");
+  EXPECT_EQ(again.entries.size(), kMaxSafetensorsTensors);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+TEST(ManyTensors, MoreThanTheLimitAreRefused) {
+  const std::size_t tensors = kMaxSafetensorsTensors + 1;
+  EXPECT_ERROR(parse_safetensors_header(header_of(tensors), 4 * static_cast<Bytes>(tensors), "many.safetensors"),
+               ExitCode::checkpoint, "many.safetensors", "250001 tensors", "250000");
+}
+
+// Two bytes of text make a value of eighty in memory.
+TEST(ManyTensors, MoreValuesThanMemoryShouldHoldAreRefused) {
+  std::string text = "[0";
+  for (Count i = 1; i < kMostJsonValues; ++i) text += ",0";
+  EXPECT_ERROR(parse_strict_json(text + "]", "zeros.json", 3), ExitCode::checkpoint, "zeros.json", "more than 4000000 values");
+}
+
 TEST_F(DamagedSafetensors, NotAFile) {
   EXPECT_ERROR(SafetensorsFile(folder_ / "nowhere"), ExitCode::io, "nowhere");
   EXPECT_ERROR(SafetensorsFile(folder_.path()), ExitCode::io, "directory");
@@ -158,6 +196,27 @@ TEST_F(DamagedIndex, Refused) {
   refused(map("\"a\":\"" + two_ + "\",\"b\":\"" + one_ + "\""), {"'a'", "says"});
   refused(map("\"a\":\"" + one_ + "\",\"c\":\"" + two_ + "\""), {"'b'", "does not name it"});
   refused(map("\"a\":\"" + one_ + "\",\"b\":\"" + two_ + "\",\"c\":\"" + one_ + "\""), {"'c'", "is not"});
+}
+
+// Left behind by an earlier download, or put there to be taken for the model.
+TEST_F(DamagedIndex, AFileThatItDoesNotNameIsNotRead) {
+  MemorySource stray;
+  stray.add("stray", {3});
+  write_safetensors(folder_.path(), stray, {});  // model.safetensors
+  std::filesystem::copy_file(folder_ / kSingleFile, folder_ / "model-00003-of-00003.safetensors");
+  const SafetensorsFolder both(folder_.path());
+  ASSERT_EQ(both.tensors().size(), 2u);
+  EXPECT_EQ(both.tensors()[0].name, "a");
+  EXPECT_EQ(both.tensors()[1].name, "b");
+  EXPECT_EQ(both.notes(), (std::vector<std::string>{
+                              "model-00003-of-00003.safetensors is not read: model.safetensors.index.json does not name it",
+                              "model.safetensors is not read: model.safetensors.index.json does not name it"}));
+  std::filesystem::remove(folder_ / kIndexFile);
+  const SafetensorsFolder single(folder_.path());
+  ASSERT_EQ(single.tensors().size(), 1u);
+  EXPECT_EQ(single.tensors()[0].name, "stray");
+  ASSERT_EQ(single.notes().size(), 3u);
+  EXPECT_TRUE(single.notes()[0].starts_with(one_ + " is not read: there is no model.safetensors.index.json"));
 }
 
 TEST_F(DamagedIndex, NoWeightsAtAll) {

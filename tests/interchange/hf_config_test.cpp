@@ -124,6 +124,61 @@ TEST_F(HfConfig, ThetaOfNewerFiles) {
   json.erase("rope_theta");
   json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1234.0}};
   EXPECT_EQ(read(json).rope_theta, 1234.0);
+  json["rope_parameters"] = {{"rope_theta", 1234.0}, {"factor", nullptr}};  // transformers takes the type as default
+  EXPECT_EQ(read(json).rope_theta, 1234.0);
+}
+
+// Each of these was once taken for a theta of 10,000.
+TEST_F(HfConfig, RotaryPositionsThatOursAreNot) {
+  const Json plain{{"rope_type", "default"}, {"rope_theta", 1000000.0}};
+  refused(llama(), "rope_parameters", {{"full_attention", plain}, {"sliding_attention", plain}},
+          {"full_attention", "all layers"});
+  refused(llama(), "rope_parameters", {{"rope_theta", 500000.0}, {"low_freq_factor", 1.0}}, {"low_freq_factor"});
+  refused(llama(), "rope_parameters", {{"rope_theta", "500000"}});
+  refused(llama(), "rope_parameters", {{"rope_type", 1}});
+  refused(llama(), "rope_parameters", {{"rope_theta", 10000.0}}, {"500000", "elsewhere"});  // and rope_theta says another
+  refused(llama(), "rope_scaling", {{"rope_theta", 500000.0}}, {"no rope_type"});
+  refused(llama(), "rope_scaling", {{"short_factor", {1.0, 2.0}}}, {"short_factor"});
+  accepted(llama(), "rope_scaling", Json::object());
+}
+
+// transformers 4.40 writes these, with these values, for models that ours equal.
+TEST_F(HfConfig, KeysThatChangeNoResult) {
+  const Json harmless = Json::parse(R"({"_name_or_path": "x", "architectures": ["X"], "begin_suppress_tokens": null,
+    "chunk_size_feed_forward": 0, "id2label": {"0": "LABEL_0"}, "is_decoder": false, "max_length": 20, "num_beams": 1,
+    "output_attentions": false, "pad_token_id": 3, "pretraining_tp": 2, "return_dict": true, "summary_type": "cls_index",
+    "task_specific_params": {"text-generation": {"max_length": 50}}, "temperature": 0.7, "torch_dtype": "float16",
+    "transformers_version": "4.40.2", "use_cache": false})");
+  for (const auto& [key, value] : harmless.items()) {
+    accepted(gpt2(), key.c_str(), value);
+    accepted(llama(), key.c_str(), value);
+  }
+  for (const ModelSection& model : {gpt2(), llama()}) {
+    accepted(model, "pruned_heads", Json::object());
+    accepted(model, "is_encoder_decoder", false);
+    accepted(model, "cross_attention_hidden_size", nullptr);
+  }
+}
+
+// Keys of relatives of Llama and GPT-2, and of other versions: none may be passed over.
+TEST_F(HfConfig, KeysThatNobodyHereComputesWith) {
+  const Json unknown = Json::parse(R"({"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+    "embedding_multiplier": 12.0, "residual_multiplier": 0.2, "attention_multiplier": 0.1, "logits_scaling": 8.0,
+    "logit_scale": 0.06, "clip_qkv": 8.0, "use_qk_norm": true, "qk_layernorm": true, "parallel_attn": true, "alibi": true,
+    "layer_norm_eps": 1e-3, "query_pre_attn_scalar": 256, "scale_embedding": true, "layer_types": ["sliding_attention"],
+    "no_rope_layers": [1], "num_experts": 8, "num_local_experts": 8, "position_embedding_type": "relative_key",
+    "rope_interleaved": true, "rotary_pct": 0.25, "multi_query": true, "auto_map": {"AutoModel": "x.Y"},
+    "bias": true, "a_key_of_tomorrow": 1})");
+  for (const ModelSection& model : {gpt2(), llama()}) {
+    refused(model, "pruned_heads", {{"0", {1}}});
+    refused(model, "is_encoder_decoder", true);
+    refused(model, "cross_attention_hidden_size", 64);
+    for (const auto& [key, value] : unknown.items()) {
+      refused(model, key.c_str(), value, {"not a key that is known here", "delete it"});
+    }
+  }
+  refused(gpt2(), "rope_theta", 10000.0);
+  refused(llama(), "scale_attn_weights", false);
 }
 
 TEST_F(HfConfig, SizesThatCannotBe) {
