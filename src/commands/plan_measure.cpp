@@ -187,7 +187,7 @@ void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
 int plan_measure(const PlanRunOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  RunConfig config = load_run(*world, options.run_file, options.overrides, world->size());
+  RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, world->size());
   if (!options.svg.empty() && config.parallel.pp == 1)
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
   const RunData data = open_data(*world, config, DataUse::training);
