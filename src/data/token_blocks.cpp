@@ -42,7 +42,7 @@ void TokenBlocks::pread_tokens(Count begin, Count count, std::uint8_t* to) const
       fail(ExitCode::data,
            "{}: the file ends at byte {}: it was cut or overwritten while it was open, or copied in part; copy it again, or "
            "prepare the text again",
-           place(begin, begin + count), offset + done);
+           place(begin, begin + count), look().size);
     }
     done += got;
   }
