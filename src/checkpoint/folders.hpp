@@ -23,10 +23,10 @@ void rename_folder(const std::filesystem::path& from, const std::filesystem::pat
 /// (NAME.tmp).
 std::optional<std::filesystem::path> stranger_in(const std::filesystem::path& checkpoint);
 
-/// Removes Cohort's files in a checkpoint's folder: the manifest first, so that whenever a kill or a failure ends it, what is left
-/// does not count; then the index, so that who opens it later (h5py in this folder) fails instead of reading holes where rank files
-/// are gone; then the rest and the folder, if nothing else is in it. What cannot be removed now (NFS keeps files that somebody
-/// reads) is no error: the next save tries again.
+/// Removes Cohort's files in a checkpoint's folder: the manifest first, so that whenever a kill or a failure ends it, what is
+/// left does not count; then the index, so that who opens it later (h5py in this folder) fails instead of reading holes where
+/// rank files are gone; then the rest and the folder, if nothing else is in it. What cannot be removed now (NFS keeps files that
+/// somebody reads) is no error: the next save tries again.
 void remove_own_files(const std::filesystem::path& checkpoint);
 
 }  // namespace cohort

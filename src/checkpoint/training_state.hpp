@@ -14,7 +14,7 @@ struct TrainingState {
   Count tokens_seen = 0;            // by all ranks together
   std::uint64_t seed = 0;           // keys every random stream; the generator has no other state
   std::string model;                // kind and sizes of the model; a checkpoint of another model is refused
-  std::string data;                 // what was trained on: name and checksum of the token file
+  std::string data;                 // what was trained on, and its tokenizer (train/data_record.hpp)
   std::string run_file;             // the resolved run file (TOML)
   std::string loss_scale = "1";     // of fp16, as a decimal number; 1 in other types
   Count loss_scale_good_steps = 0;  // steps without overflow since it last changed

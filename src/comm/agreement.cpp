@@ -4,13 +4,17 @@
 
 #include <array>
 #include <exception>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/exception.hpp"
+#include "base/text.hpp"
+#include "watch/diagnosis.hpp"
 
 namespace cohort {
 namespace {
@@ -32,6 +36,38 @@ std::optional<Failure> attempt(const std::function<void()>& work) {
   } catch (...) {
     return Failure{ExitCode::internal, "an exception that is not a std::exception"};
   }
+}
+
+// The first line in which two texts differ, of each; "nothing" where one has ended.
+std::pair<std::string, std::string> first_differing_lines(const std::string& a, const std::string& b) {
+  const std::vector<std::string> lines_a = split(a, '\n'), lines_b = split(b, '\n');
+  const auto line = [](const std::vector<std::string>& lines, std::size_t i) {
+    return i < lines.size() ? fmt::format("'{}'", lines[i]) : std::string("nothing");
+  };
+  std::size_t i = 0;
+  while (i < lines_a.size() && i < lines_b.size() && lines_a[i] == lines_b[i]) ++i;
+  return {line(lines_a, i), line(lines_b, i)};
+}
+
+// Of the texts of all ranks, each with its host, those that are not rank 0's.
+std::string describe_differences(const std::vector<std::string>& texts, const std::vector<std::string>& hosts) {
+  constexpr std::size_t kNamed = 3;
+  std::map<std::string, std::vector<int>> ranks_of;  // by text
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank] != texts[0]) ranks_of[texts[rank]].push_back(static_cast<int>(rank));
+  }
+  std::vector<std::string> named;
+  for (const auto& [text, ranks] : ranks_of) {
+    if (named.size() == kNamed) {
+      named.push_back("and others");
+      break;
+    }
+    const auto [theirs, own] = first_differing_lines(text, texts[0]);
+    named.push_back(fmt::format("{} on {} {} {} where rank 0 on {} has {}", name_ranks(ranks),
+                                hosts[static_cast<std::size_t>(ranks.front())], ranks.size() == 1 ? "has" : "have", theirs,
+                                hosts[0], own));
+  }
+  return join(named, "; ");
 }
 
 std::string host_name() {
@@ -89,6 +125,13 @@ std::vector<std::string> gather_texts(Communicator& comm, std::string text, int 
     comm.recv(received.data(), length, DType::u8, rank, 0, site);
   }
   return texts;
+}
+
+std::string difference_between_ranks(Communicator& comm, const std::string& text, std::source_location site) {
+  if (same_on_all_ranks(comm, text, site)) return "";
+  const std::vector<std::string> texts = gather_texts(comm, text, 0, site);
+  const std::vector<std::string> hosts = gather_texts(comm, host_name(), 0, site);
+  return broadcast_text(comm, comm.rank() == 0 ? describe_differences(texts, hosts) : "", 0, site);
 }
 
 bool same_on_all_ranks(Communicator& comm, std::string_view text, std::source_location site) {

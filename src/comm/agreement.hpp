@@ -25,6 +25,11 @@ std::string broadcast_text(Communicator& comm, std::string text, int root,
 std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root,
                                       std::source_location site = std::source_location::current());
 
+/// "" if all ranks gave the same text; else which ranks differ from rank 0, and the first line in which they do: "rank 2 on n7
+/// has 'steps = 60' where rank 0 on n6 has 'steps = 50'". // Collective over: comm
+std::string difference_between_ranks(Communicator& comm, const std::string& text,
+                                     std::source_location site = std::source_location::current());
+
 /// Whether all ranks gave the same text. // Collective over: comm
 bool same_on_all_ranks(Communicator& comm, std::string_view text, std::source_location site = std::source_location::current());
 

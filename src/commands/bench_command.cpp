@@ -221,6 +221,7 @@ int bench_step(BenchOptions options) {
   for (const std::string& assignment : options.overrides) apply_override(options.config, assignment);
   options.config.data.tokens = "random";  // no file is read; validate() wants a name
   validate(options.config, world->size(), {.cuda = gpu::built()});
+  runtime.monitor().set_timeout(options.config.watch.timeout);
   set_up_job(runtime, *world, options.config);
   const nlohmann::ordered_json result = measure(options, *world, runtime.device(), launched);
   if (world->rank() != 0) return 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -24,19 +25,19 @@ namespace {
 
 struct SynthOptions {
   std::string out;
-  std::string bytes;
+  std::optional<std::string> bytes;
   Count stories = 0;
+  bool by_stories = false;  // --stories was given, with whatever value
   std::uint64_t seed = 1;
   bool overwrite = false;
 };
 
 int run_synth(const SynthOptions& options) {
-  if (!options.bytes.empty() && options.stories != 0) {
+  if (options.bytes && options.by_stories)
     fail(ExitCode::usage, "--bytes and --stories both say how large the corpus is; give one of them");
-  }
-  if (options.stories < 0) fail(ExitCode::usage, "--stories is {}; it must be at least 1", options.stories);
-  const Bytes bytes = options.stories > 0 ? 0 : options.bytes.empty() ? 2 * kMiB : parse_bytes(options.bytes);
-  if (options.stories == 0 && bytes < 1) fail(ExitCode::usage, "--bytes is {}; it must be at least 1", options.bytes);
+  const Bytes bytes = options.bytes ? parse_bytes(*options.bytes) : options.by_stories ? 0 : 2 * kMiB;
+  if (options.by_stories && options.stories < 1) fail(ExitCode::usage, "--stories is {}; it must be at least 1", options.stories);
+  if (options.bytes && bytes < 1) fail(ExitCode::usage, "--bytes is {}; it must be at least 1", *options.bytes);
   const std::string out = output_file("--out", options.out, options.overwrite).string();
   output_file("--out", corpus_facts_path(out), options.overwrite);
   WorkProgress progress("writing stories");
@@ -61,7 +62,7 @@ int run_prepare(PrepareOptions options, bool overwrite) {
   const Prepared prepared = prepare_tokens(options, [&](double share) { progress.show(share); });
   for (const std::string& note : prepared.notes) fmt::print("note: {}\n", note);
   fmt::print("{}: {} tokenizer, vocabulary of {}; {} tokens for training, the last {} for validation\n", options.output,
-             options.tokenizer, prepared.vocabulary_size, prepared.train, prepared.validation);
+             prepared.tokenizer, prepared.vocabulary_size, prepared.train, prepared.validation);
   if (prepared.entropy) fmt::print("known floor of the loss: {:.5f} nats per token\n", prepared.entropy->exact);
   return 0;
 }
@@ -201,10 +202,13 @@ void add_synth(CLI::App& data, Action& action) {
   stories->add_option("--out", options->out, "Text file to write; FILE.json beside it holds its entropy")->required();
   stories->add_option("--bytes", options->bytes,
                       "Size, for example 500KiB; the last story is finished (2MiB if no size is given)");
-  stories->add_option("--stories", options->stories, "Size in stories");
+  const CLI::Option* number = stories->add_option("--stories", options->stories, "Size in stories");
   stories->add_option("--seed", options->seed, "Other seeds give other stories")->capture_default_str();
   add_overwrite_option(*stories, options->overwrite, "the corpus");
-  stories->callback([&action, options] { action = [options] { return run_synth(*options); }; });
+  stories->callback([&action, options, number] {
+    options->by_stories = number->count() > 0;
+    action = [options] { return run_synth(*options); };
+  });
 }
 
 void add_prepare(CLI::App& data, Action& action) {
@@ -213,7 +217,10 @@ void add_prepare(CLI::App& data, Action& action) {
   prepare->add_option("--input", options->inputs, "Text files, joined in this order")->required();
   prepare->add_option("--out", options->output, "Token file to write (HDF5)")->required();
   prepare
-      ->add_option("--tokenizer", options->tokenizer, "byte: 256 tokens, any file; char: one token per character of a UTF-8 text")
+      ->add_option(
+          "--tokenizer", options->tokenizer,
+          "byte: 256 tokens, any file; char: one token per character of a UTF-8 text; FILE.h5: the tokenizer of that token "
+          "file, so that a model trained on it can read the new one")
       ->capture_default_str();
   prepare->add_option("--validation", options->validation, "Share of the tokens, taken from the end, for validation")
       ->capture_default_str();

@@ -35,8 +35,8 @@ int evaluate_checkpoint(const EvalOptions& options) {
   const TrainingState state = read_training_state_collectively(*world, checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens.empty()) overrides.push_back("data.tokens=" + options.tokens);
-  RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
-  const RunData data = open_data(*world, config, DataUse::evaluation);
+  RunConfig config = run_of_checkpoint(runtime, *world, state.run_file, overrides);
+  const RunData data = open_data(*world, config, DataUse::evaluation, state.data);
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
@@ -72,7 +72,7 @@ void add_eval_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   add_step_option(*command, options->step);
-  command->add_option("--tokens", options->tokens, "Another token file than the run's");
+  command->add_option("--tokens", options->tokens, "Another token file than the run's, of the same tokenizer");
   command->add_option("--batches", options->batches, "Micro-batches over all ranks; 0 = the whole validation split")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "Print JSON");

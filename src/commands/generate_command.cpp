@@ -39,10 +39,10 @@ int generate_text(const GenerateCommandOptions& options) {
   const TrainingState state = read_training_state_collectively(*world, checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
-  RunConfig config = run_of_checkpoint(*world, state.run_file, overrides);
+  RunConfig config = run_of_checkpoint(runtime, *world, state.run_file, overrides);
   if (config.model.kind == "mlp")
     fail(ExitCode::usage, "{} holds an mlp, a classifier: it has no text to generate", options.checkpoint);
-  const RunData data = open_data(*world, config, DataUse::evaluation);
+  const RunData data = open_data(*world, config, DataUse::evaluation, state.data);
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));

@@ -11,17 +11,23 @@
 namespace cohort {
 
 /// Reads and validates the run file on every rank; an error on any is an error on all, and so is a file that differs between
-/// ranks. `world_size` is the number of ranks to validate for. // Collective over: world
-RunConfig load_run(Communicator& world, const std::string& path, const std::vector<std::string>& overrides, Count world_size);
+/// ranks. `world_size` is the number of ranks to validate for. As soon as the file is read its watch.timeout holds, here and
+/// below.
+/// // Collective over: world
+RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
+                   Count world_size);
 
 /// The same without the file's layout, as one rank runs it: see reference_config(). The global batch is that of the file, or, if
 /// it names none, what all ranks of the job would make of it. // Collective over: world
-RunConfig load_run_without_layout(Communicator& world, const std::string& path, const std::vector<std::string>& overrides);
+RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
+                                  const std::vector<std::string>& overrides);
 
 /// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen anew. // Collective over: world
-RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, std::vector<std::string> overrides);
+RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
+                            std::vector<std::string> overrides);
 
-/// What a run file asks of the job itself: its watch, and the device of each rank. // Collective over: world
+/// What a run file asks of the ranks before they compute: whether their collectives are compared, and the device of each.
+/// // Collective over: world
 void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config);
 
 }  // namespace cohort

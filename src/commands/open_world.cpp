@@ -23,12 +23,10 @@ void set_command_line(int argc, const char* const* argv) {
 
 std::unique_ptr<Communicator> open_world() {
   std::unique_ptr<Communicator> world = make_world_communicator();
-  const std::string of_rank_0 = broadcast_text(*world, command_line(), 0);
-  if (!same_on_all_ranks(*world, command_line())) {
+  const std::string difference = difference_between_ranks(*world, "cohort " + command_line());
+  if (!difference.empty()) {
     throw SharedError(ExitCode::usage,
-                      fmt::format("the command line differs between ranks; rank 0 has `cohort {}`: start all ranks "
-                                  "with the same",
-                                  of_rank_0));
+                      fmt::format("the command line differs between ranks: {}: start all ranks with the same", difference));
   }
   return world;
 }

@@ -191,7 +191,7 @@ void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
 int plan_measure(const PlanRunOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  RunConfig config = load_run(*world, options.run_file, options.overrides, world->size());
+  RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, world->size());
   if (!options.svg.empty() && config.parallel.pp == 1)
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
   std::filesystem::path picture;

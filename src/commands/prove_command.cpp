@@ -97,7 +97,7 @@ int run_proof(const ProveOptions& options) {
   }
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  RunConfig config = load_run_without_layout(*world, options.run_file, options.overrides);
+  RunConfig config = load_run_without_layout(runtime, *world, options.run_file, options.overrides);
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
   std::vector<std::string> refused;

@@ -57,12 +57,14 @@ bool lies_in(const std::filesystem::path& path, const std::filesystem::path& fol
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-// Before anything of an earlier run is deleted: the weights to start from are there, and not what would be deleted.
-// Collective over: world
-void check_initial_checkpoint(Communicator& world, const RunSection& run, ExistingRun existing) {
+// Before anything of an earlier run is deleted: the weights to start from are there, for this tokenizer, and not what would be
+// deleted. Collective over: world
+void check_initial_checkpoint(Communicator& world, const RunSection& run, const RunData& data, const TrainOptions& options) {
+  const ExistingRun existing = existing_run(options);
   const bool starts = existing == ExistingRun::refuse || existing == ExistingRun::overwrite;
   if (run.initial_checkpoint.empty() || !starts) return;
-  read_training_state_collectively(world, run.initial_checkpoint);
+  const TrainingState state = read_training_state_collectively(world, run.initial_checkpoint);
+  if (data.tokens && !options.allow_changes) require_same_tokenizer(data, state.data);
   if (existing != ExistingRun::overwrite || !lies_in(run.initial_checkpoint, run.directory)) return;
   throw SharedError(ExitCode::usage,
                     fmt::format("run.initial_checkpoint = {} lies in the run folder {}, which --overwrite empties; "
@@ -129,7 +131,7 @@ int train(const TrainOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   const Count ranks = options.ranks > 0 ? options.ranks : world->size();
-  RunConfig config = load_run(*world, options.run_file, options.overrides, ranks);
+  RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, ranks);
   TrainerOptions trainer_options;
   agree(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
@@ -139,7 +141,7 @@ int train(const TrainOptions& options) {
   }
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
-  check_initial_checkpoint(*world, config.run, existing_run(options));
+  check_initial_checkpoint(*world, config.run, data, options);
   RunLock lock(*world, config.run.directory, runtime.launcher(), lock_options(config.run.directory));
   refuse_if_stopped(*world, config.run.directory);
   trainer_options.lock = &lock;
@@ -200,8 +202,10 @@ void add_train_command(CLI::App& app, Action& action) {
   resume->excludes(if_any)->excludes(overwrite)->excludes(from);
   if_any->excludes(overwrite)->excludes(from);
   overwrite->excludes(from);
-  command->add_flag("--allow-changes", options->allow_changes,
-                    "Resume although model, optimizer, schedule, batch, seed or data changed");
+  command->add_flag(
+      "--allow-changes", options->allow_changes,
+      "Resume although model, optimizer, schedule, batch, seed or data changed; start from run.initial_checkpoint with "
+      "another tokenizer");
   command->add_flag("--dry-run", options->dry_run, "Validate and print the resolved run; train nothing");
   command->add_option("--ranks", options->ranks, "With --dry-run: validate for this many ranks")->check(CLI::PositiveNumber);
   command->add_flag("--help-keys", options->help_keys, "Explain every key of a run file");

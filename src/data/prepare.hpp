@@ -14,13 +14,14 @@ namespace cohort {
 struct PrepareOptions {
   std::vector<std::string> inputs;  // text files, joined in this order with nothing between them
   std::string output;               // replaced if it exists
-  std::string tokenizer = "byte";   // byte | char
+  std::string tokenizer = "byte";   // byte | char | a token file, whose tokenizer is used
   double validation = 0.1;          // share of the tokens
 };
 
 struct Prepared {
   Count train = 0;  // tokens
   Count validation = 0;
+  std::string tokenizer;  // its kind
   Count vocabulary_size = 0;
   std::optional<TokenEntropy> entropy;
   std::vector<std::string> notes;  // what a person may want to know about the texts: CRLF, a byte order mark
@@ -33,8 +34,8 @@ void check_prepare_options(const PrepareOptions& options);
 /// cut at a token: contiguous, so that no validation window has been seen in training. Bytes are kept as they are: CRLF stays
 /// CRLF. The entropy is carried over when every text is an unchanged synthetic corpus. Memory: the texts and a few MiB.
 /// `progress`: the share of bytes done. Throws Error(io) for files that cannot be read or written; Error(data): an empty text,
-/// invalid UTF-8 (char), too few tokens; Error(usage): an unknown tokenizer, a share outside of (0, 1), an output that is one of
-/// the inputs.
+/// invalid UTF-8 or a character that the tokenizer does not know, too few tokens; Error(usage): an unknown tokenizer, a share
+/// outside of (0, 1), an output that is one of the inputs.
 Prepared prepare_tokens(const PrepareOptions& options, const std::function<void(double)>& progress = {});
 
 }  // namespace cohort

@@ -1,19 +1,25 @@
 // Token files: the tokens of a corpus, split into training and validation, in HDF5.
 //
-// Format "cohort-tokens", version 1 (h5dump, h5ls and h5py read it):
-//   /train, /validation   one-dim datasets of token ids, uint16 if vocabulary_size <= 65536, else uint32; at least 2 tokens each
+// Format "cohort-tokens", version 2 (h5dump, h5ls and h5py read it):
+//   /train, /validation   one-dim datasets of token ids, uint16 if vocabulary_size <= 65536, else uint32; at least 2 tokens each;
+//                         contiguous: the tokens are one range of the file
 //     @crc32              CRC-32 (zlib) of the dataset's bytes in the file (little-endian)
+//   /checksums/train, /checksums/validation
+//                         uint32: the CRC-32 of each block of a split, so that it can be checked as it is read (token_blocks.hpp)
+//     @block_tokens       tokens of a block; the last one may have fewer
+//     @crc32              of this dataset's own bytes
 //   /tokenizer            text: the tokenizer in its serialised form (tokenizer.hpp)
 //     (checked by the root's @tokenizer_crc32)
 //   /sources              text: JSON list of {"file": name, "bytes": size}, the texts in their order
 //   root attributes
-//     @format, @version   "cohort-tokens", 1
+//     @format, @version   "cohort-tokens", 2
 //     @vocabulary_size    every id is smaller
 //     @tokenizer          "byte" or "char"
 //     @tokenizer_crc32    CRC-32 of the text /tokenizer
 //     @entropy_nats_per_token, @empirical_nats_per_token
 //                         only where known (synthetic text): the exact floor of the mean loss, and what the whole text costs
 //                         under its own grammar; see synth_stories.hpp
+// Version 1 had no /checksums. Such files are read; a split of theirs is a single block, read whole by each rank that uses it.
 // All sizes and offsets have 64 bits. A file is written under a temporary name, flushed and renamed: what bears its name is
 // complete.
 #pragma once
@@ -29,6 +35,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "data/token_blocks.hpp"
 #include "data/tokenizer.hpp"
 #include "hdf5/hdf5.hpp"
 
@@ -73,8 +80,10 @@ class TokenFileWriter {
     Count size = 0;
     Count written = 0;
     std::uint32_t crc32 = 0;
+    std::vector<std::uint32_t> blocks;  // the checksum of each
   };
   void append(Part& part, std::span<const std::int32_t> ids);
+  void write_checksums(Split split);
 
   std::string path_;
   std::string temporary_;
@@ -87,8 +96,8 @@ class TokenFileWriter {
 /// A token file open for reading. Any number of processes may read one file.
 class TokenFile {
  public:
-  /// Opens and checks all but the tokens themselves: format, version, types, shapes, sizes, tokenizer. Throws Error(io): missing
-  /// or unreadable; Error(data): not HDF5, truncated, damaged, another format or version.
+  /// Opens and checks all but the tokens themselves: format, version, types, shapes, sizes, checksums, tokenizer. Throws
+  /// Error(io): missing or unreadable; Error(data): not HDF5, truncated, damaged, another format or version.
   explicit TokenFile(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -99,27 +108,34 @@ class TokenFile {
   std::optional<TokenEntropy> entropy() const { return entropy_; }
   std::uint32_t crc32(Split split) const { return crc32_[static_cast<std::size_t>(split)]; }
   Bytes token_bytes() const { return token_bytes_; }
+  Count version() const { return version_; }
 
-  /// Tokens [begin, begin + ids.size()) of a split. Throws Error(data) for a range outside of it (numbers given), for an id
-  /// outside of the vocabulary (split and offset given) and for a read error.
+  /// Tokens [begin, begin + ids.size()) of a split, of blocks whose checksums hold: those that have not been compared are read
+  /// whole. Throws Error(data), with split and offset: a range outside of it, a file that was cut, a block with another checksum,
+  /// an id outside of the vocabulary; Error(io): a read error.
   void read(Split split, Count begin, std::span<std::int32_t> ids) const;
 
-  /// Reads everything once, in blocks: every id is in the vocabulary and the checksums hold. Throws Error(data) naming the split.
-  /// Calls `block` (if any) with each block, for whoever wants to look at all tokens. One process of a job is enough.
-  void verify(const std::function<void(Split, std::span<const std::int32_t>)>& block = {}) const;
+  /// Reads everything once, in pieces: every id is in the vocabulary and the checksums hold. Errors: as read(). Calls `piece` (if
+  /// any) with each piece, for whoever wants to look at all tokens.
+  void verify(const std::function<void(Split, std::span<const std::int32_t>)>& piece = {}) const;
+
+  /// Compares the blocks that have not been compared yet, up to about so many bytes: for a start that finds damage at once where
+  /// that costs little. Returns false if some are left. Errors: as read().
+  bool verify_within(Bytes bytes) const;
 
  private:
   void check_format();
   void open_split(Split split);
+  std::vector<std::uint32_t> read_checksums(Split split, Count tokens, Count& block_tokens) const;
   void read_facts();
-  const hdf5::Dataset& dataset(Split split) const { return *datasets_[static_cast<std::size_t>(split)]; }
-  void read_raw(Split split, Count begin, Count count, std::vector<std::uint8_t>& raw) const;
-  void widen(Split split, Count begin, const std::vector<std::uint8_t>& raw, std::span<std::int32_t> ids) const;
-  void verify_split(Split split, const std::function<void(Split, std::span<const std::int32_t>)>& block) const;
+  TokenBlocks& blocks(Split split) const { return *blocks_[static_cast<std::size_t>(split)]; }
+  void widen(Split split, Count begin, std::span<const std::uint8_t> raw, std::span<std::int32_t> ids) const;
+  void verify_split(Split split, const std::function<void(Split, std::span<const std::int32_t>)>& piece) const;
 
   std::string path_;
-  hdf5::File file_;
-  std::array<std::optional<hdf5::Dataset>, 2> datasets_;
+  hdf5::File file_;  // open for its descriptor
+  Count version_ = 0;
+  std::array<std::unique_ptr<TokenBlocks>, 2> blocks_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<TokenSource> sources_;
   std::optional<TokenEntropy> entropy_;

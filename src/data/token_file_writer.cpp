@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -73,14 +74,33 @@ void TokenFileWriter::append(Part& part, std::span<const std::int32_t> ids) {
   part.dataset->write_block(std::vector<Count>{part.written}, std::vector<Count>{static_cast<Count>(ids.size())}, buffer_.data(),
                             element);
   part.crc32 = extend_crc32(part.crc32, buffer_.data(), buffer_.size());
-  part.written += static_cast<Count>(ids.size());
+  for (std::size_t i = 0; i < ids.size();) {
+    const Count in_block = part.written % token_format::kBlock;
+    if (in_block == 0) part.blocks.push_back(0);
+    const auto count = std::min(static_cast<std::size_t>(token_format::kBlock - in_block), ids.size() - i);
+    part.blocks.back() = extend_crc32(part.blocks.back(), buffer_.data() + i * width, count * width);
+    part.written += static_cast<Count>(count);
+    i += count;
+  }
+}
+
+void TokenFileWriter::write_checksums(Split split) {
+  const Part& part = parts_[static_cast<std::size_t>(split)];
+  const auto blocks = static_cast<Count>(part.blocks.size());
+  hdf5::Dataset checksums =
+      file_->create_dataset(token_format::checksums_of(name_of(split)), hdf5::Element::u32, std::vector<Count>{blocks});
+  checksums.write<std::uint32_t>(part.blocks);
+  checksums.set_attribute("block_tokens", token_format::kBlock);
+  checksums.set_attribute("crc32", std::int64_t{extend_crc32(0, part.blocks.data(), part.blocks.size() * 4)});
 }
 
 void TokenFileWriter::finish() {
-  for (Part& part : parts_) {
+  for (const Split split : {Split::train, Split::validation}) {
+    Part& part = parts_[static_cast<std::size_t>(split)];
     COHORT_CHECK(part.written == part.size, "{}: {} tokens of {} were written", path_, part.written, part.size);
     part.dataset->set_attribute("crc32", std::int64_t{part.crc32});
     part.dataset.reset();
+    write_checksums(split);
   }
   file_->close();
   file_.reset();

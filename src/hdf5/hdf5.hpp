@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -164,6 +165,10 @@ class Dataset : public Object {
   /// readers to call before they ask for memory or time for them. Virtual datasets, which store nothing, pass.
   void check_stored() const;
 
+  /// Where the elements lie in the file, in bytes from its start, row-major and one behind the other; nothing if they do not lie
+  /// so (chunks, virtual datasets) or are not stored. For who reads them without HDF5, from File::descriptor().
+  std::optional<Bytes> offset() const;
+
   /// Virtual datasets are put together from those of other files; they are read like others and never written. HDF5 reads fill
   /// values where a source is missing, without a word: NaN, the least of signed integers, the largest of unsigned ones. The first
   /// read here opens every source, and throws an Error that names the file if it is missing, is damaged, lacks the dataset, or is
@@ -258,6 +263,10 @@ class File : public Group {
                               const FileOptions& options = {});
   /// Whether this build's HDF5 has parallel files.
   static bool has_parallel();
+
+  /// The system's descriptor of a serial file, as long as this object lives: the file that was opened, whatever bears its name
+  /// later.
+  int descriptor() const;
 
   /// Flushes HDF5's buffers and closes. Call it after writing, when all groups and datasets of the file are gone: an error (full
   /// disk), also one of a dataset that was closed before, is thrown here, while destructors swallow it. After an error the file

@@ -122,6 +122,13 @@ void Dataset::check_stored() const {
               fmt::format("{}: {}: claims {} elements and stores {} bytes: damaged", path(), name_, elements(), stored));
 }
 
+std::optional<Bytes> Dataset::offset() const {
+  const Turn turn;
+  const haddr_t address = H5Dget_offset(id());
+  H5Eclear2(H5E_DEFAULT);  // that there is none is no error here
+  return address == HADDR_UNDEF ? std::nullopt : std::optional(static_cast<Bytes>(address));
+}
+
 void Dataset::check_element(Element element) const {
   if (element == element_) return;
   throw Error(origin_->code,

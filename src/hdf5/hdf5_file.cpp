@@ -117,6 +117,13 @@ File File::open(const std::string& path, ExitCode code, const FileOptions& optio
   return File(std::move(file), std::make_shared<const Origin>(make_origin(path, code, false)), "/");
 }
 
+int File::descriptor() const {
+  const Turn turn;
+  void* descriptor = nullptr;
+  if (H5Fget_vfd_handle(id(), H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr) fail_here("has no descriptor");
+  return *static_cast<int*>(descriptor);
+}
+
 void File::close() {
   const Turn turn;
   COHORT_CHECK(H5Fget_obj_count(id(), H5F_OBJ_ALL | H5F_OBJ_LOCAL) == 1, "{}: closed while groups or datasets of it are open",

@@ -1,16 +1,21 @@
 #include "train/data_setup.hpp"
 
-#include <filesystem>
-
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "config/validate.hpp"
 #include "data/sampler.hpp"
+#include "observe/flight_recorder.hpp"
+#include "runtime/ending.hpp"
+#include "train/data_record.hpp"
 
 namespace cohort {
 namespace {
 
-RunData open_on_this_rank(RunConfig& config, bool check_all_tokens) {
+// Of each rank's copy, at the start: well below a second from any disk.
+constexpr Bytes kCheckedAtStart = 64 * kMiB;
+
+RunData open_on_this_rank(const RunConfig& config) {
   RunData data;
   if (config.data.kind == "two_moons") {
     data.dataset = std::make_unique<TwoMoonsDataset>(config.run.seed, config.model.inputs, config.data.samples);
@@ -19,13 +24,8 @@ RunData open_on_this_rank(RunConfig& config, bool check_all_tokens) {
     return data;
   }
   data.tokens = std::make_shared<const TokenFile>(config.data.tokens);
-  if (check_all_tokens) data.tokens->verify();
-  set_vocabulary(config, data.tokens->vocabulary_size());
   data.dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
-  data.description = fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x}",
-                                 std::filesystem::path(config.data.tokens).filename().string(), data.tokens->tokens(Split::train),
-                                 data.tokens->crc32(Split::train), data.tokens->tokens(Split::validation),
-                                 data.tokens->crc32(Split::validation));
+  data.description = record_of(*data.tokens);
   return data;
 }
 
@@ -34,19 +34,62 @@ void check_for_training(const RunConfig& config, const RunData& data) {
   if (data.tokens && !config.sample.prompt.empty()) data.tokens->tokenizer().encode(config.sample.prompt, "sample.prompt");
 }
 
+// What must be the same on all ranks, a fact a line.
+std::string facts_of(const RunConfig& config, const RunData& data) {
+  if (!data.tokens) return fmt::format("{}, model.vocabulary = {}", data.description, config.model.vocabulary);
+  const TokenFile& file = *data.tokens;
+  std::string facts = fmt::format("a tokenizer of {}\n", tokenizer_of_record(data.description));
+  for (const Split split : {Split::train, Split::validation})
+    facts += fmt::format("/{} of {} tokens, crc32={:08x}\n", name_of(split), file.tokens(split), file.crc32(split));
+  return facts;
+}
+
+// Collective over: world
+void check_some_tokens(Communicator& world, const TokenFile& file) {
+  bool all = true;
+  agree(world, "verifying the token file", [&] { all = file.verify_within(kCheckedAtStart); });
+  if (all || file.version() > 1 || world.rank() != 0) return;
+  print_line(
+      fmt::format("note: {} is a token file of version 1, without checksums by block: each rank reads a split whole before "
+                  "it first uses it; prepare the text again to spare that",
+                  file.path()));
+}
+
 }  // namespace
 
-RunData open_data(Communicator& world, RunConfig& config, DataUse use) {
+void require_same_tokenizer(const RunData& data, const std::string& trained_on) {
+  const std::string before = tokenizer_of_record(trained_on), now = tokenizer_of_record(data.description);
+  if (before == now) return;
+  if (before.empty()) {
+    const bool other = !trained_on.empty() && !data_changes(trained_on, data.description).empty();
+    if (other && is_speaking_rank())
+      print_line("note: the checkpoint does not record its tokenizer; if it is not that of " + data.tokens->path() +
+                 ", its token ids mean other text");
+    return;
+  }
+  throw SharedError(ExitCode::data,
+                    fmt::format("{}: its tokenizer ({}) is not that of the model ({}), for which its token ids mean other text; "
+                                "prepare the text again with: --tokenizer FILE.h5, a token file of the model's run",
+                                data.tokens->path(), now, before));
+}
+
+RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std::string& trained_on) {
+  FlightRecorder::of_process().set_activity("opening the data");
   RunData data;
   agree(world, "opening the data", [&] {
-    data = open_on_this_rank(config, world.rank() == 0);
+    data = open_on_this_rank(config);
     if (use == DataUse::training) check_for_training(config, data);
   });
   // A stale copy on one node would train on other data, or build a model of another size, whose collectives never match.
-  if (!same_on_all_ranks(world, fmt::format("{} {}", data.description, config.model.vocabulary))) {
-    throw SharedError(ExitCode::data, fmt::format("{}: the token file differs between ranks; give all nodes the same file",
-                                                  data.dataset->name()));
+  const std::string difference = difference_between_ranks(world, facts_of(config, data));
+  if (!difference.empty()) {
+    throw SharedError(ExitCode::data, fmt::format("{}: the token file differs between ranks: {}; give all nodes the same file",
+                                                  data.dataset->name(), difference));
   }
+  if (!data.tokens) return data;
+  require_same_tokenizer(data, trained_on);
+  agree(world, "opening the data", [&] { set_vocabulary(config, data.tokens->vocabulary_size()); });
+  check_some_tokens(world, *data.tokens);
   return data;
 }
 

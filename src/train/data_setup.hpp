@@ -13,15 +13,21 @@ namespace cohort {
 struct RunData {
   std::shared_ptr<const TokenFile> tokens;
   std::unique_ptr<Dataset> dataset;
-  std::string description;  // goes into checkpoints: what the run was trained on
+  std::string description;  // goes into checkpoints: what the run was trained on (data_record.hpp)
 };
 
 /// What the data must be good for.
 enum class DataUse { training, evaluation };
 
-/// Opens the data that the run file names on every rank and fills config.model.vocabulary from it. Rank 0 reads the whole file
-/// once and compares its checksums. For training it also checks that a step has enough samples and that sample.prompt can be
-/// encoded. An error on any rank is an error on all, and so are ranks that see different data. // Collective over: world
-RunData open_data(Communicator& world, RunConfig& config, DataUse use);
+/// Opens the data that the run file names on every rank and fills config.model.vocabulary from it. Checks, the cheap first: the
+/// file but for its tokens; for training that a step has enough samples and that sample.prompt can be encoded; that all ranks see
+/// the same data; and of each rank's own copy as many tokens as are read in a moment, which is all of a small file. The others
+/// are checked when they are first read (data/token_blocks.hpp). `trained_on` is the record of the checkpoint whose model the
+/// data is for, if any: another tokenizer is an error. An error on any rank is an error on all. // Collective over: world
+RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std::string& trained_on = "");
+
+/// Throws SharedError(data) if the record `trained_on` of a checkpoint tells of another tokenizer than that of `data`, which has
+/// tokens. Of a checkpoint that does not tell, and was trained on other data, rank 0 says that it cannot be known.
+void require_same_tokenizer(const RunData& data, const std::string& trained_on);
 
 }  // namespace cohort

@@ -9,6 +9,7 @@
 #include "config/run_file.hpp"
 #include "config/schema.hpp"
 #include "config/validate.hpp"
+#include "train/data_record.hpp"
 
 namespace cohort {
 namespace {
@@ -63,7 +64,7 @@ std::vector<std::string> changes_since(const TrainingState& saved, const RunConf
     if (old_value != new_value)
       changes.push_back(fmt::format("{}: {} in the checkpoint, {} now", key.full_name(), old_value, new_value));
   }
-  if (saved.data != data_now) changes.push_back(fmt::format("data: {} in the checkpoint, {} now", saved.data, data_now));
+  for (std::string& change : data_changes(saved.data, data_now)) changes.push_back(std::move(change));
   return changes;
 }
 

@@ -11,6 +11,7 @@
 #include "checkpoint/shards.hpp"
 #include "config/describe.hpp"
 #include "observe/clock.hpp"
+#include "train/data_record.hpp"
 #include "train/resume.hpp"
 #include "train/trainer.hpp"
 
@@ -95,6 +96,8 @@ void Trainer::resume(const TrainerOptions& options) {
                       fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
                                   checkpoint.string(), done_, config_.train.steps));
   }
+  if (data_.tokens && tokenizer_of_record(saved.data).empty())
+    say("note: the checkpoint is older than records of tokenizers: the tokens were compared, what they stand for was not");
   for (const std::string& change : changes) {
     say("accepted change: " + change);
     history_ += fmt::format("from step {} on: {}\n", done_, change);

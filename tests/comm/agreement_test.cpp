@@ -90,5 +90,22 @@ TEST(Agreement, EmptyMessagesAndOneRankAlone) {
   EXPECT_STREQ(alone->what(), "reading the token file: x");
 }
 
+TEST(Agreement, ADifferenceBetweenRanksIsNamed) {
+  const auto comm = make_world_communicator();
+  EXPECT_EQ(difference_between_ranks(*comm, "a = 1\nb = 2\n"), "");
+  if (comm->size() == 1) GTEST_SKIP() << "one rank is like itself";
+  const int last = comm->size() - 1;
+  const std::string difference = difference_between_ranks(*comm, fmt::format("a = 1\nb = {}\n", comm->rank() == last ? 3 : 2));
+  EXPECT_TRUE(difference.starts_with(fmt::format("rank {} on ", last))) << difference;
+  EXPECT_NE(difference.find(" has 'b = 3' where rank 0 on "), std::string::npos) << difference;
+  EXPECT_TRUE(difference.ends_with(" has 'b = 2'")) << difference;
+  // Rank 0 is the odd one: all others are named, once.
+  const std::string others = difference_between_ranks(*comm, comm->rank() == 0 ? "a = 1\nb = 2" : "a = 1");
+  const std::string ranks = comm->size() == 2 ? "rank 1" : comm->size() == 3 ? "ranks 1 and 2" : "ranks 1-";
+  EXPECT_TRUE(others.starts_with(ranks)) << others;
+  EXPECT_NE(others.find(comm->size() == 2 ? " has nothing where" : " have nothing where"), std::string::npos) << others;
+  EXPECT_EQ(others.find(';'), std::string::npos) << others;
+}
+
 }  // namespace
 }  // namespace cohort::test

@@ -148,9 +148,12 @@ refuse_rank_2("no token file", "own.h5", None, 7, ["rank 2 on ", "own.h5", "No s
 refuse_rank_2("a cut token file", "own.h5", tokens[:100], 5, ["rank 2 on ", "own.h5"])
 refuse_rank_2("no run file", "own.toml", None, 7, ["rank 2 on ", "own.toml", "No such file"])
 refuse_rank_2("a wrong run file", "own.toml", b"[model]\nwidht = 3\n", 3, ["rank 2 on ", "own.toml:2", "model.width"])
-refuse_rank_2("another run file", "own.toml", longer, 3, ["own.toml", "differs between ranks"])
-refuse_rank_2("another token file", "own.h5", other, 5, ["own.h5", "differs between ranks"])
-refuse_rank_2("a token file of another vocabulary", "own.h5", by_byte, 5, ["own.h5", "differs between ranks"])
+refuse_rank_2("another run file", "own.toml", longer, 3, ["own.toml", "differs between ranks: rank 2 on ", "'model.layers = 2' where rank 0 on ", "'model.layers = 1'"])
+refuse_rank_2("another token file", "own.h5", other, 5, ["own.h5", "differs between ranks: rank 2 on ", "'/train of ", "where rank 0 on "])
+refuse_rank_2("a token file of another vocabulary", "own.h5", by_byte, 5,
+              ["own.h5", "differs between ranks: rank 2 on ", "'a tokenizer of byte, ", "where rank 0 on ", "'a tokenizer of char, "])
+with open(training.path("flipped.h5"), "rb") as file:
+    refuse_rank_2("a flipped bit", "own.h5", file.read(), 5, ["rank 2 on ", "own.h5: /train: tokens 0 to ", "checksum mismatch"])
 job.failures += nodes.failures
 
 folder.cleanup()

@@ -125,7 +125,7 @@ TEST(TokenFile, ForeignFilesAreRefused) {
   EXPECT_ERROR(TokenFile(folder / "other.h5"), ExitCode::data, "other.h5", "not a token file", "cohort data prepare");
 }
 
-// A token file made by hand, so that each part of it can be wrong.
+// A token file of version 1 made by hand, so that each part of it can be wrong.
 struct Handmade {
   std::string format = "cohort-tokens";
   Count version = 1;
@@ -177,7 +177,9 @@ TEST(TokenFile, EachPartIsChecked) {
   Handmade().write(path);
   EXPECT_NO_THROW(TokenFile(path).verify());
   expect({.format = "something"}, "not a token file");
-  expect({.version = 2}, "version 2");
+  expect({.version = 0}, "version 0");
+  expect({.version = 2}, "no dataset '/checksums/train'");
+  expect({.version = 3}, "version 3");
   expect({.vocabulary = 255}, "255");
   expect({.tokenizer = R"({"kind": "bpe"})"}, "'bpe'");
   expect({.element = hdf5::Element::f32}, "holds float32");
@@ -298,12 +300,15 @@ TEST(TokenFile, H5pyReadsIt) {
   write_bytes(folder / "read.py", R"(
 import json, sys, zlib, h5py
 f = h5py.File(sys.argv[1], "r")
-assert f.attrs["format"].decode() == "cohort-tokens" and f.attrs["version"] == 1
+assert f.attrs["format"].decode() == "cohort-tokens" and f.attrs["version"] == 2
 assert f.attrs["entropy_nats_per_token"] == 0.5
 points = json.loads(f["tokenizer"][()])["code_points"]
 assert len(points) == f.attrs["vocabulary_size"]
 for split in ("train", "validation"):
     assert f[split].dtype == "uint16" and zlib.crc32(f[split][()].tobytes()) == f[split].attrs["crc32"]
+    blocks, size = f["checksums"][split], f["checksums"][split].attrs["block_tokens"]
+    assert zlib.crc32(blocks[()].tobytes()) == blocks.attrs["crc32"]
+    assert list(blocks) == [zlib.crc32(f[split][i:i + size].tobytes()) for i in range(0, len(f[split]), size)]
 ids = list(f["train"][()]) + list(f["validation"][()])
 sys.stdout.write("".join(chr(points[i]) for i in ids))
 )");

@@ -146,6 +146,22 @@ TEST_F(Resume, RefusesWhatWouldBendTheRunAndTakesItWhenAllowed) {
   EXPECT_EQ(remains("run").metrics.size(), 10u);
 }
 
+// Data is what is in the file and what its ids stand for, not the file's name.
+TEST_F(Resume, ComparesDataByContentAndTokenizer) {
+  ASSERT_EQ(train(config({"run.name=run", "train.steps=5"})), ExitCode::success);
+  if (root()) {
+    fs::copy_file(folder_ / "tokens.h5", folder_ / "moved.h5");
+    write_tokens("shifted.h5", 1, "bcdefghijklmnopqrstu!");  // the ids of tokens.h5, of other letters
+  }
+  world_->barrier();
+  const auto with = [&](const char* file) { return config({"run.name=run", "data.tokens=" + (folder_ / file).string()}); };
+  EXPECT_ERROR(train(with("shifted.h5"), ExistingRun::resume), ExitCode::config, "tokenizer: char, vocabulary=21",
+               "--allow-changes");
+  EXPECT_EQ(train(with("moved.h5"), ExistingRun::resume), ExitCode::success);
+  ASSERT_EQ(train(config({"run.name=ten"})), ExitCode::success);
+  EXPECT_EQ(remains("run").tensors, remains("ten").tensors);
+}
+
 TEST_F(Resume, TakesWhatDoesNotChangeTheMathematics) {
   const auto naive = config({"run.name=run", "train.steps=5", "parallel.data=naive"});
   ASSERT_EQ(train(naive), ExitCode::success);

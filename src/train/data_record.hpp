@@ -1,0 +1,27 @@
+// What a checkpoint records of the data of its run, and how that is compared with other data: by content, whatever its file is
+// called, and by the tokenizer, without which token ids are numbers that mean nothing.
+//
+// The record is one line, a name for people and then what is compared:
+//   stories.h5 train=33792 crc32=1234abcd validation=3755 crc32=89ab4567 tokenizer=char vocabulary=65 crc32=0badcafe
+//   two_moons samples=1000 inputs=2 seed=1
+// Of each split the tokens and the CRC-32 of all of them, the same whatever the version of the file. Checkpoints of Cohort 0.1.0
+// end before "tokenizer": then the splits are compared alone. Imported weights have no record: "".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/token_file.hpp"
+
+namespace cohort {
+
+std::string record_of(const TokenFile& file);
+
+/// "char, vocabulary=65, crc32=0badcafe"; "" if the record does not tell.
+std::string tokenizer_of_record(const std::string& record);
+
+/// How the data of two records differ, as "data: ... in the checkpoint, ... now" and "tokenizer: ... in the checkpoint, ... now";
+/// empty if they do not, and as far as one does not tell.
+std::vector<std::string> data_changes(const std::string& saved, const std::string& now);
+
+}  // namespace cohort
