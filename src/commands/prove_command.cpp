@@ -52,7 +52,8 @@ void print_table(const std::vector<Line>& lines, const std::vector<std::string>&
   fmt::print("\nLargest differences from one rank:\n{}Allowed: {:.0e} ({}).\n", table.str(), tolerance.value, tolerance.reason);
   fmt::print(
       "Each step is compared with the one that one rank takes from the weights that the layout has reached; weights, allowed\n"
-      "{:.0e}, with what one rank's AdamW makes of the layout's gradients. \"Loss curve\" is how far losses are from those of one\n"
+      "{:.0e}, with what one rank's AdamW makes of the layout's gradients. \"Loss curve\" is how far losses are from those of "
+      "one\n"
       "rank that goes its own way: rounding moves the two apart, the faster the higher the rate, and is no fault.\n",
       kUpdateTolerance);
   if (!refused.empty()) fmt::print("\nRefused for this run:\n");
@@ -124,7 +125,8 @@ int run_proof(const ProveOptions& options) {
 void add_prove_command(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("prove", "Show that layouts train as one rank does");
   command->footer(
-      "Trains some steps in each layout and, beside it, takes each of them on one rank from the same weights; prints the largest\n"
+      "Trains some steps in each layout and, beside it, takes each of them on one rank from the same weights; prints the "
+      "largest\n"
       "differences in loss, gradient norm, gradients and weights after AdamW. Exits with 11 if any is above the tolerance.\n"
       "All start from the weights of run.initial_checkpoint, if the run file names one.\n"
       "[parallel] of the run file is not read: layouts come from --layout.\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr double kFloor = 0.1;  // see ProofResult
 
-double largest_of(const std::vector<float>& values) {
+double largest_of(std::span<const float> values) {
   double largest = 0.0;
   for (const float value : values) largest = std::max(largest, std::abs(static_cast<double>(value)));
   return largest;
@@ -49,7 +50,7 @@ template <class SizeOf>
 std::vector<Difference> differences(const std::vector<StateShard>& shards, const WholeTensors& wanted, const SizeOf& size_of) {
   std::vector<Difference> worst;
   for (const StateShard& shard : shards) {
-    const std::vector<float>& whole = wanted.at(shard.tensor);
+    const std::span<const float> whole = wanted.at(shard.tensor);
     const auto size = size_of(whole);
     const Tensor host = shard.elements.to_host();
     const std::span<const float> elements = host.span<float>();
@@ -64,15 +65,14 @@ std::vector<Difference> differences(const std::vector<StateShard>& shards, const
 }
 
 std::vector<Difference> gradient_differences(const std::vector<StateShard>& shards, const WholeTensors& wanted) {
-  double floor = 0.0;
-  for (const auto& [name, values] : wanted) floor = std::max(floor, kFloor * largest_of(values));
-  return differences(shards, wanted, [&](const std::vector<float>& whole) {
+  const double floor = kFloor * largest_of(wanted.elements);
+  return differences(shards, wanted, [&](std::span<const float> whole) {
     return [scale = std::max(floor, largest_of(whole))](float) { return scale; };
   });
 }
 
 std::vector<Difference> weight_differences(const std::vector<StateShard>& shards, const WholeTensors& wanted, double rate) {
-  return differences(shards, wanted, [&](const std::vector<float>&) {
+  return differences(shards, wanted, [&](std::span<const float>) {
     return [rate](float weight) { return std::abs(static_cast<double>(weight)) + rate; };
   });
 }
@@ -84,13 +84,12 @@ class StepComparison {
 
   void compare(Count step, const ProofRun& layout, const StepResult& found, const OneRankStep& wanted) {
     step_ = step + 1;
-    const bool skipped = wanted.skipped != 0.0;
-    if (found.skipped != skipped) {
+    if (found.skipped != wanted.skipped) {
       part(found.skipped ? "step, which was skipped" : "step, which was not skipped", result_.norms,
            std::numeric_limits<double>::infinity(), tolerance_);
     }
-    if (!skipped) part("loss", result_.losses, relative(found.loss, wanted.loss), tolerance_);
-    if (!skipped && !found.skipped) {
+    if (!wanted.skipped) part("loss", result_.losses, relative(found.loss, wanted.loss), tolerance_);
+    if (!wanted.skipped && !found.skipped) {
       part("gradient norm", result_.norms, relative(found.gradient_norm, wanted.norm), tolerance_);
       for (const Difference& one : gradient_differences(layout.gradients(), wanted.gradients))
         part("gradient of " + parameter_name(one.dataset), result_.gradients, one.worst, tolerance_);

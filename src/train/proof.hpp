@@ -34,9 +34,10 @@ struct Tolerance {
 };
 Tolerance proof_tolerance(const PrecisionSection& precision);
 
-/// What a weight may differ by, relative to its size plus the step's learning rate, in every precision, as AdamW computes in fp32:
-/// storing it rounds by 2^-24 of its size, and the update, of size rate * O(1), comes out of some ten operations, whose order and
-/// fused multiply-adds are the compiler's affair, with moments that have added up their rounding over 1/(1 - beta) steps.
+/// What a weight may differ by, relative to its size plus the step's learning rate, in every precision, as AdamW computes in
+/// fp32: storing it rounds by 2^-24 of its size, and the update, of size rate * O(1), comes out of some ten operations, whose
+/// order and fused multiply-adds are the compiler's affair, with moments that have added up their rounding over 1/(1 - beta)
+/// steps.
 inline constexpr double kUpdateTolerance = 1e-6;
 
 /// Where one tensor first differed by more than is allowed.

@@ -1,5 +1,7 @@
 #include "train/proof_steps.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/text.hpp"
@@ -16,25 +18,14 @@ constexpr int kReferenceRank = 0;
 
 void overwrite(const std::vector<StateShard>& whole, const WholeTensors& tensors) {
   for (const StateShard& shard : whole) {
-    const std::vector<float>& values = tensors.at(shard.tensor);
+    const std::span<const float> values = tensors.at(shard.tensor);
     shard.elements.overwrite([&](std::span<float> into) { std::copy(values.begin(), values.end(), into.begin()); });
   }
 }
 
-WholeTensors copy_of(const std::vector<StateShard>& whole) {
-  WholeTensors tensors;
-  for (const StateShard& shard : whole) {
-    const Tensor host = shard.elements.to_host();
-    tensors[shard.tensor].assign(host.f32(), host.f32() + host.elements());
-  }
-  return tensors;
-}
-
 double norm_of(const WholeTensors& gradients, double loss_scale) {
   double squares = 0.0;
-  for (const auto& [name, values] : gradients) {
-    for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
-  }
+  for (const float value : gradients.elements) squares += static_cast<double>(value) * static_cast<double>(value);
   return std::sqrt(squares) / loss_scale;
 }
 
@@ -71,31 +62,36 @@ OneRankBeside::OneRankBeside(const RunConfig& run, const RunData& data, Communic
     run_ = std::make_unique<ProofRun>(reference_config(run), data, *self_);
     for (const StateShard& shard : run_->weights()) names += fmt::format("{} {}\n", shard.tensor, shard.elements.elements());
   });
+  std::size_t all = 0;
   for (const std::string& line : split(broadcast_text(group_, names, kReferenceRank), '\n')) {
     const std::size_t space = line.rfind(' ');
-    sizes_[line.substr(0, space)].resize(std::stoull(line.substr(space + 1)));
+    const std::size_t elements = std::stoull(line.substr(space + 1));
+    zeros_.places[line.substr(0, space)] = {all, elements};
+    all += elements;
   }
+  zeros_.elements.resize(all);
+}
+
+WholeTensors OneRankBeside::copy_of(const std::vector<StateShard>& whole) const {
+  WholeTensors tensors = zeros_;
+  for (const StateShard& shard : whole) {
+    const Tensor host = shard.elements.to_host();
+    std::copy_n(host.f32(), host.elements(), tensors.at(shard.tensor).begin());
+  }
+  return tensors;
 }
 
 // Of the ranks that hold an element one gives it, the others zero: the sum is the element, bit for bit, also if it is not finite.
 WholeTensors OneRankBeside::gather(const std::vector<StateShard>& shards) const {
-  WholeTensors whole = sizes_;
+  WholeTensors whole = zeros_;
   for (const StateShard& shard : shards) {
     if (!shard.writes) continue;
     const Tensor host = shard.elements.to_host();
     float* const values = whole.at(shard.tensor).data();
     for_each_run(shard.part, [&](Count i, Count at, Count n) { std::copy_n(host.f32() + i, n, values + at); });
   }
-  for (auto& [name, values] : whole)
-    group_.all_reduce(values.data(), static_cast<Count>(values.size()), DType::f32, ReduceOp::sum);
+  group_.all_reduce(whole.elements.data(), static_cast<Count>(whole.elements.size()), DType::f32, ReduceOp::sum);
   return whole;
-}
-
-void OneRankBeside::compute(Count step, OneRankStep& result) {
-  const double loss_scale = run_->trainee().loss_scale().scale();
-  run_->trainee().compute_gradients(run_->load(step), run_->timers());
-  result.gradients = copy_of(run_->gradients());
-  result.norm = norm_of(result.gradients, loss_scale);
 }
 
 OneRankStep OneRankBeside::step(Count step, const ProofRun& layout, bool layout_skipped) {
@@ -103,20 +99,27 @@ OneRankStep OneRankBeside::step(Count step, const ProofRun& layout, bool layout_
   OneRankStep result;
   agree(group_, "running the reference on one rank", [&] {
     if (!run_) return;
-    compute(step, result);
+    Trainee& one_rank = run_->trainee();
+    const double loss_scale = one_rank.loss_scale().scale();
+    one_rank.compute_gradients(run_->load(step), run_->timers());
+    result.gradients = copy_of(run_->gradients());
+    result.norm = norm_of(result.gradients, loss_scale);
     if (!layout_skipped) overwrite(run_->gradients(), own_gradients);
-    run_->trainee().update(run_->timers());
-    result.loss = run_->trainee().finish_step(run_->timers()).loss;
-    result.skipped = std::isfinite(result.loss) && std::isfinite(result.norm) ? 0.0 : 1.0;
+    one_rank.update(run_->timers());
+    result.loss = one_rank.finish_step(run_->timers()).loss;
+    result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.norm);
     result.weights = copy_of(run_->weights());
     overwrite(run_->weights(), own_weights);  // where the next step begins
-    run_->trainee().shards_changed();
+    one_rank.shards_changed();
   });
-  for (double* number : {&result.loss, &result.norm, &result.skipped})
-    broadcast(group_, std::span<double>(number, 1), kReferenceRank);
+  std::array<double, 3> numbers{result.loss, result.norm, result.skipped ? 1.0 : 0.0};
+  broadcast(group_, std::span<double>(numbers), kReferenceRank);
+  result.loss = numbers[0];
+  result.norm = numbers[1];
+  result.skipped = numbers[2] != 0.0;
   for (WholeTensors* tensors : {&result.gradients, &result.weights}) {
-    if (!run_) *tensors = sizes_;
-    for (auto& [name, values] : *tensors) broadcast(group_, std::span<float>(values), kReferenceRank);
+    if (!run_) *tensors = zeros_;
+    broadcast(group_, std::span<float>(tensors->elements), kReferenceRank);
   }
   return result;
 }

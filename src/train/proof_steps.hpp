@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,21 @@
 
 namespace cohort {
 
-/// All elements of each tensor, by its dataset's name, in the order of the model's names.
-using WholeTensors = std::map<std::string, std::vector<float>>;
+/// All elements of the model's tensors, one behind the other, and where each lies, by its dataset's name.
+struct WholeTensors {
+  struct Place {
+    std::size_t begin = 0, elements = 0;
+  };
+  std::map<std::string, Place> places;
+  std::vector<float> elements;
+
+  std::span<float> at(const std::string& tensor) {
+    return std::span(elements).subspan(places.at(tensor).begin, places.at(tensor).elements);
+  }
+  std::span<const float> at(const std::string& tensor) const {
+    return std::span(elements).subspan(places.at(tensor).begin, places.at(tensor).elements);
+  }
+};
 
 /// A run without logs, files and validation.
 class ProofRun {
@@ -45,7 +59,7 @@ class ProofRun {
 struct OneRankStep {
   double loss = 0.0;
   double norm = 0.0;
-  double skipped = 0.0;    // 1: loss or gradient were not finite
+  bool skipped = false;    // loss or gradient were not finite
   WholeTensors gradients;  // at the layout's weights
   WholeTensors weights;    // of AdamW, from the layout's weights and gradients
 };
@@ -60,13 +74,13 @@ class OneRankBeside {
   OneRankStep step(Count step, const ProofRun& layout, bool layout_skipped);
 
  private:
-  void compute(Count step, OneRankStep& result);
+  WholeTensors copy_of(const std::vector<StateShard>& whole) const;
   WholeTensors gather(const std::vector<StateShard>& shards) const;
 
   Communicator& group_;
   std::unique_ptr<Communicator> self_;
   std::unique_ptr<ProofRun> run_;  // null but on rank 0
-  WholeTensors sizes_;             // of all tensors: zeros
+  WholeTensors zeros_;             // all tensors
 };
 
 }  // namespace cohort

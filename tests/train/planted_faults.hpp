@@ -21,9 +21,9 @@ enum class Fault {
   norm_counted_twice,   // the sum of squares is summed over the ranks once more
   wrong_decay           // weight decay acts on norms and biases, not on matrices
 };
-inline constexpr Fault kFaults[] = {Fault::no_reduction,        Fault::average,      Fault::dropped_rank,
-                                    Fault::wrong_shard,         Fault::stale_weights, Fault::tied_weight_skipped,
-                                    Fault::partial_sums,        Fault::norm_counted_twice, Fault::wrong_decay};
+inline constexpr Fault kFaults[] = {
+    Fault::no_reduction,        Fault::average,      Fault::dropped_rank,       Fault::wrong_shard, Fault::stale_weights,
+    Fault::tied_weight_skipped, Fault::partial_sums, Fault::norm_counted_twice, Fault::wrong_decay};
 const char* name_of(Fault fault);
 
 /// Of a layout to be proved: whether the fault can occur in it, on any of its ranks.
