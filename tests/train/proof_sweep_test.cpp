@@ -55,7 +55,7 @@ class ProofSweep : public TrainerTest {
     set("model.vocabulary", draws.of({21, 22, 37, 64, 1000, draws.below(8) == 0 ? 50257 : 3000}));
     set("model.tied_head", draws.of({true, false}));
     set("model.activation_checkpointing", draws.of({true, false, false}));
-    set("train.global_batch", draws.of({2, 4, 6, 12, 24}));
+    set("train.global_batch", draws.of({2, 4, 6, 12, 18}));
     set("train.micro_batch", draws.of({1, 2, 3, 4}));
     set("train.clip_norm", draws.of({0.0, 0.5, 1.0}));
     set("optimizer.learning_rate", draws.log_uniform(3e-4, 5e-2));
