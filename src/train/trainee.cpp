@@ -72,7 +72,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   if (exec_.cuda()) {
     set_collective_timeout(config.device.collective_timeout);
     check_device_memory(config, mesh.index(Axis::pp));
-    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena);
+    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena + kArenaReserve);
     if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);
   } else {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
@@ -97,7 +97,9 @@ void Trainee::build_pipeline() {
   pipeline_ = std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_),
                                                  schedule_of(config_.parallel, config_.train.accumulation), mesh_.axis(Axis::pp),
                                                  mesh_.host_axis(Axis::pp));
-  if (exec_.cuda()) pipeline_->reserve(estimate_activations(config_, mesh_.index(Axis::pp)).under_way);
+  const auto [samples, tokens] = micro_batch_shape(config_);
+  pipeline_->reserve_messages(samples, tokens);
+  if (exec_.cuda()) pipeline_->reserve(samples, tokens, kArenaReserve);
   strategy_->use(*pipeline_);
 }
 
@@ -111,16 +113,20 @@ std::vector<StateShard> Trainee::shards() const {
     m.segments.push_back(optimizer_->moments(segment).m);
     v.segments.push_back(optimizer_->moments(segment).v);
   }
-  // Ranks that share a model between them write their shards; replicas share the writing.
+  return shards_of(optimizer_->owned(), {m, v}, replica());
+}
+
+// Ranks that share a model between them write their shards; replicas share the writing.
+Replica Trainee::replica() const {
   const Communicator* const shard_group = strategy_->shard_group();
   const int holders = shard_group != nullptr ? shard_group->size() : 1;
-  return shards_of(optimizer_->owned(), {m, v}, {group_.rank() / holders, group_.size() / holders});
+  return {group_.rank() / holders, group_.size() / holders};
 }
 
 std::vector<StateShard> Trainee::gradient_shards() const {
   std::vector<OwnedSegment> owned = optimizer_->owned();
   for (OwnedSegment& segment : owned) segment.values = segment.gradients;
-  return shards_of(owned, {}, {});
+  return shards_of(owned, {}, replica());
 }
 
 void Trainee::load_weights(const std::filesystem::path& checkpoint) {
@@ -147,26 +153,26 @@ StepContext Trainee::context(Count step) const {
           .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{}};
 }
 
-void Trainee::start_step(const StepInput& input, StepTimers& timers) {
+void Trainee::compute_gradients(const StepInput& input, StepTimers& timers) {
   running_ = input;
   scalars_.begin();
-  const double factor = loss_scale_.scale();
   strategy_->accumulate_gradients(context(input.step), input.micro_batches,
-                                  static_cast<float>(mean(factor, input.global_valid_targets)), timers);
-  {
-    const auto scope = timers.scope(Phase::communication);
-    sum_over(Axis::pp, scalars_.own_loss());  // the last stage has it
-    scalars_.loss().copy_from(scalars_.own_loss());
-    group_.all_reduce(scalars_.loss().raw(), 1, DType::f64, ReduceOp::sum);
-  }
+                                  static_cast<float>(mean(loss_scale_.scale(), input.global_valid_targets)), timers);
+  const auto scope = timers.scope(Phase::communication);
+  sum_over(Axis::pp, scalars_.own_loss());  // the last stage has it
+  scalars_.loss().copy_from(scalars_.own_loss());
+  group_.all_reduce(scalars_.loss().raw(), 1, DType::f64, ReduceOp::sum);
+}
+
+void Trainee::update(StepTimers& timers) {
   const auto scope = timers.scope(Phase::optimizer);
   add_squares(exec_, optimizer_->owned(), scalars_);
   if (Communicator* shards = strategy_->shard_group()) shards->all_reduce(scalars_.squares().raw(), 1, DType::f64, ReduceOp::sum);
   sum_over(Axis::tp, scalars_.squares());
   sum_over(Axis::pp, scalars_.squares());
-  decide_update(exec_, scalars_, factor, config_.train.clip_norm);
-  optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, input.step), scalars_.decisions(),
-                   input.step);
+  decide_update(exec_, scalars_, loss_scale_.scale(), config_.train.clip_norm);
+  const Count step = running_.step;
+  optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, step), scalars_.decisions(), step);
   strategy_->weights_changed();
   scalars_.fetch();
 }

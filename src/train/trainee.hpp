@@ -54,7 +54,14 @@ class Trainee {
   /// optimizer was offloaded: it runs on the host, and its phase then holds the wait for the device, too). A step whose
   /// loss or gradient is not finite leaves weights and optimizer as they were. The micro-batches must stay until finish_step().
   /// // Collective over: mesh
-  void start_step(const StepInput& input, StepTimers& timers);
+  void start_step(const StepInput& input, StepTimers& timers) {
+    compute_gradients(input, timers);
+    update(timers);
+  }
+  /// The two halves of start_step(): the gradients of all micro-batches, reduced; and what the optimizer makes of the gradients
+  /// that are there. // Collective over: mesh
+  void compute_gradients(const StepInput& input, StepTimers& timers);
+  void update(StepTimers& timers);
   /// Waits for the step. Throws Error(internal) if a peer is lost meanwhile. // Collective over: mesh
   StepResult finish_step(StepTimers& timers);
   StepResult step(const StepInput& input, StepTimers& timers) {
@@ -95,6 +102,7 @@ class Trainee {
   void build_model();
   void build_pipeline();
   StepContext context(Count step) const;
+  Replica replica() const;
   // Adds a device's scalar up over an axis, if there is more than one rank on it.
   void sum_over(Axis axis, const Tensor& scalar) const;
 

@@ -31,7 +31,8 @@ proof = json.loads(stdout)
 job.check("all of them are there", len(proof["layouts"]) == len(DOZEN) and [l["ranks"] for l in proof["layouts"]].count(4) == 1, stdout)
 for layout in proof["layouts"]:
     worst = max(layout[key] for key in ("loss", "gradient_norm", "gradients", "weights"))
-    job.check(f"{layout['layout']} is one rank's training ({worst:.1e})", layout["equal"] and worst <= proof["tolerance"] == 1e-5, stdout)
+    job.check(f"{layout['layout']} is one rank's training ({worst:.1e})", layout["equal"] and worst <= proof["tolerance"] == 1e-5
+              and layout["weights"] <= proof["tolerance_of_weights"], stdout)
 
 # For people: a table, and rank 0 alone speaks.
 code, stdout, stderr, _ = job.run(prove("--steps", "2", "--find"), 2)

@@ -14,28 +14,49 @@ class Proof : public TrainerTest {
   RunConfig opened_ = run_;
   const RunData data_ = open_data(*world_, opened_, DataUse::training);
   const Tolerance tolerance_ = proof_tolerance(opened_.precision);
+
+  ProofResult prove_layout(const Layout& layout) {
+    return prove(opened_, layout, data_, *world_, losses_of_one_rank(opened_, data_, *world_, kSteps), tolerance_);
+  }
 };
 
 TEST_F(Proof, AcceptsEveryLayout) {
   std::vector<std::string> refused;
   const std::vector<Layout> layouts = all_layouts(opened_, world_->size(), refused);
-  const ReferenceRun reference = run_reference(opened_, data_, *world_, kSteps);
-  EXPECT_EQ(reference.losses.size(), static_cast<std::size_t>(kSteps));
+  const std::vector<double> curve = losses_of_one_rank(opened_, data_, *world_, kSteps);
+  EXPECT_EQ(curve.size(), static_cast<std::size_t>(kSteps));
   EXPECT_FALSE(layouts.empty());
   for (const Layout& layout : layouts) {
-    const ProofResult result = prove(layout, data_, *world_, reference, tolerance_);
-    EXPECT_LE(result.worst(), tolerance_.value) << layout.name;
-    EXPECT_TRUE(result.partings.empty()) << layout.name << ": " << result.partings.front().what;
+    const ProofResult result = prove(opened_, layout, data_, *world_, curve, tolerance_);
+    EXPECT_TRUE(result.equal()) << layout.name << ": " << result.partings.front().what;
+    EXPECT_LT(result.curve, 1e-4) << layout.name;  // three small steps: rounding has hardly moved them apart
+  }
+}
+
+// The bias of keys has a gradient of nothing but rounding, which AdamW makes whole steps of: at this rate, without warm-up,
+// weights and losses of layout and one rank part within few steps although no step is wrong.
+TEST_F(Proof, TakesRoundingForNoFault) {
+  if (world_->size() % 2 != 0) GTEST_SKIP() << "an even number of ranks";
+  opened_.optimizer.learning_rate = 5e-2;
+  opened_.optimizer.weight_decay = 0.0;
+  opened_.schedule.warmup_steps = 0;
+  opened_.model.vocabulary = 1000;
+  opened_.model.tied_head = false;
+  for (const char* words : {"tp=2", "cp=2", "tp=2,sequence=true"}) {
+    for (const std::uint64_t seed : {1, 2}) {
+      opened_.run.seed = seed;
+      const ProofResult result = prove_layout(layout_from_words(opened_, words, 2));
+      EXPECT_TRUE(result.equal()) << words << ": " << result.partings.front().what << " " << result.partings.front().difference;
+    }
   }
 }
 
 // Another seed differs from the start, another rate in the weights after the first step, and other clipping there, too.
 TEST_F(Proof, RejectsAnotherTraining) {
-  const ReferenceRun reference = run_reference(opened_, data_, *world_, kSteps);
   const auto result_of = [&](const std::function<void(RunConfig&)>& change) {
     Layout layout = layout_from_words(opened_, "data=bucketed", world_->size());
     change(layout.config);
-    return prove(layout, data_, *world_, reference, tolerance_);
+    return prove_layout(layout);
   };
   const ProofResult seed = result_of([](RunConfig& config) { config.run.seed += 1; });
   EXPECT_GT(seed.losses, tolerance_.value);
@@ -46,7 +67,8 @@ TEST_F(Proof, RejectsAnotherTraining) {
   ASSERT_FALSE(rate.partings.empty());
   EXPECT_EQ(rate.partings.front().step, 1);
   EXPECT_TRUE(rate.partings.front().what.starts_with("weight ")) << rate.partings.front().what;
-  EXPECT_GT(result_of([](RunConfig& config) { config.optimizer.beta2 = 0.9; }).weights, tolerance_.value);
+  EXPECT_GT(result_of([](RunConfig& config) { config.optimizer.beta2 = 0.9; }).weights, 100 * kUpdateTolerance);
+  EXPECT_GT(result_of([](RunConfig& config) { config.train.clip_norm = 0.01; }).weights, 100 * kUpdateTolerance);
 }
 
 // All, or none: the reference and every layout begin with the weights of run.initial_checkpoint.
@@ -54,11 +76,10 @@ TEST_F(Proof, BeginsWithTheWeightsOfACheckpoint) {
   const RunConfig before = config({"run.name=before"});
   ASSERT_EQ(train(before), ExitCode::success);
   opened_.run.initial_checkpoint = before.run.directory;
-  const ReferenceRun reference = run_reference(opened_, data_, *world_, kSteps);
   Layout layout = layout_from_words(opened_, "data=zero3", world_->size());
-  EXPECT_LE(prove(layout, data_, *world_, reference, tolerance_).worst(), tolerance_.value);
+  EXPECT_TRUE(prove_layout(layout).equal());
   layout.config.run.initial_checkpoint = "";
-  const ProofResult random = prove(layout, data_, *world_, reference, tolerance_);
+  const ProofResult random = prove_layout(layout);
   ASSERT_FALSE(random.partings.empty());
   EXPECT_EQ(random.partings.front().step, 1);
   EXPECT_EQ(random.partings.front().what, "loss");
