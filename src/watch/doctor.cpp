@@ -53,7 +53,7 @@ std::vector<RankReport> read_kept(const fs::path& folder, const std::map<int, Js
     if (!rank || entry.path().extension() != ".last" || dumps.contains(*rank)) continue;
     const std::optional<KeptState> state = read_kept_state(entry.path());
     if (!state) continue;
-    kept[*rank] = {.rank = *rank, .process = state->process, .step = state->step, .activity = state->activity};
+    kept[*rank] = {.rank = *rank, .host = "", .process = state->process, .step = state->step, .activity = state->activity};
   }
   std::vector<RankReport> reports;
   for (auto& [rank, report] : kept) reports.push_back(std::move(report));

@@ -185,13 +185,16 @@ std::vector<std::string> LineSocket::receive() {
       close();
     }
   }
-  if (incoming_.size() >= longest_line_ && incoming_.find('\n') == std::string::npos) close();  // not one of us
   std::vector<std::string> lines;
   std::size_t at = 0;
-  for (std::size_t end; (end = incoming_.find('\n', at)) != std::string::npos; at = end + 1) {
+  for (std::size_t end; (end = incoming_.find('\n', at)) != std::string::npos && end - at <= longest_line_; at = end + 1) {
     lines.push_back(incoming_.substr(at, end - at));
   }
   incoming_.erase(0, at);
+  if (incoming_.find('\n') != std::string::npos || incoming_.size() >= longest_line_) {  // not one of us
+    close();
+    incoming_.clear();
+  }
   return lines;
 }
 

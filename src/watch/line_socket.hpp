@@ -41,7 +41,7 @@ class LineSocket {
   /// The lines that have come, whole ones alone. After the peer has ended the connection is_open() is false, and what came before
   /// is handed out still.
   std::vector<std::string> receive();
-  /// A peer that sends more than this without a newline is cut off (kMostKept unless set).
+  /// A peer that sends a longer line is cut off (kMostKept unless set).
   void limit_line(std::size_t bytes) { longest_line_ = bytes; }
 
  private:

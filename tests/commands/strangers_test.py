@@ -19,7 +19,8 @@ OF_EACH_KIND = 200
 TIMEOUT = 8  # seconds, of the watch: shorter than the strangers are there
 KINDS = ("idle", "slow", "garbage", "endless")
 
-os.environ["OMPI_MCA_btl"] = "^tcp"  # the ranks of one machine share memory: Open MPI itself listens nowhere
+# The ranks of one machine share memory: Open MPI itself listens nowhere.
+os.environ |= {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader"}
 os.environ["COHORT_WATCH_TIMEOUT"] = str(TIMEOUT)
 job = Launched(sys.argv[1:])
 folder = tempfile.TemporaryDirectory(prefix="cohort_strangers_")
