@@ -14,10 +14,11 @@
 
 namespace cohort {
 
-enum class LogLevel { debug, info, warning };
-inline constexpr std::array<LogLevel, 3> kLogLevels{LogLevel::debug, LogLevel::info, LogLevel::warning};
+/// error: what ended the run; by log_error() alone.
+enum class LogLevel { debug, info, warning, error };
+inline constexpr std::array<LogLevel, 4> kLogLevels{LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error};
 
-/// "debug", "info", "warning".
+/// "debug", "info", "warning", "error".
 std::string_view name_of(LogLevel level);
 
 /// The inverse of the run file's log.level; throws Error(config) on an unknown name.
@@ -54,5 +55,9 @@ class RankLog {
   std::mutex mutex_;
   std::ofstream file_;
 };
+
+/// Adds `message` to the log that this process opened last, whether that is open still or not: where an error is reported the
+/// objects of the run are gone. Nothing if there was no log, or it cannot be written: the error is said on the console, too.
+void log_error(std::string_view message) noexcept;
 
 }  // namespace cohort

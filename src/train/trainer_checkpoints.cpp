@@ -100,7 +100,7 @@ void Trainer::resume(const TrainerOptions& options) {
     say("note: the checkpoint is older than records of tokenizers: the tokens were compared, what they stand for was not");
   for (const std::string& change : changes) {
     say("accepted change: " + change);
-    history_ += fmt::format("from step {} on: {}\n", done_, change);
+    history_ += fmt::format("from step {} on: {}\n", done_ + 1, change);
   }
 }
 
