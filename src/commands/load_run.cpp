@@ -62,7 +62,7 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
   agree(world, "reading the checkpoint's run file", [&] {
-    config = parse_run_file(run_file, "the checkpoint's run file", overrides);
+    config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
     watch_as_told(runtime, config);
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });

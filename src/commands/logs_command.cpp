@@ -8,6 +8,7 @@
 #include "base/console.hpp"
 #include "base/error.hpp"
 #include "commands/commands.hpp"
+#include "commands/numbers.hpp"
 #include "logs/view.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/signals.hpp"
@@ -80,7 +81,7 @@ void add_logs_command(CLI::App& app, Action& action) {
   command->add_option("--level", options->level, "messages of this level or above: debug, info or warning")
       ->check(CLI::IsMember({"debug", "info", "warning"}))
       ->capture_default_str();
-  command->add_option("--last", options->last, "the last N of these messages")->check(CLI::NonNegativeNumber);
+  command->add_option("--last", options->last, "the last N of these messages")->check(integer_from(0));
   command->add_flag("--fold", options->fold, "show once what several ranks said alike within a second: \"ranks 0-3: ...\"");
   command->add_flag("--follow,-f", options->follow, "then wait for more, also of new ranks, until Ctrl-C");
   command->callback([&action, options] { action = [options] { return run_logs(*options); }; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
@@ -29,5 +30,8 @@ RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std
 /// Throws SharedError(data) if the record `trained_on` of a checkpoint tells of another tokenizer than that of `data`, which has
 /// tokens. Of a checkpoint that does not tell, and was trained on other data, rank 0 says that it cannot be known.
 void require_same_tokenizer(const RunData& data, const std::string& trained_on);
+
+/// What to say at the start if most rows of the embedding are for tokens that the data does not have; "" if most are used.
+std::string unused_rows_warning(const RunConfig& config, const RunData& data);
 
 }  // namespace cohort

@@ -55,7 +55,7 @@ std::string keep_schedule(const TrainingState& saved, RunConfig& now) {
 }
 
 std::vector<std::string> changes_since(const TrainingState& saved, const RunConfig& now, const std::string& data_now) {
-  const RunConfig before = parse_run_file(saved.run_file, "the checkpoint's run file");
+  const RunConfig before = parse_saved_run_file(saved.run_file, "the checkpoint's run file");
   std::vector<std::string> changes;
   for (const KeySpec& key : all_keys()) {
     if (!binds(key)) continue;
