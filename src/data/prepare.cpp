@@ -65,7 +65,7 @@ Count count_characters(std::string_view text) {
 void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
   if (options.tokenizer != "byte" && options.tokenizer != "char" && !std::filesystem::exists(options.tokenizer)) {
-    fail(ExitCode::usage, "unknown tokenizer '{}'; known are byte, char, and that of a token file, which is named by its path",
+    fail(ExitCode::usage, "unknown tokenizer '{}'; known are byte and char, and that of a token file, named by its path",
          options.tokenizer);
   }
   if (!(options.validation > 0 && options.validation < 1)) {

@@ -138,7 +138,7 @@ def refuse_rank_2(what, file, replacement, code, parts):
         restored.write(before)
 
 
-with open(training.prepare("other", seed=9), "rb") as file:
+with open(training.prepare("other", seed=9, tokenizer=training.tokens), "rb") as file:
     other = file.read()
 with open(training.prepare("bytes", seed=3, tokenizer="byte"), "rb") as file:
     by_byte = file.read()

@@ -135,6 +135,7 @@ struct Handmade {
   std::vector<Count> train_shape{3};
   std::vector<std::uint16_t> train{1, 2, 3};
   bool validation = true;
+  Bytes chunk = 0;
   std::int64_t train_crc = -2;  // -2: the right one
 
   void write(const std::string& path) const {
@@ -146,7 +147,7 @@ struct Handmade {
     file.set_attribute("tokenizer_crc32", crc(tokenizer.data(), tokenizer.size()));
     file.write_text("tokenizer", tokenizer);
     file.write_text("sources", "[]");
-    hdf5::Dataset dataset = file.create_dataset("train", element, train_shape);
+    hdf5::Dataset dataset = file.create_dataset("train", element, train_shape, {.chunk = chunk});
     if (element == hdf5::Element::u16) dataset.write_raw(train.data(), dataset.elements(), element);
     dataset.set_attribute("crc32", train_crc == -2 ? crc(train.data(), train.size() * 2) : train_crc);
     if (!validation) return;
@@ -189,6 +190,7 @@ TEST(TokenFile, EachPartIsChecked) {
   expect({.train_shape = {0}}, "0 tokens");
   expect({.train_shape = {1}}, "1 tokens");
   expect({.validation = false}, "no dataset '/validation'");
+  expect({.chunk = 2}, "h5repack -f NONE -l CONTI");
   expect({.train_crc = -1}, "impossible checksum");
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "hdf5/boxes.hpp"
 #include "hdf5/hdf5.hpp"
@@ -263,6 +264,29 @@ TEST(Disk, WhatADatasetLosesWhenItIsClosedIsAnErrorOfTheFile) {
     dataset.write_range(0, 1000, values.data(), Element::i32);  // a piece of a chunk
   }
   EXPECT_ERROR(file.close(), ExitCode::io, "full.h5", "data of a dataset could not be written");
+}
+
+// What reads elements without HDF5 finds them at the offset, in the file that was opened, whatever bears its name later.
+TEST(Layout, ContiguousElementsLieAtTheirOffset) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.h5";
+  const std::vector<std::int32_t> values{7, 8, 9};
+  {
+    File file = File::create(path);
+    file.create_dataset("contiguous", Element::i32, std::vector<Count>{3}).write<std::int32_t>(values);
+    file.create_dataset("chunked", Element::i32, std::vector<Count>{3}, {.chunk = 4}).write<std::int32_t>(values);
+    file.create_dataset("empty", Element::i32, std::vector<Count>{0});
+    file.close();
+  }
+  const File file = File::open(path, ExitCode::data);
+  std::filesystem::remove(path);
+  EXPECT_FALSE(file.open_dataset("chunked").offset());
+  EXPECT_FALSE(file.open_dataset("empty").offset());
+  const std::optional<Bytes> offset = file.open_dataset("contiguous").offset();
+  ASSERT_TRUE(offset);
+  std::vector<std::int32_t> read(3);
+  ASSERT_EQ(pread(file.descriptor(), read.data(), 12, *offset), 12);
+  EXPECT_EQ(read, values);
 }
 
 }  // namespace
