@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Replays a run of `cohort train` in PyTorch, step by step, and compares losses, gradient norms and weights.
 
-  tools/replay_pytorch.py [--kind gpt2] [--layers 2 ...] [--steps 50]                                 small, on the CPU
-  tools/replay_pytorch.py --gpt2-124m --cohort build/cuda/cohort --device cuda --precisions fp32 tf32 bf16   GPT-2 124M on a GPU
+  tools/replay_pytorch.py [--kind llama] [--layers 2 ...]                      a small model on the CPU
+  tools/replay_pytorch.py --gpt2-124m --cohort build/cuda/cohort --device cuda --precisions fp32 tf32 bf16
 
 transformers makes a model with random weights; `cohort ckpt import` and `cohort train` train it on one rank, with accumulation,
 clipping, warm-up and weight decay. transformers, torch.optim.AdamW and clip_grad_norm_ then take the same steps, on the samples
@@ -13,9 +13,10 @@ PyTorch for it), and a built Cohort.
 Bounds. Both sides compute in the same precision and add in different orders. Losses: LOSS. Norms, relative: NORM. A weight may be
 off by what rounding can make of AdamW. With e, the error of a gradient, its update u = m/(sqrt(v) + epsilon) changes by at most
 
-    du = e (1 + |u|) / (sqrt(v) + epsilon)   (m and sqrt(v) are means: neither changes by more than e), and by no more than 2,
+    du = e (1 + |u|) / (sqrt(v) + epsilon)   (m and sqrt(v) are means: neither changes by more than e),
 
-a step in the other direction; the allowance is the sum of rate * du over the steps. e is ERROR times the largest gradient of the
+and by no more than 2 U, where U = (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)), 1.2 here, is the largest that an
+update can be (Cauchy-Schwarz). The allowance is the sum of rate * du over the steps. e is ERROR times the largest gradient of the
 same tensor, or times a tenth of the largest of all, since a gradient that is the difference of large terms is only as exact as
 they are. (The bias of keys, which softmax cancels, has gradients of nothing but rounding: AdamW makes whole steps of them.)
 """
@@ -79,6 +80,10 @@ class Case:
     def global_batch(self):
         return self.micro_batch * self.accumulation
 
+    @property
+    def largest_update(self):
+        return (1.0 - self.beta1) / math.sqrt((1.0 - self.beta2) * (1.0 - self.beta1**2 / self.beta2))
+
     def rate(self, step):  # 0 is the first
         if step < self.warmup:
             return self.learning_rate * (step + 1) / self.warmup
@@ -105,21 +110,21 @@ class Run:
     def __init__(self, cohort, folder, case, precision="fp32", device="cpu"):
         self.program, self.folder, self.case = str(cohort), Path(folder), case
         text, self.tokens = self.folder / "text.txt", self.folder / "tokens.h5"
-        needed = 2 * case.global_batch * case.context + 4096
-        self.cohort("data", "synth", "stories", "--out", text, "--bytes", f"{max(64, needed // 1024 + 1)}KiB", "--seed", 7)
+        kibibytes = 64 + case.steps * case.global_batch * case.context // 1024  # no sample comes again
+        self.cohort("data", "synth", "stories", "--out", text, "--bytes", f"{kibibytes}KiB", "--seed", 7)
         self.cohort("data", "prepare", "--input", text, "--out", self.tokens, "--tokenizer", "byte")
-        make_model(case).save_pretrained(self.folder / "start_hf", safe_serialization=True)
+        make_model(case).save_pretrained(self.folder / "start_hf")
         run_file = self.folder / "run.toml"
         self.cohort("ckpt", "import", self.folder / "start_hf", "--out", self.folder / "start", "--run-file", run_file, "--tokens",
                     self.tokens)
         keys = {
-            "train.micro_batch": case.micro_batch,
-            "train.global_batch": case.global_batch, "train.clip_norm": case.clip_norm, "train.validate_every": 0,
-            "train.validation_batches": 1, "optimizer.learning_rate": case.learning_rate, "optimizer.beta1": case.beta1,
-            "optimizer.beta2": case.beta2, "optimizer.epsilon": case.epsilon, "optimizer.weight_decay": case.weight_decay,
+            "train.micro_batch": case.micro_batch, "train.global_batch": case.global_batch, "train.clip_norm": case.clip_norm,
+            "train.validate_every": 0, "train.validation_batches": 1,
+            "optimizer.learning_rate": case.learning_rate, "optimizer.beta1": case.beta1, "optimizer.beta2": case.beta2,
+            "optimizer.epsilon": case.epsilon, "optimizer.weight_decay": case.weight_decay,
             "schedule.kind": "cosine", "schedule.warmup_steps": case.warmup, "schedule.decay_steps": case.steps,
-            "schedule.final_fraction": case.final_fraction, "log.level": "debug", "sample.tokens": 0, "device.kind": device,
-            "precision.policy": precision,
+            "schedule.final_fraction": case.final_fraction,
+            "log.level": "debug", "sample.tokens": 0, "device.kind": device, "precision.policy": precision,
         }
         self.train("run", {**keys, "train.steps": case.steps, "checkpoint.at_end": "false"})
         # The same run again, ended earlier: one layout has the same bits in every run.
@@ -134,8 +139,8 @@ class Run:
         return done.stdout
 
     def train(self, name, keys):
-        keys = {"run.directory": self.folder / name, **keys}
-        self.cohort("train", self.folder / "run.toml", *[word for key, value in keys.items() for word in ("--set", f"{key}={value}")])
+        overrides = [f"{key}={value}" for key, value in {"run.directory": self.folder / name, **keys}.items()]
+        self.cohort("train", self.folder / "run.toml", *[word for text in overrides for word in ("--set", text)])
 
     def metrics(self):
         with open(self.folder / "run" / "metrics.jsonl", encoding="utf-8") as file:
@@ -170,7 +175,7 @@ class Replay:
 
     def __init__(self, run, case, precision, device):
         self.run, self.case, self.precision, self.device = run, case, precision, torch.device(device)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         self.model = load(run.folder / "start_hf").to(self.device).train()
         self.names = {name: p for name, p in self.model.named_parameters()}
         decays = [p for p in self.names.values() if p.dim() > 1]
@@ -219,7 +224,7 @@ class Replay:
             size = (state["exp_avg_sq"] / (1.0 - self.case.beta2**(number + 1))).sqrt() + self.case.epsilon
             update = state["exp_avg"] / (1.0 - self.case.beta1**(number + 1)) / size
             error = ERROR[self.precision] * torch.maximum(largest[name], floor)
-            self.allowed[name] += rate * torch.clamp(error * (1.0 + update.abs()) / size, max=2.0)
+            self.allowed[name] += rate * torch.clamp(error * (1.0 + update.abs()) / size, max=2.0 * self.case.largest_update)
 
 
 @dataclasses.dataclass
@@ -276,7 +281,7 @@ def parse(words):
     parser.add_argument("--cohort", default=ROOT / "build/cpu/cohort", help="the program (build/cpu/cohort)")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precisions", nargs="+", default=["fp32"], choices=list(LOSS))
-    parser.add_argument("--gpt2-124m", action="store_true", help="12 layers, width 768, context 1024, 50,257 rows; micro-batches of 4")
+    parser.add_argument("--gpt2-124m", action="store_true", help="12 layers, width 768, context 1024, 50,257 rows")
     parser.add_argument("--folder", help="keep the runs there; else in a temporary folder")
     for field in dataclasses.fields(Case):
         if field.type in ("int", "float", "str") or field.type in (int, float, str):
@@ -313,8 +318,8 @@ def main(words):
             found = replay(run, precision=precision, device=options.device)
             weights = ", ".join(f"after {n} steps {found.plain[n]:.1e} ({share:.2f} of the allowance)"
                                 for n, share in found.weights.items())
-            print(f"{precision}: {case.steps} steps; losses differ by at most {found.loss:.1e} (allowed {LOSS[precision]:.0e}), norms by "
-                  f"{found.norm:.1e} ({NORM[precision]:.0e}); weights {weights}", flush=True)
+            print(f"{precision}: {case.steps} steps; losses differ by at most {found.loss:.1e} (allowed {LOSS[precision]:.0e}), "
+                  f"norms by {found.norm:.1e} ({NORM[precision]:.0e}); weights {weights}", flush=True)
             for failure in found.failures(precision):
                 print(f"  FAILED: {failure}")
                 failed = True

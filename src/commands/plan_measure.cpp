@@ -101,13 +101,16 @@ void draw_pipeline(const MeasuredOutcome& outcome, const std::string& path) {
   write_file_atomically(path, pipeline::draw_svg(events, "a step as measured, " + outcome.config.parallel.schedule, "ms"));
 }
 
-std::string verdict(const Comparison& line) { return line.equal() ? "" : "OFF"; }
+std::string verdict(const Comparison& line) {
+  if (!line.equal()) return "OFF";
+  return line.small() ? "less than " + human_bytes(line.floor) : "";
+}
 
 void print_memory(const MeasuredOutcome& outcome) {
   Table table({"memory", "predicted", "measured", "off", "", "paper", "formula"});
   for (std::size_t i = 0; i < outcome.memory.size(); ++i) {
     const Comparison& line = outcome.memory[i];
-    const PaperMemory& paper = outcome.paper.values[i];
+    const PaperMemory paper = i < outcome.paper.values.size() ? outcome.paper.values[i] : PaperMemory{};
     table.add({line.what, human_bytes(line.predicted), human_bytes(line.measured), off(line), verdict(line),
                paper.formula.empty() ? "-" : human_bytes(static_cast<Bytes>(paper.bytes)), paper.formula});
   }
@@ -177,9 +180,10 @@ void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
   print_memory(outcome);
   print_traffic(outcome);
   print_bubble(outcome);
-  fmt::print("\n{}\n", outcome.all_equal()
-                           ? fmt::format("All predictions are within {:.0f} %.", 100.0 * kTolerance)
-                           : fmt::format("OFF: a prediction is wrong by more than {:.0f} %.", 100.0 * kTolerance));
+  const std::string limit = fmt::format("{:.0f} % (or, where that is less, {}; activations {}; messages {})", 100.0 * kTolerance,
+                                        human_bytes(kMemoryFloor), human_bytes(kActivationFloor), human_bytes(kTrafficFloor));
+  fmt::print("\n{}{}.\n", outcome.all_equal() ? "All predictions are within " : "OFF: a prediction is wrong by more than ",
+             limit);
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ nlohmann::ordered_json to_json(const Plan& plan) {
     json["memory"][std::string(name_of(kind))] = {
         {"predicted", plan.memory.kinds[kind]}, {"paper", paper.bytes}, {"formula", paper.formula}};
   }
+  json["memory_of_rank"] = plan.memory.total;
   json["traffic"] = nlohmann::ordered_json::array();
   for (const Traffic& one : plan.traffic) {
     json["traffic"].push_back({{"group", one.group},

@@ -14,8 +14,10 @@ double Comparison::off() const {
 
 bool Comparison::equal() const {
   const auto allowed = std::max(floor, static_cast<Bytes>(kTolerance * static_cast<double>(measured)));
-  return predicted - spare - allowed <= measured && measured <= predicted + allowed;
+  return std::abs(predicted - measured) <= allowed;
 }
+
+bool Comparison::small() const { return equal() && !(std::abs(off()) <= kTolerance); }
 
 std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const Measurement& measured) {
   std::vector<Comparison> lines;
@@ -23,9 +25,10 @@ std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const M
     lines.push_back({.what = std::string(name_of(kind)),
                      .predicted = predicted.kinds[kind],
                      .measured = measured.memory[kind],
-                     .floor = kind == MemoryKind::activations ? kActivationFloor : kMemoryFloor,
-                     .spare = predicted.spare[kind]});
+                     .floor = kind == MemoryKind::activations ? kActivationFloor : kMemoryFloor});
   }
+  lines.push_back(
+      {.what = "all, of one rank", .predicted = predicted.total, .measured = measured.total, .floor = kActivationFloor});
   return lines;
 }
 

@@ -28,15 +28,16 @@ struct Comparison {
   Bytes predicted = 0;
   Bytes measured = 0;
   Bytes floor = 0;
-  Bytes spare = 0;  // of what was predicted, so much may be missing in what was measured
 
   /// (predicted - measured) / measured; 0 if they are the same, infinite if nothing was measured.
   double off() const;
-  /// Off by no more than the tolerance of what was measured, or the floor, leaving aside what is to spare.
+  /// Off by no more than the tolerance of what was measured, or, where that is more, the floor.
   bool equal() const;
+  /// Equal by the floor alone: off by more than the tolerance.
+  bool small() const;
 };
 
-/// One line for each kind.
+/// One line for each kind, and one for their total.
 std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const Measurement& measured);
 /// The sum of Measurement::others, of which nothing is predicted, against the share of all memory that they may be. The copies
 /// that 16 bits on a CPU need are left out.

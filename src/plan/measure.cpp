@@ -47,9 +47,9 @@ void read_trace(const CommTrace& trace, Measurement& own) {
 
 // Makes each arena one piece, as a GPU's are: the ends of several are waste that belongs to no formula.
 void reserve(const RunConfig& config, int stage, Trainee& trainee) {
-  const ActivationEstimate activations = estimate_activations(config, stage);
-  trainee.activations().reserve(activations.arena);
-  if (trainee.pipeline() != nullptr) trainee.pipeline()->reserve(activations.under_way);
+  trainee.activations().reserve(estimate_activations(config, stage).arena + kArenaReserve);
+  const auto [samples, tokens] = micro_batch_shape(config);
+  if (trainee.pipeline() != nullptr) trainee.pipeline()->reserve(samples, tokens, kArenaReserve);
 }
 
 Measurement measure_this_rank(const RunConfig& config, const RunData& data, Communicator& world, Count steps) {
@@ -80,12 +80,13 @@ Measurement measure_this_rank(const RunConfig& config, const RunData& data, Comm
     own.memory[MemoryKind::activations] += trainee.pipeline()->held_peak_bytes();
     own.events = gather_events(mesh.host_axis(Axis::pp), trainee.pipeline()->events());
   }
+  for (const Bytes bytes : own.memory.values) own.total += bytes;
   return own;
 }
 
 // One line for each number, and back: "memory KIND BYTES", "other BYTES LABEL", "traffic CALLS BYTES OPERATION GROUP".
 std::string to_text(const Measurement& own) {
-  std::string text = fmt::format("seconds {}\narenas {}\n", own.step_seconds, own.arenas);
+  std::string text = fmt::format("seconds {}\narenas {}\ntotal {}\n", own.step_seconds, own.arenas, own.total);
   for (const MemoryKind kind : kMemoryKinds) text += fmt::format("memory {} {}\n", static_cast<int>(kind), own.memory[kind]);
   for (const auto& [label, bytes] : own.others) text += fmt::format("other {} {}\n", bytes, label);
   for (const MeasuredTraffic& one : own.traffic)
@@ -106,6 +107,7 @@ void raise(Measurement& largest, const std::string& text) {
     const auto number = [&](std::size_t word) -> Bytes { return std::strtoll(words.at(word).c_str(), nullptr, 10); };
     if (words[0] == "seconds") more(largest.step_seconds, std::strtod(words.at(1).c_str(), nullptr));
     if (words[0] == "arenas") more(largest.arenas, number(1));
+    if (words[0] == "total") more(largest.total, number(1));
     if (words[0] == "memory") more(largest.memory.values.at(static_cast<std::size_t>(number(1))), number(2));
     if (words[0] == "other") more(largest.others[line.substr(line.find(' ', words[0].size() + 1) + 1)], number(1));
     if (words[0] != "traffic") continue;

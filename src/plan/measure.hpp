@@ -24,6 +24,8 @@ struct MeasuredTraffic {
 struct Measurement {
   /// Most at once, since before the model was made. Activations: what the arenas handed out.
   ByKind<Bytes> memory;
+  /// All kinds of one rank.
+  Bytes total = 0;
   /// What the arenas have reserved for activations, used or not.
   Bytes arenas = 0;
   /// Tensors of other labels.

@@ -1,12 +1,10 @@
 #include "plan/memory.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "config/pipeline.hpp"
 #include "parallel/data/data_parallel.hpp"
-#include "pipeline/messages.hpp"
 #include "plan/part.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
@@ -57,41 +55,14 @@ PaperMemory paper_activations(const RunConfig& config) {
           fmt::format("{}{} x {} layers (Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, most)};
 }
 
-// Room for the largest chunk that slots which served the smallest alone have left.
-Bytes spare_slots(const RunConfig& config, int stage) {
-  const PlannedPart part(config, stage);
-  Bytes least = std::numeric_limits<Bytes>::max(), most = 0;
-  for (std::size_t chunk = 0; chunk < part.decoder()->chunks().size(); ++chunk) {
-    const Bytes bytes = part.decoder()->forward_bytes(chunk, config.train.micro_batch, config.model.context / config.parallel.cp);
-    least = std::min(least, bytes);
-    most = std::max(most, bytes);
-  }
-  return most_in_flight(part.schedule(), stage) * (most - least);
-}
-
-ByKind<Bytes> by_kind(const RunConfig& config, int stage, const MemoryEstimate& estimate) {
-  // The second replica has values, gradients and copies like the first.
-  const Bytes replicas = estimate.replica > 0 ? 2 : 1;
-  const Count arenas =
-      1 + (config.parallel.pp > 1 ? most_in_flight(schedule_of(config.parallel, config.train.accumulation), stage) : 0);
+ByKind<Bytes> by_kind(const MemoryEstimate& estimate) {
   ByKind<Bytes> memory;
-  memory[MemoryKind::parameters] = replicas * estimate.parameters;
-  memory[MemoryKind::gradients] = replicas * estimate.gradients;
+  memory[MemoryKind::parameters] = estimate.parameters;
+  memory[MemoryKind::gradients] = estimate.gradients;
   memory[MemoryKind::optimizer] = estimate.optimizer;
-  memory[MemoryKind::activations] = estimate.activations - arenas * kActivationReserve;
+  memory[MemoryKind::activations] = estimate.activations;
   memory[MemoryKind::buffers] = estimate.buffers;
   return memory;
-}
-
-ByKind<Bytes> spare_of(const RunConfig& config) {
-  ByKind<Bytes> spare;
-  if (config.parallel.pp == 1) return spare;
-  const PlannedPart first(config, 0);
-  const Bytes messages = messages_on_their_way(first.schedule()) * first.message_bytes();
-  spare[MemoryKind::buffers] = messages;
-  for (int stage = 0; stage < config.parallel.pp; ++stage)
-    spare[MemoryKind::activations] = std::max(spare[MemoryKind::activations], spare_slots(config, stage));
-  return spare;
 }
 
 }  // namespace
@@ -102,26 +73,11 @@ std::string_view name_of(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-ByKind<Bytes> predict_memory(const RunConfig& config, int stage) {
-  return by_kind(config, stage, estimate_memory(config, stage));
-}
+ByKind<Bytes> predict_memory(const RunConfig& config, int stage) { return by_kind(estimate_memory(config, stage)); }
 
 PredictedMemory predict_memory(const RunConfig& config) {
-  PredictedMemory largest;
-  for (const int stage : stages_to_estimate(config)) {
-    const MemoryEstimate estimate = estimate_memory(config, stage);
-    const ByKind<Bytes> memory = by_kind(config, stage, estimate);
-    Bytes total = 0;
-    for (const MemoryKind kind : kMemoryKinds) {
-      largest.kinds[kind] = std::max(largest.kinds[kind], memory[kind]);
-      total += memory[kind];
-    }
-    largest.total = std::max(largest.total, total);
-    largest.host = std::max(largest.host, estimate.host);
-    largest.disk = std::max(largest.disk, estimate.disk);
-  }
-  largest.spare = spare_of(config);
-  return largest;
+  const LargestMemory largest = largest_memory(config);
+  return {by_kind(largest.kinds), largest.total, largest.kinds.host, largest.kinds.disk};
 }
 
 ByKind<PaperMemory> paper_memory(const RunConfig& config) {

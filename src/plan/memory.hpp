@@ -26,24 +26,16 @@ struct ByKind {
   const T& operator[](MemoryKind kind) const { return values[static_cast<std::size_t>(kind)]; }
 };
 
-/// Bytes of a rank of the pipeline stage: estimate_memory(), where the second replica of parallel.data = "manual" counts as what
-/// it is, and activations are without kActivationReserve for each arena. `config` is validated and its vocabulary known.
+/// estimate_memory() of a rank of the pipeline stage. `config` is validated and its vocabulary known.
 ByKind<Bytes> predict_memory(const RunConfig& config, int stage);
 
-/// The largest over the stages.
+/// largest_memory(): what `cohort train --dry-run` says, too.
 struct PredictedMemory {
   ByKind<Bytes> kinds;       // each by itself: one stage may have the most parameters, another the most activations
   Bytes total = 0;           // of the stage that needs most in all
   Bytes host = 0, disk = 0;  // what parallel.offload keeps there instead, at most
-  /// What of it may never be used. Buffers: how many messages of a pipeline are on their way at once is a matter of timing.
-  /// Activations: the slots of micro-batches under way of an interleaved pipeline have room for the largest chunk, but a slot may
-  /// never have served it.
-  ByKind<Bytes> spare;
 };
 PredictedMemory predict_memory(const RunConfig& config);
-
-/// What estimate_memory() adds to activations, so that what is lost between tensors, which begin at aligned addresses, has room.
-inline constexpr Bytes kActivationReserve = kMiB;
 
 struct PaperMemory {
   double bytes = 0.0;

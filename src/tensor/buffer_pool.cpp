@@ -23,6 +23,12 @@ Tensor BufferPool::take(Count elements, DType dtype) {
   return tensor;
 }
 
+void BufferPool::reserve(Count count, Count elements, DType dtype) {
+  std::vector<Tensor> taken;
+  while (static_cast<Count>(taken.size()) < count) taken.push_back(take(elements, dtype));
+  for (const Tensor& tensor : taken) give_back(tensor);
+}
+
 void BufferPool::give_back(const Tensor& tensor) {
   in_use_ -= tensor.elements() * size_of(tensor.dtype());
   free_.push_back(tensor);

@@ -12,6 +12,8 @@ namespace cohort {
 class BufferPool {
  public:
   BufferPool(std::string label, DeviceKind device) : label_(std::move(label)), device_(device) {}
+  /// Makes tensors, so that `count` of this size and type can be out at once without a new one.
+  void reserve(Count count, Count elements, DType dtype);
   /// Contents are undefined.
   Tensor take(Count elements, DType dtype);
   void give_back(const Tensor& tensor);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "config/pipeline.hpp"
@@ -89,12 +90,12 @@ MemoryEstimate whole_state(const RunConfig& config, const Model& model) {
   memory.gradients = each;
   if (reduction_of(config) != DType::f32 && config.parallel.dp * config.parallel.cp > 1) memory.gradients += copy;
   memory.optimizer = 2 * each;
-  if (config.parallel.data == "manual") memory.replica = 2 * each + copy;
+  if (config.parallel.data == "manual") {  // values, gradients and copies twice, one optimizer
+    memory.parameters *= 2;
+    memory.gradients *= 2;
+  }
   return memory;
 }
-
-// Tensors begin at aligned addresses: a little is lost between them.
-constexpr Bytes kBetweenTensors = kMiB;
 
 // Of one layer's attention over divided samples; 0 if they are whole.
 Bytes ring_bytes(const RunConfig& config, Count samples, Count tokens) {
@@ -108,17 +109,23 @@ Bytes ring_bytes(const RunConfig& config, Count samples, Count tokens) {
 }
 
 ActivationEstimate activations_of(const RunConfig& config, int stage, const Model& model) {
-  const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
-  const Count tokens = config.model.context / config.parallel.cp;
-  if (config.model.kind == "mlp") return {.arena = model.activation_bytes(samples, tokens) + kBetweenTensors};
+  const auto [samples, tokens] = micro_batch_shape(config);
+  if (config.model.kind == "mlp") return {.arena = model.activation_bytes(samples, tokens)};
   const auto& decoder = dynamic_cast<const Decoder&>(model);
   const Bytes scratch = decoder.scratch_bytes(samples, tokens, ring_bytes(config, samples, tokens));
-  if (config.parallel.pp == 1) return {.arena = decoder.held_bytes(0, samples, tokens) + scratch + kBetweenTensors};
+  if (config.parallel.pp == 1) return {.arena = decoder.held_bytes(0, samples, tokens) + scratch};
   const pipeline::Schedule schedule = schedule_of(config.parallel, config.train.accumulation);
-  return {.arena = scratch + kBetweenTensors,
-          .under_way = pipeline::Engine::held_bytes(decoder, schedule, stage, samples, tokens) +
-                       pipeline::most_in_flight(schedule, stage) * kBetweenTensors,
+  const std::vector<Bytes> held = pipeline::Engine::held_bytes(decoder, schedule, stage, samples, tokens);
+  return {.arena = scratch,
+          .under_way = std::accumulate(held.begin(), held.end(), Bytes{0}),
           .messages = pipeline::Engine::message_bytes(decoder, schedule, stage, samples, tokens)};
+}
+
+// Of all arenas of a rank.
+Bytes reserves_of(const RunConfig& config, int stage) {
+  const Count slots =
+      config.parallel.pp == 1 ? 0 : pipeline::most_in_flight(schedule_of(config.parallel, config.train.accumulation), stage);
+  return (1 + slots) * kArenaReserve;
 }
 
 }  // namespace
@@ -143,21 +150,29 @@ std::vector<int> stages_to_estimate(const RunConfig& config) {
   return pipeline::heaviest_ranks(config.model, schedule_of(config.parallel, config.train.accumulation));
 }
 
-MemoryEstimate estimate_memory(const RunConfig& config) {
-  MemoryEstimate most;
+LargestMemory largest_memory(const RunConfig& config) {
+  LargestMemory largest;
   for (const int stage : stages_to_estimate(config)) {
     const MemoryEstimate memory = estimate_memory(config, stage);
-    if (memory.total() > most.total()) most = memory;
+    largest.total = std::max(largest.total, memory.total());
+    for (const auto kind : {&MemoryEstimate::parameters, &MemoryEstimate::gradients, &MemoryEstimate::optimizer,
+                            &MemoryEstimate::activations, &MemoryEstimate::buffers, &MemoryEstimate::host, &MemoryEstimate::disk})
+      largest.kinds.*kind = std::max(largest.kinds.*kind, memory.*kind);
   }
-  return most;
+  return largest;
 }
 
-std::string describe_memory(const MemoryEstimate& memory) {
+MicroBatchShape micro_batch_shape(const RunConfig& config) {
+  const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
+  return {samples, config.model.context / config.parallel.cp};
+}
+
+std::string describe_memory(const LargestMemory& largest) {
+  const MemoryEstimate& memory = largest.kinds;
   std::string text = fmt::format("{} a rank: parameters {}, gradients {}, optimizer {}, activations {}",
-                                 human_bytes(memory.total()), human_bytes(memory.parameters), human_bytes(memory.gradients),
+                                 human_bytes(largest.total), human_bytes(memory.parameters), human_bytes(memory.gradients),
                                  human_bytes(memory.optimizer), human_bytes(memory.activations));
   if (memory.buffers > 0) text += fmt::format(", buffers {}", human_bytes(memory.buffers));
-  if (memory.replica > 0) text += fmt::format(", second replica {}", human_bytes(memory.replica));
   if (memory.host > 0) text += fmt::format("; in the host's memory {}", human_bytes(memory.host));
   if (memory.disk > 0) text += fmt::format("; on disk {}", human_bytes(memory.disk));
   return text;
@@ -166,12 +181,13 @@ std::string describe_memory(const MemoryEstimate& memory) {
 void check_device_memory(const RunConfig& config, int stage) {
   const MemoryEstimate need = estimate_memory(config, stage);
   const gpu::MemoryInfo have = gpu::memory();
-  if (need.total() <= have.free) return;
+  if (need.total() + reserves_of(config, stage) <= have.free) return;
   fail(ExitCode::memory,
        "the run does not fit on {}: it needs {}, and {} of {} are free. Lower train.micro_batch (now {}; raise "
        "train.accumulation to "
        "keep the batch), set model.activation_checkpointing = true, choose precision.policy = \"bf16\", or shrink the model",
-       gpu::facts().name, describe_memory(need), human_bytes(have.free), human_bytes(have.total), config.train.micro_batch);
+       gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
+       config.train.micro_batch);
 }
 
 std::string batch_arithmetic(const RunConfig& config) {
@@ -191,7 +207,7 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
                       human_count(samples * static_cast<double>(tokens_per_sample(config))),
                       samples / static_cast<double>(training_samples), training_samples);
   text += fmt::format("precision   {}\n", config.precision.policy);
-  text += fmt::format("memory      {}", describe_memory(estimate_memory(config)));
+  text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
   return text + "\n";
 }
 

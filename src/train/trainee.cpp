@@ -72,7 +72,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
   if (exec_.cuda()) {
     set_collective_timeout(config.device.collective_timeout);
     check_device_memory(config, mesh.index(Axis::pp));
-    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena);
+    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena + kArenaReserve);
     if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);
   } else {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
@@ -97,7 +97,9 @@ void Trainee::build_pipeline() {
   pipeline_ = std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_),
                                                  schedule_of(config_.parallel, config_.train.accumulation), mesh_.axis(Axis::pp),
                                                  mesh_.host_axis(Axis::pp));
-  if (exec_.cuda()) pipeline_->reserve(estimate_activations(config_, mesh_.index(Axis::pp)).under_way);
+  const auto [samples, tokens] = micro_batch_shape(config_);
+  pipeline_->reserve_messages(samples, tokens);
+  if (exec_.cuda()) pipeline_->reserve(samples, tokens, kArenaReserve);
   strategy_->use(*pipeline_);
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
@@ -50,6 +51,23 @@ job.check("two operations, to the byte", [line["off"] for line in got["traffic"]
 svg = os.path.join(folder.name, "step.svg")
 code, stdout, stderr, _ = job.run(plan("--measure", "--steps", "3", "--svg", svg, model__layers=2, parallel__pp=2), 2)
 job.check("a pipeline", code == 0 and "Bubble" in stdout and "pp send" in stdout and "All predictions are within 5 %" in stdout, stdout + stderr)
+# One limit for every number, parts and total alike; the dry run and the plan say the same.
+PIPELINES = [dict(parallel__pp=2, model__layers=4), dict(parallel__pp=2, model__layers=4, parallel__schedule="gpipe"),
+             dict(parallel__pp=2, model__layers=4, parallel__schedule="interleaved", parallel__chunks=2, model__vocabulary=1000)]
+for keys in PIPELINES:
+    keys = dict(keys, model__width=128, model__heads=4)
+    got = answer(plan("--measure", **keys), 2)
+    job.check(f"within 5 %: {keys}", len(got["memory"]) == 6 and all(abs(line["off"]) <= 0.05 for line in got["memory"]), got["memory"])
+    planned = answer(plan(**keys), 2)
+    total = next(line for line in got["memory"] if line["what"] == "all, of one rank")
+    job.check("the same total", planned["memory_of_rank"] == total["predicted"], (planned, total))
+    overrides = [word for key, value in keys.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+    code, dry, stderr, _ = job.run(["train", training.run_file, *overrides, "--dry-run", "--ranks", "2"])
+    code, text, stderr, _ = job.run(plan("--ranks", "2", **keys))
+    said = re.search(r"memory +(\S+ \S+) a rank: parameters (\S+ \S+), gradients (\S+ \S+), optimizer (\S+ \S+), activations (\S+ \S+), buffers (\S+ \S+)", dry)
+    job.check("the dry run says it", said is not None, dry)
+    for what, amount in zip(["all, of one rank", "parameters", "gradients", "optimizer", "activations", "buffers"], said.groups()):
+        job.check(f"plan and dry run: {what} {amount}", re.search(rf"{what} +{re.escape(amount)}\b", text), text + dry)
 job.check("its picture", len(ElementTree.parse(svg).getroot()) > 0)
 
 # Suggestions.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace cohort::pipeline {
 
@@ -207,19 +208,36 @@ Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, C
   if (stages.size() > 1) tied_ = stages.split(shares ? 0 : -1, stages.rank(), stages.name() + ".tied");
 }
 
-Bytes Engine::held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
-  Bytes largest = 0;
-  for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk)
-    largest = std::max(largest, model.forward_bytes(chunk, samples, tokens));
-  return pipeline::most_in_flight(schedule, rank) * largest;
+// Each slot holds the largest of the chunks that it comes to serve: as in take_slot(), a forward takes the first that is free.
+std::vector<Bytes> Engine::held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
+  std::vector<Bytes> bytes(static_cast<std::size_t>(pipeline::most_in_flight(schedule, rank)), 0);
+  using Served = std::pair<int, int>;  // micro-batch and chunk
+  constexpr Served kFree{-1, -1};
+  std::vector<Served> served(bytes.size(), kFree);
+  for (const Action& action : actions_of(schedule, rank)) {
+    const bool forward = action.pass == Pass::forward;
+    const Served passing{action.micro_batch, action.chunk};
+    const auto slot =
+        static_cast<std::size_t>(std::find(served.begin(), served.end(), forward ? kFree : passing) - served.begin());
+    COHORT_CHECK(slot < served.size(), "micro-batch {} in chunk {} has no slot", action.micro_batch, action.chunk);
+    served[slot] = forward ? passing : kFree;
+    bytes[slot] = std::max(bytes[slot], model.forward_bytes(static_cast<std::size_t>(action.chunk), samples, tokens));
+  }
+  return bytes;
 }
 
 Bytes Engine::message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
   return most_messages(schedule, rank) * model.stream_bytes(samples, tokens);
 }
 
-void Engine::reserve(Bytes bytes) {
-  for (Slot& slot : slots_) slot.arena.reserve(bytes / static_cast<Count>(slots_.size()));
+void Engine::reserve(Count samples, Count tokens, Bytes more) {
+  const std::vector<Bytes> bytes = held_bytes(model_, schedule_, stages_.rank(), samples, tokens);
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) slots_[slot].arena.reserve(bytes[slot] + more);
+}
+
+void Engine::reserve_messages(Count samples, Count tokens) {
+  const DType dtype = model_.placement().compute;
+  messages_.reserve(most_messages(schedule_, stages_.rank()), model_.stream_bytes(samples, tokens) / size_of(dtype), dtype);
 }
 
 Bytes Engine::held_peak_bytes() const {

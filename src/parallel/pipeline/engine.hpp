@@ -31,12 +31,14 @@ class Engine : public MicroBatchRunner, public Predictor {
   /// same ranks for numbers of the host; all three outlive the engine. // Collective over: pp
   Engine(Decoder& model, const Schedule& schedule, Communicator& stages, Communicator& host_stages);
 
-  /// Divides `bytes` among the arenas of micro-batches under way; with those of held_bytes() no step makes them grow. Call it
+  /// Makes the arenas of micro-batches under way as large as held_bytes() says, and `more`; no step then makes them grow. Call it
   /// first.
-  void reserve(Bytes bytes);
-  /// What micro-batches under way keep. The step takes Decoder::scratch_bytes() and message_bytes() more.
-  static Bytes held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
-  /// At most, of messages that are there at once: pipeline::most_messages().
+  void reserve(Count samples, Count tokens, Bytes more);
+  /// Makes message_bytes() of messages, so that how many there are is no matter of timing. Call it first.
+  void reserve_messages(Count samples, Count tokens);
+  /// What each arena of micro-batches under way holds at most. The step takes Decoder::scratch_bytes() and message_bytes() more.
+  static std::vector<Bytes> held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
+  /// Of the messages of pipeline::most_messages().
   static Bytes message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
 
   /// A step, for a strategy. The last rank alone adds to context.loss_sum: the sum over pp is the loss. // Collective over: pp
@@ -56,7 +58,7 @@ class Engine : public MicroBatchRunner, public Predictor {
   std::vector<Event> events() const { return recorder_.events(stages_.rank()); }
   /// Most micro-batches that were under way at once in the last step, each in one chunk: most_in_flight() says as much.
   Count most_under_way() const { return most_under_way_; }
-  /// Most that micro-batches under way have kept at once, if each slot was full at the same time: what held_bytes() foresees.
+  /// Most that each arena of micro-batches under way has held, in all: what held_bytes() foresees.
   Bytes held_peak_bytes() const;
 
  private:
