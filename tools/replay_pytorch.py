@@ -15,8 +15,8 @@ off by what rounding can make of AdamW. With e, the error of a gradient, its upd
 
     du = e (1 + |u|) / (sqrt(v) + epsilon)   (m and sqrt(v) are means: neither changes by more than e),
 
-and by no more than from -U to U, where U = (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)), 1.2 here, is the largest that
-an update can be (Cauchy-Schwarz). The allowance is the sum of rate * du over the steps. e is ERROR times the largest gradient of the
+and by no more than 2 U, where U = (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)), 1.2 here, is the largest that an
+update can be (Cauchy-Schwarz). The allowance is the sum of rate * du over the steps. e is ERROR times the largest gradient of the
 same tensor, or times a tenth of the largest of all, since a gradient that is the difference of large terms is only as exact as
 they are. (The bias of keys, which softmax cancels, has gradients of nothing but rounding: AdamW makes whole steps of them.)
 """
