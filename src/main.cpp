@@ -33,7 +33,7 @@ constexpr const char* kFooter =
     "  0 success                        5 data: token files and text\n"
     "  1 a bug in Cohort                6 a checkpoint is missing, damaged or of another model\n"
     "  2 the command line               7 a file cannot be read or written\n"
-    "  3 the run file                   8 training failed: the loss is not finite\n"
+    "  3 the run file                   8 a loss or a model's output is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal; saved if a step was done: --resume-if-any\n"
     "  10 out of memory                 11 a layout parted from one rank (cohort prove), or a prediction\n"
     "                                      was wrong (cohort plan --measure)\n"

@@ -87,6 +87,11 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {:02} min", total / 3600, total % 3600 / 60);
 }
 
+std::string counted(std::int64_t count, std::string_view singular, std::string_view plural) {
+  if (count == 1) return fmt::format("1 {}", singular);
+  return plural.empty() ? fmt::format("{} {}s", count, singular) : fmt::format("{} {}", count, plural);
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {

@@ -1,6 +1,7 @@
 // Small text helpers for messages: nearest name, human-readable sizes, aligned tables.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,8 @@ Bytes parse_bytes(std::string_view text);
 std::string human_count(double count);
 /// Seconds as "12 s", "3 min 05 s", "2 h 07 min".
 std::string human_seconds(double seconds);
+/// "1 rank", "2 ranks", "0 ranks": a number and what it counts; `plural` for words that do not just add an s.
+std::string counted(std::int64_t count, std::string_view singular, std::string_view plural = "");
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 

@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 
 namespace cohort {
 namespace {
 
-/// The index of the best; the number of candidates if no loss is known. NaN is not less than anything.
+/// The index of the best; the number of candidates if no loss is known. What is not finite is never the best.
 std::size_t best_of(const std::vector<RetentionCandidate>& candidates) {
   std::size_t best = candidates.size();
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!candidates[i].sound || !(candidates[i].validation_loss <= lowest)) continue;
+    if (!candidates[i].sound || !std::isfinite(candidates[i].validation_loss) || candidates[i].validation_loss > lowest) continue;
     lowest = candidates[i].validation_loss;
     best = i;
   }

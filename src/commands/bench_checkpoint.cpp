@@ -18,6 +18,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/saver.hpp"
 #include "comm/agreement.hpp"
+#include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
 #include "hdf5/hdf5.hpp"
 #include "observe/clock.hpp"
@@ -232,8 +233,9 @@ class Bench {
 };
 
 void print(const nlohmann::ordered_json& result) {
-  fmt::print("{} a checkpoint, {} rank(s), medians of {}; until it is on disk, and read from there:\n",
-             human_bytes(result.at("bytes").get<Bytes>()), result.at("ranks").get<int>(), result.at("repeats").get<Count>());
+  fmt::print("{} a checkpoint, {}, medians of {}; until it is on disk, and read from there:\n",
+             human_bytes(result.at("bytes").get<Bytes>()), counted(result.at("ranks").get<int>(), "rank"),
+             result.at("repeats").get<Count>());
   Table table({"", "write", "of plain", "read", "of plain"});
   for (const auto& row : result.at("ways")) {
     const auto rate = [&](const char* key) { return human_bytes(static_cast<Bytes>(row.at(key).get<double>())) + "/s"; };
@@ -272,15 +274,15 @@ void add_bench_checkpoint(CLI::App& bench, Action& action) {
       "\n"
       "Examples:\n"
       "  cohort bench checkpoint --folder runs\n"
-      "  mpirun -np 4 cohort bench checkpoint --folder /scratch/me --size 8GiB");
+      "  mpirun -np 4 cohort bench checkpoint --folder runs --size 64MiB");
   const auto options = std::make_shared<BenchCheckpointOptions>();
   command->add_option("--folder", options->folder, "Where to write; a folder is made there and removed")->capture_default_str();
   command->add_option("--size", options->bytes, "Of a checkpoint, of all ranks together")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1))
       ->default_str("512MiB");
   command->add_option("--repeats", options->repeats, "Times that each way is tried, in turns")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1))
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return bench_checkpoint(*options); }; });

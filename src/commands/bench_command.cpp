@@ -11,7 +11,9 @@
 #include "commands/bench_watch_cost.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
+#include "commands/override_options.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
@@ -265,7 +267,7 @@ void add_step(CLI::App& bench, Action& action) {
   command->footer(
       "Examples:\n"
       "  cohort bench step                                     6 layers, width 384, T 256, batch 8\n"
-      "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 200\n"
+      "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 50\n"
       "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks\n"
       "  mpirun -np 2 cohort bench step --set parallel.tp=2    the same, with every matrix divided\n"
       "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
@@ -287,30 +289,31 @@ void add_step(CLI::App& bench, Action& action) {
       ->capture_default_str();
   command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing");
   command->add_option("--model", c.model.kind, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}))->capture_default_str();
-  command->add_option("--layers", c.model.layers, "Blocks")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--width", c.model.width, "Model width")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--heads", c.model.heads, "Query heads")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--context", c.model.context, "Tokens of a sample")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--layers", c.model.layers, "Blocks")->check(integer_from(1))->capture_default_str();
+  command->add_option("--width", c.model.width, "Model width")->check(integer_from(1))->capture_default_str();
+  command->add_option("--heads", c.model.heads, "Query heads")->check(integer_from(1))->capture_default_str();
+  command->add_option("--context", c.model.context, "Tokens of a sample")->check(integer_from(1))->capture_default_str();
   command->add_option("--vocabulary", c.model.vocabulary, "Tokens of the vocabulary")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1))
       ->capture_default_str();
   command->add_option("--micro-batch", c.train.micro_batch, "Samples of one forward and backward on one rank")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1))
       ->capture_default_str();
-  command->add_option("--accumulation", c.train.accumulation, "Micro-batches of a step")->check(CLI::PositiveNumber);
+  command->add_option("--accumulation", c.train.accumulation, "Micro-batches of a step")->check(integer_from(1));
   command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
       ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))
       ->capture_default_str();
   command->add_option("--set", options->overrides, "A key of a run file: parallel.tp=2 (may be repeated)")
+      ->check(is_assignment())
       ->allow_extra_args(false);
   command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")
-      ->check(CLI::PositiveNumber)
+      ->check(number_above(0.0, 1e6))
       ->capture_default_str();
   command->add_option("--threads", c.device.threads, "Threads of one rank's matrix products")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1))
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Steps to time, after one to warm up")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1))
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return bench_step(*options); }; });
@@ -325,10 +328,8 @@ void add_kernels(CLI::App& bench, Action& action) {
       "  cohort bench kernels --model llama-1b --micro-batch 16 --json");
   const auto options = std::make_shared<KernelBenchOptions>();
   command->add_option("--model", options->model, "gpt2-124M, gpt2-774M or llama-1b")->capture_default_str();
-  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64, 16 and 8")->check(CLI::PositiveNumber);
-  command->add_option("--device", options->device, "Which of the visible GPUs")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64, 16 and 8")->check(integer_from(1));
+  command->add_option("--device", options->device, "Which of the visible GPUs")->check(integer_from(0))->capture_default_str();
   command->add_option("--tuning", options->tuning,
                       "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");
   command->add_flag("--json", options->json, "Print JSON, one kernel a line");

@@ -111,8 +111,8 @@ std::vector<StateDifference> compare_run_files(const std::string& a, const std::
   if (a == b) return {};
   RunConfig first, second;
   try {
-    first = parse_run_file(a, "the run file of A");
-    second = parse_run_file(b, "the run file of B");
+    first = parse_saved_run_file(a, "the run file of A");
+    second = parse_saved_run_file(b, "the run file of B");
   } catch (const Error& error) {  // of another version of Cohort
     return {StateDifference{"(texts differ)", error.what(), "", false}};
   }
@@ -146,8 +146,9 @@ std::string as_text(const CheckpointDifference& difference, Count limit) {
   }
   text += list_of("training state", difference.state) + list_of("run file", difference.run_file);
   const std::size_t equal = difference.tensors.size() - unequal.size();
-  text += fmt::format("{}{} of {} tensors equal: the checkpoints {}\n", text.empty() ? "" : "\n", equal,
-                      difference.tensors.size(), difference.unequal() ? "differ" : "are equal in all that training goes on from");
+  text += fmt::format("{}{} of {} equal: the checkpoints {}\n", text.empty() ? "" : "\n", equal,
+                      counted(static_cast<Count>(difference.tensors.size()), "tensor"),
+                      difference.unequal() ? "differ" : "are equal in all that training goes on from");
   return text;
 }
 

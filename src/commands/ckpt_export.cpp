@@ -29,9 +29,9 @@ int run_export(const CkptExportOptions& options) {
                                                .dtype = dtype_from_name(options.dtype),
                                                .shard_bytes = parse_shard_size(options.shard_size),
                                                .overwrite = options.overwrite});
-  fmt::print("{}: {} parameters of the {} in {} tensors, as {}, to {}\n", exported.checkpoint.string(),
-             human_count(static_cast<double>(exported.parameters)), exported.model_kind, exported.tensors, options.dtype,
-             options.folder);
+  fmt::print("{}: {} parameters of the {} in {}, as {}, to {}\n", exported.checkpoint.string(),
+             human_count(static_cast<double>(exported.parameters)), exported.model_kind,
+             counted(static_cast<Count>(exported.tensors), "tensor"), options.dtype, options.folder);
   for (const std::string& file : exported.files) fmt::print("  {}\n", file);
   if (hf) {
     fmt::print(

@@ -96,8 +96,8 @@ int run_import(const CkptImportOptions& options) {
   state.git_revision = git_revision();
   const fs::path checkpoint = write_checkpoint(options.run, imported.weights(), state);
   if (!options.run_file.empty()) write_file_atomically(options.run_file, state.run_file);
-  fmt::print("{}: {}, {} tensors, to {}\n", options.folder, state.model, imported.weights().tensors().size(),
-             checkpoint.string());
+  fmt::print("{}: {}, {}, to {}\n", options.folder, state.model,
+             counted(static_cast<Count>(imported.weights().tensors().size()), "tensor"), checkpoint.string());
   say_what_next(options, config);
   return 0;
 }
@@ -108,9 +108,10 @@ void add_ckpt_import(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("import", "Make a run of weights from Hugging Face's transformers, or plain safetensors");
   command->footer(
       "Examples:\n"
-      "  cohort ckpt import hf/gpt2 --out runs/gpt2                       config.json and safetensors, one file or several\n"
-      "  cohort ckpt import hf/gpt2 --out runs/gpt2 --run-file tune.toml  with a run file that trains these weights further\n"
-      "  cohort ckpt import plain --out runs/again                        what `cohort ckpt export --format safetensors` wrote\n"
+      "  cohort ckpt import hf/demo --out runs/demo-hf                       config.json and safetensors, one file or several\n"
+      "  cohort ckpt import hf/demo --out runs/tune --run-file tune.toml     with a run file that trains these weights further\n"
+      "  cohort ckpt import plain --out runs/again                           what `cohort ckpt export --format safetensors` "
+      "wrote\n"
       "\n"
       "Weights alone are imported: the run has no optimizer state, so it is not gone on with by --resume, but is what another "
       "run\n"

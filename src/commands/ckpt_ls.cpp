@@ -82,8 +82,7 @@ void print(const Listed& listed) {
     table.add({std::to_string(entry.step), std::string(name_of(entry.form)), human_bytes(entry.bytes),
                human_count(static_cast<double>(entry.parameters)), entry.has_optimizer ? "yes" : "no",
                state.validation_loss.empty() ? "-" : fmt::format("{:.4f}", validation_loss_of(state.validation_loss)),
-               state.created, fmt::format("{} rank{}: {}", state.ranks, state.ranks == 1 ? "" : "s", state.layout),
-               marks_of(listed, i)});
+               state.created, fmt::format("{}: {}", counted(state.ranks, "rank"), state.layout), marks_of(listed, i)});
   }
   fmt::print("{}\n{}", listed.run.string(), complete > 0 ? table.str(9) : "no complete checkpoint\n");
   if (!others.empty()) fmt::print("not checkpoints:\n{}", others);

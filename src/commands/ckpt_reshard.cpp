@@ -84,7 +84,7 @@ int consolidate(const CkptReshardOptions& options) {
 
 /// The run that wrote the checkpoint, in the layout of the words, whose dp is 1 if they leave it out.
 Layout layout_of(const CheckpointReader& source, const std::string& words) {
-  RunConfig config = parse_run_file(source.state().run_file, "the checkpoint's run file");
+  RunConfig config = parse_saved_run_file(source.state().run_file, "the checkpoint's run file");
   config.checkpoint.write = "site";  // whether this build can write together does not matter
   const std::vector<std::string> all = split(words, ',');
   const bool says_dp = std::any_of(all.begin(), all.end(), [](const std::string& word) { return word.starts_with("dp="); });
@@ -103,7 +103,7 @@ int reshard(const CkptReshardOptions& options) {
   WorkProgress progress("resharding");
   const Saved saved = reshard_checkpoint(source, target, files, save_options_of(layout.config.checkpoint).storage,
                                          [&](double share) { progress.show(share); });
-  report(saved, fmt::format("per_rank, {} ranks: {}", layout.ranks, layout.name));
+  report(saved, fmt::format("per_rank, {}: {}", counted(layout.ranks, "rank"), layout.name));
   return 0;
 }
 

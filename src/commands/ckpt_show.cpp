@@ -114,8 +114,8 @@ void print_facts(const CheckpointReader& reader) {
   const Manifest& manifest = reader.manifest();
   Table facts({"folder", reader.folder().string()});
   facts.add({"form", fmt::format("{}, format version {}", name_of(manifest.form), manifest.version)});
-  facts.add({"size", fmt::format("{} in {} file{}", human_bytes(manifest.bytes()), manifest.files.size(),
-                                 manifest.files.size() == 1 ? "" : "s")});
+  facts.add({"size",
+             fmt::format("{} in {}", human_bytes(manifest.bytes()), counted(static_cast<Count>(manifest.files.size()), "file"))});
   for_each_field(reader.state(), [&](const char* name, const auto& field) {
     facts.add({name, join(split(fmt::format("{}", field), '\n'), "; ")});  // the history has lines
   });

@@ -163,7 +163,7 @@ class Tree {
     }
     if (files.empty()) return "-";
     if (files.size() == 1) return reader_.manifest().files[*files.begin()].name;
-    return fmt::format("{} parts in {} files", parts, files.size());
+    return fmt::format("{} in {} files", counted(static_cast<Count>(parts), "part"), files.size());
   }
 
   const TensorReader& reader_;

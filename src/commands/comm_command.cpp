@@ -71,8 +71,8 @@ void print_titles(const std::vector<std::string_view>& columns) {
 }
 
 void print_header(const AllReduceBenchmark& benchmark, const Runtime& runtime) {
-  fmt::print("All-reduce (sum, fp32) over {} rank(s) on {} node(s). Median of the repeats, each as slow as its slowest rank.\n",
-             runtime.size(), runtime.node_count());
+  fmt::print("All-reduce (sum, fp32) over {} on {}. Median of the repeats, each as slow as its slowest rank.\n",
+             counted(runtime.size(), "rank"), counted(runtime.node_count(), "node"));
   fmt::print(
       "Bus bandwidth = 2 (n-1)/n x bytes / time: what each rank must send at least; independent of n on an ideal network.\n\n");
   std::vector<std::string_view> columns;
@@ -82,9 +82,10 @@ void print_header(const AllReduceBenchmark& benchmark, const Runtime& runtime) {
 
 void print_device_header(const Runtime& runtime) {
   fmt::print(
-      "NCCL {} (sum, fp32) between {} GPU(s) of {} node(s), {} on rank 0. Median of the repeats, each as slow as its slowest "
+      "NCCL {} (sum, fp32) between {} of {}, {} on rank 0. Median of the repeats, each as slow as its slowest "
       "rank.\n",
-      nccl_version_text(nccl_version()), runtime.size(), runtime.node_count(), gpu::facts().name);
+      nccl_version_text(nccl_version()), counted(runtime.size(), "GPU"), counted(runtime.node_count(), "node"),
+      gpu::facts().name);
   for (const NcclSetting& setting : nccl_settings()) fmt::print("{}\n", describe(setting));
   fmt::print("Bus bandwidth = 2 (n-1)/n x bytes / time for the all-reduce, (n-1)/n x bytes / time for the others.\n\n");
   std::vector<std::string_view> columns;

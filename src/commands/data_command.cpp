@@ -38,8 +38,8 @@ int run_synth(const SynthOptions& options) {
   WorkProgress progress("writing stories");
   const CorpusFacts facts =
       write_story_corpus(options.out, options.seed, options.stories, bytes, [&](double share) { progress.show(share); });
-  fmt::print("{}: {} stories, {} ({} bytes), seed {}\n", options.out, facts.stories, human_bytes(facts.bytes), facts.bytes,
-             facts.seed);
+  fmt::print("{}: {}, {} ({} bytes), seed {}\n", options.out, counted(facts.stories, "story", "stories"),
+             human_bytes(facts.bytes), facts.bytes, facts.seed);
   fmt::print("entropy: {:.5f} nats per character, exact: no model has a lower mean loss per character on new stories\n",
              facts.entropy_nats_per_character);
   fmt::print("this text: {:.5f} nats per character under its own grammar\n", facts.empirical_nats_per_character);

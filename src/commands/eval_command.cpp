@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/collective.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
@@ -22,7 +24,7 @@ namespace {
 struct EvalOptions {
   std::string checkpoint;
   std::string tokens;
-  Count batches = 0;
+  Count samples = 0;
   bool json = false;
 };
 
@@ -41,7 +43,9 @@ int evaluate_checkpoint(const EvalOptions& options) {
   Arena activations("activations", device_of(config));
   Hooks none;
   const EvaluationContext setup{exec_of(config), none, activations, {world->rank(), world->size()}};
-  const Evaluation evaluation = evaluate(setup, *model, *data.dataset, *world, config.train.micro_batch, options.batches);
+  const Evaluation evaluation = evaluate(setup, *model, *data.dataset, *world, config.train.micro_batch, options.samples);
+  require_finite(*world, fmt::format("{}, step {}", options.checkpoint, state.step), evaluation, setup, *model, *data.dataset,
+                 *world, config.train.micro_batch, options.samples);
   if (world->rank() != 0) return 0;
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"step", state.step},
@@ -50,8 +54,10 @@ int evaluate_checkpoint(const EvalOptions& options) {
                                               {"samples", evaluation.samples}}
                            .dump());
   } else {
-    fmt::print("step {}: validation loss {:.6f} nats (perplexity {:.3f}) over {} targets of {} samples of {}\n", state.step,
-               evaluation.loss, std::exp(evaluation.loss), evaluation.targets, evaluation.samples, data.dataset->name());
+    // Of text: how many tokens a guess is among, on average. A classifier has no such thing.
+    const std::string perplexity = data.tokens ? fmt::format(" (perplexity {:.3f})", std::exp(evaluation.loss)) : "";
+    fmt::print("step {}: validation loss {:.6f} nats{} over {} of {} of {}\n", state.step, evaluation.loss, perplexity,
+               counted(evaluation.targets, "target"), counted(evaluation.samples, "sample"), data.dataset->name());
   }
   return 0;
 }
@@ -64,12 +70,13 @@ void add_eval_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  cohort eval runs/demo                              the newest checkpoint of a run\n"
       "  mpirun -np 4 cohort eval runs/demo                 the same number, on four ranks\n"
+      "  cohort eval runs/demo --samples 64                 of 64 samples: quicker\n"
       "  cohort eval runs/demo/checkpoints/step_00000100 --tokens data/other.h5");
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   command->add_option("--tokens", options->tokens, "Another token file than the run's");
-  command->add_option("--batches", options->batches, "Micro-batches over all ranks; 0 = the whole validation split")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--samples", options->samples, "Samples over all ranks; 0 = the whole validation split")
+      ->check(integer_from(0));
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return evaluate_checkpoint(*options); }; });
 }

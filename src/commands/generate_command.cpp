@@ -1,11 +1,13 @@
 // `cohort generate`: text from a checkpoint.
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "base/error.hpp"
 #include "checkpoint/collective.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
@@ -46,16 +48,17 @@ int generate_text(const GenerateCommandOptions& options) {
   const Tokenizer& tokenizer = data.tokens->tokenizer();
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
   if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to go on from");
-  fmt::print("{}", options.prompt);
   Hooks none;
+  bool begun = false;  // the prompt comes with the first token: of a model that gives none nothing is printed
   generate(*model, prompt,
-           {.tokens = options.tokens,
+           {.vocabulary = tokenizer.vocabulary_size(),
+            .tokens = options.tokens,
             .temperature = options.temperature,
             .top_k = options.top_k,
             .seed = options.seed,
             .context = config.model.context},
            none, [&](std::int32_t token) {
-             fmt::print("{}", tokenizer.text_of(token));
+             fmt::print("{}{}", std::exchange(begun, true) ? "" : options.prompt, tokenizer.text_of(token));
              std::fflush(stdout);
            });
   fmt::print("\n");
@@ -70,9 +73,9 @@ void add_generate_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<GenerateCommandOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   command->add_option("--prompt", options->prompt, "The text to go on from")->required();
-  command->add_option("--tokens", options->tokens, "Tokens to generate")->check(CLI::Range(1, 1000000));
-  command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(CLI::Range(0.0, 100.0));
-  command->add_option("--top-k", options->top_k, "Choose among the k likeliest tokens; 0 = all")->check(CLI::NonNegativeNumber);
+  command->add_option("--tokens", options->tokens, "Tokens to generate")->check(integer_from(1, 1'000'000));
+  command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(number_from(0.0, 1000.0));
+  command->add_option("--top-k", options->top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));
   command->add_option("--seed", options->seed, "The same seed gives the same text");
   command->add_option("--tokens-file", options->tokens_file, "The token file whose tokenizer to use, if it has moved");
   command->callback([&action, options] { action = [options] { return generate_text(*options); }; });

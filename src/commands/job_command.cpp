@@ -12,6 +12,8 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/numbers.hpp"
+#include "commands/override_options.hpp"
 #include "gpu/device.hpp"
 #include "jobs/job.hpp"
 #include "jobs/library.hpp"
@@ -122,10 +124,10 @@ JobRequest request_of(const JobOptions& options, const fs::path& jobs) {
 
 std::string summary_of(const Job& job, const SiteProfile& site) {
   const JobShape& shape = job.shape;
-  const std::string gpus = shape.gpus_per_node == 0 ? "" : fmt::format(", {} GPU(s) a node", shape.gpus_per_node);
-  return fmt::format("job {} for site {}: {} node(s) x {} rank(s), {} core(s) a rank{}{}; at most {}; run folder {}", job.name,
-                     site.name, shape.nodes, shape.tasks_per_node, shape.cpus_per_task, gpus,
-                     job.layout.empty() ? "" : "; " + job.layout, job.time, job.run_folder);
+  const std::string gpus = shape.gpus_per_node == 0 ? "" : fmt::format(", {} a node", counted(shape.gpus_per_node, "GPU"));
+  return fmt::format("job {} for site {}: {} x {}, {} a rank{}{}; at most {}; run folder {}", job.name, site.name,
+                     counted(shape.nodes, "node"), counted(shape.tasks_per_node, "rank"), counted(shape.cpus_per_task, "core"),
+                     gpus, job.layout.empty() ? "" : "; " + job.layout, job.time, job.run_folder);
 }
 
 void check_with_slurm(const JobOptions& options) {
@@ -174,11 +176,12 @@ void add_job_command(CLI::App& app, Action& action) {
   command->add_option("--template", options->template_name, "What the job does");
   command->add_option("--site", options->site, "Name of a site, or the file of a profile");
   command->add_option("--run", options->run_file, "The run file");
-  command->add_option("--ranks", options->ranks, "Ranks of the layout")->check(CLI::Range(1, 1 << 20));
-  command->add_option("--nodes", options->nodes, "Nodes [the fewest that hold the ranks]")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--ranks", options->ranks, "Ranks of the layout")->check(integer_from(1, 1 << 20));
+  command->add_option("--nodes", options->nodes, "Nodes [the fewest that hold the ranks]")->check(integer_from(1, 1 << 20));
   command->add_option("--time", options->time, "Time limit, as 30 (minutes), 2:00:00 or 1-12:00:00 [the site's]");
   command->add_option("--sweep", options->sweep, "Template array_sweep: section.key=value,value,...");
   command->add_option("--set", options->settings, "section.key=value of the run file, or KEY=value of the site (may be repeated)")
+      ->check(is_assignment())
       ->allow_extra_args(false);
   command->add_option("--out", options->out, "Write the script into this file instead of showing it");
   command->add_flag("--submit", options->submit, "Submit it");

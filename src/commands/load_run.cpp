@@ -49,7 +49,7 @@ RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, st
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
   agree(world, "reading the checkpoint's run file", [&] {
-    config = parse_run_file(run_file, "the checkpoint's run file", overrides);
+    config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
     validate(config, world.size(), {.cuda = gpu::built()});

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "commands/commands.hpp"
+#include "commands/numbers.hpp"
 #include "logs/view.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/signals.hpp"
@@ -67,7 +68,7 @@ void add_logs_command(CLI::App& app, Action& action) {
       "\n"
       "Examples:\n"
       "  cohort logs runs/demo --last 20                         how did it end?\n"
-      "  cohort logs runs/demo --rank 2,4-7 --since step:100     these ranks, from step 100 on\n"
+      "  cohort logs runs/demo --rank 0,2-3 --since step:100     these ranks, from step 100 on\n"
       "  cohort logs runs/demo --level warning                   what somebody should look at, such as slow ranks\n"
       "  cohort logs runs/demo --grep 'saved|stopping' --fold    one line for what many ranks say alike\n"
       "  cohort logs runs/demo --follow --last 0                 what comes from now on, until Ctrl-C");
@@ -80,7 +81,7 @@ void add_logs_command(CLI::App& app, Action& action) {
   command->add_option("--level", options->level, "messages of this level or above: debug, info or warning")
       ->check(CLI::IsMember({"debug", "info", "warning"}))
       ->capture_default_str();
-  command->add_option("--last", options->last, "the last N of these messages")->check(CLI::NonNegativeNumber);
+  command->add_option("--last", options->last, "the last N of these messages")->check(integer_from(0));
   command->add_flag("--fold", options->fold, "show once what several ranks said alike within a second: \"ranks 0-3: ...\"");
   command->add_flag("--follow,-f", options->follow, "then wait for more, also of new ranks, until Ctrl-C");
   command->callback([&action, options] { action = [options] { return run_logs(*options); }; });

@@ -9,6 +9,8 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/numbers.hpp"
+#include "commands/override_options.hpp"
 #include "commands/plan_run.hpp"
 #include "commands/plan_schedule.hpp"
 #include "config/deepspeed.hpp"
@@ -28,9 +30,12 @@ constexpr const char* kPlanFooter =
     "  --suggest    all layouts of the ranks that fit into memory, by a rough time of a step\n"
     "run.initial_checkpoint is not opened: which weights a run starts from changes none of this.\n"
     "\n"
-    "  cohort plan inputs/demo.toml --ranks 8 --set parallel.data=zero3     what does ZeRO-3 save, and what does it send?\n"
+    "The size of the vocabulary is that of data/stories.h5, which `make stories` writes (`cohort train --help` has its "
+    "commands),\n"
+    "or what is set:\n"
+    "  cohort plan inputs/demo.toml --ranks 4 --set parallel.data=zero3     what does ZeRO-3 save, and what does it send?\n"
     "  mpirun -np 4 cohort plan inputs/demo.toml --measure                  is that true?\n"
-    "  cohort plan inputs/gpt2_124m.toml --ranks 64 --suggest --memory-gib 80\n"
+    "  cohort plan inputs/gpt2_124m.toml --set model.vocabulary=50257 --ranks 64 --suggest --memory-gib 80\n"
     "\n"
     "With --schedule: the timeline of a pipeline. S stages hold 1/S of the layers each, and M micro-batches go through them.\n"
     "While the first micro-batch runs in and the last one runs out, ranks have nothing to do: the bubble, (S-1)/(M+S-1) of the\n"
@@ -49,8 +54,8 @@ constexpr const char* kPlanFooter =
     "                                                                    one slow stage (a loss over a large vocabulary): who "
     "waits?\n"
     "\n"
-    "Examples: those above, and\n"
-    "  cohort plan --deepspeed ds_config.json > run.toml                 a DeepSpeed configuration as a run file";
+    "With --deepspeed: what a DeepSpeed configuration of yours says, as a run file:\n"
+    "  cohort plan --deepspeed ds_config.json > run.toml";
 
 void require(const CLI::App& command, const std::vector<std::string>& names) {
   std::vector<std::string> missing;
@@ -85,7 +90,7 @@ void refuse_beside_run_file(const CLI::App& command, const PlanRunOptions& optio
 }
 
 void refuse_without_run_file(const CLI::App& command) {
-  for (const char* name : {"--set", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib"}) {
+  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib"}) {
     if (command.get_option(name)->count() > 0)
       fail(ExitCode::usage, "{} goes with a run file: cohort plan run.toml {}", name, name);
   }
@@ -134,12 +139,12 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file");
   const auto run = std::make_shared<PlanRunOptions>();
   command->add_option("run.toml", run->run_file, "The run file to plan");
-  command->add_option("--set", run->overrides, "Override a key: section.key=value (may be repeated)")->allow_extra_args(false);
-  command->add_option("--ranks", run->ranks, "Plan for this many ranks, without starting them")->check(CLI::PositiveNumber);
+  add_override_options(*command, run->overrides);
+  command->add_option("--ranks", run->ranks, "Plan for this many ranks, without starting them")->check(integer_from(1));
   command->add_flag("--measure", run->measure, "Run some steps and lay what they took beside what was predicted");
-  command->add_option("--steps", run->steps, "Steps of --measure")->check(CLI::Range(2, 1'000'000))->capture_default_str();
+  command->add_option("--steps", run->steps, "Steps of --measure")->check(integer_from(2, 1'000'000))->capture_default_str();
   command->add_flag("--suggest", run->suggest, "List the layouts that fit");
-  command->add_option("--memory-gib", run->memory_gib, "With --suggest: GiB that a rank has")->check(CLI::PositiveNumber);
+  command->add_option("--memory-gib", run->memory_gib, "With --suggest: GiB that a rank has")->check(number_above(0.0, 1e6));
   command->callback([&action, command, options, deepspeed, run] {
     action = [command, options, deepspeed, run] {
       if (!run->run_file.empty()) {

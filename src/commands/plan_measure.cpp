@@ -82,8 +82,8 @@ void print_bubble(const MeasuredOutcome& outcome) {
   for (std::size_t stage = 0; stage < costs.forward.size(); ++stage)
     table.add({fmt::to_string(stage), fmt::format("{:.2f}", 1e3 * costs.forward[stage]),
                fmt::format("{:.2f}", 1e3 * costs.backward[stage])});
-  fmt::print("\nThe pipeline, {} micro-batches, as measured (mean times of a micro-batch, stages in the order of the model):\n{}",
-             schedule.micro_batches, table.str(0));
+  fmt::print("\nThe pipeline, {}, as measured (mean times of a micro-batch, stages in the order of the model):\n{}",
+             counted(schedule.micro_batches, "micro-batch", "micro-batches"), table.str(0));
   fmt::print(
       "Bubble, the idle share of all ranks' time: measured {:.1f} %; simulated with these times {:.1f} %; by the formula "
       "(S-1)/(VM+S-1) {:.1f} %.\nThe formula is for equal stages and messages that take no time. Ranks that share cores also "

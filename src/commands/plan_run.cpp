@@ -102,7 +102,7 @@ void print_traffic(const Plan& plan) {
 
 void print_plan(const Plan& plan) {
   const ParallelSection& parallel = plan.config.parallel;
-  fmt::print("layout      {} = {} ranks, {}\n", plan.mesh.str(), plan.mesh.world(), parallel.data);
+  fmt::print("layout      {} = {}, {}\n", plan.mesh.str(), counted(plan.mesh.world(), "rank"), parallel.data);
   fmt::print("batch       {}\n", batch_arithmetic(plan.config));
   fmt::print("model       {}, {} parameters; {} on the rank with the most\n", plan.config.model.kind,
              human_count(static_cast<double>(plan.parameters)), human_count(static_cast<double>(plan.own_parameters)));

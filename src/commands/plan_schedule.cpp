@@ -44,10 +44,11 @@ void check_size(const Schedule& schedule, Count most, const char* purpose) {
   if (schedule.micro_batches <= fitting) return;
   if (schedule.kind == ScheduleKind::interleaved) fitting -= fitting % schedule.stages;
   fail(ExitCode::config,
-       "{} micro-batches on {} stages: {} takes at most {} actions, and the {} schedule with chunks {} has {} a micro-batch; try "
+       "{} on {}: {} takes at most {} actions, and the {} schedule with chunks {} has {} a micro-batch; try "
        "{}",
-       schedule.micro_batches, schedule.stages, purpose, most, name_of(schedule.kind), schedule.chunks, actions_of_micro_batch,
-       fitting > 0 ? fmt::format("at most {} micro-batches", fitting) : "fewer stages");
+       counted(schedule.micro_batches, "micro-batch", "micro-batches"), counted(schedule.stages, "stage"), purpose, most,
+       name_of(schedule.kind), schedule.chunks, actions_of_micro_batch,
+       fitting > 0 ? "at most " + counted(fitting, "micro-batch", "micro-batches") : "fewer stages");
 }
 
 void check_time(const char* option, double value, bool may_be_zero) {
@@ -162,7 +163,8 @@ void print_bubble(const SimulatedOutcome& outcome) {
 }
 
 void print_comparison(const PlanScheduleOptions& options, const std::vector<SimulatedOutcome>& all) {
-  fmt::print("\nThe schedules with {} stages and {} micro-batches:\n", options.stages, options.micro_batches);
+  fmt::print("\nThe schedules with {} and {}:\n", counted(options.stages, "stage"),
+             counted(options.micro_batches, "micro-batch", "micro-batches"));
   Table table({"schedule", "chunks", "step ms", "bubble", "formula", "activations", "messages"});
   for (const SimulatedOutcome& one : all) {
     const std::string name(name_of(one.schedule.kind));
@@ -184,7 +186,8 @@ void print_comparison(const PlanScheduleOptions& options, const std::vector<Simu
 
 void print_text(const PlanScheduleOptions& options, const SimulatedOutcome& outcome, const std::vector<SimulatedOutcome>& all) {
   const Schedule& schedule = outcome.schedule;
-  fmt::print("Schedule {}: {} stages, {} micro-batches", name_of(schedule.kind), schedule.stages, schedule.micro_batches);
+  fmt::print("Schedule {}: {}, {}", name_of(schedule.kind), counted(schedule.stages, "stage"),
+             counted(schedule.micro_batches, "micro-batch", "micro-batches"));
   if (schedule.chunks > 1) fmt::print(", {} chunks a rank", schedule.chunks);
   fmt::print(". A micro-batch takes {} ms forward and {} ms backward on a rank{}, a message {} ms.\n\n", ms(options.forward_ms),
              ms(options.backward_ms), options.stage_costs.empty() ? "" : " (times --stage-costs)", ms(options.transfer_ms));
@@ -254,8 +257,9 @@ int plan_schedule(const PlanScheduleOptions& options) {
   }
   if (options.svg.empty()) return 0;
   const std::string title =
-      fmt::format("{}: {} stages, {} chunks a rank, {} micro-batches; bubble {}", name_of(outcome.schedule.kind), options.stages,
-                  options.chunks, options.micro_batches, percent(outcome.occupation.bubble()));
+      fmt::format("{}: {}, {} a rank, {}; bubble {}", name_of(outcome.schedule.kind), counted(options.stages, "stage"),
+                  counted(options.chunks, "chunk"), counted(options.micro_batches, "micro-batch", "micro-batches"),
+                  percent(outcome.occupation.bubble()));
   write_file_atomically(options.svg, draw_svg(outcome.events, title, "ms"));
   if (!options.json) fmt::print("\nDrawn in {}\n", options.svg);
   return 0;

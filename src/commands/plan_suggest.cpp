@@ -24,8 +24,8 @@ void print_text(const Suggestions& found, int ranks, Bytes most_memory, const Ra
     table.add({one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation), human_bytes(one.memory),
                human_bytes(one.moved), fmt::format("{:.1f} %", 100.0 * one.bubble), fmt::format("{:.4g} ms", 1e3 * one.seconds)});
   }
-  fmt::print("{} layouts of {} ranks fit{}:\n{}", found.fitting.size(), ranks,
-             most_memory > 0 ? " into " + human_bytes(most_memory) : "", table.str());
+  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
+             found.fitting.size() == 1 ? "fits" : "fit", most_memory > 0 ? " into " + human_bytes(most_memory) : "", table.str());
   if (found.fitting.size() > kMostLines)
     fmt::print("... and {} slower ones (--json lists all)\n", found.fitting.size() - kMostLines);
   fmt::print(
@@ -72,10 +72,10 @@ int plan_suggest(const PlanRunOptions& options) {
   if (found.fitting.empty()) {
     throw Error(ExitCode::config,
                 found.least_memory > 0
-                    ? fmt::format("no layout of {} ranks fits into {}: the smallest needs {}; give more ranks, lower "
+                    ? fmt::format("no layout of {} fits into {}: the smallest needs {}; give more ranks, lower "
                                   "train.micro_batch or set model.activation_checkpointing = true",
-                                  ranks, human_bytes(most_memory), human_bytes(found.least_memory))
-                    : fmt::format("no layout of {} ranks fits this run: {}", ranks, found.refused.front()));
+                                  counted(ranks, "rank"), human_bytes(most_memory), human_bytes(found.least_memory))
+                    : fmt::format("no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front()));
   }
   if (!is_speaking_rank()) return 0;
   if (options.json) {

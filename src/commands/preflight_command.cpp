@@ -37,7 +37,7 @@ std::string shortened(const std::string& text) {
 }
 
 void print_table(const Runtime& runtime, const std::vector<Check>& checks) {
-  fmt::print("{} rank(s) on {} node(s)\n\n", runtime.size(), runtime.node_count());
+  fmt::print("{} on {}\n\n", counted(runtime.size(), "rank"), counted(runtime.node_count(), "node"));
   Table table({"", "check", "found", "limit"});
   for (const Check& check : checks) table.add({name_of(check.level()), check.name, shortened(check.value), check.limit});
   fmt::print("{}", table.str(4));

@@ -6,7 +6,9 @@
 #include "comm/agreement.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
+#include "commands/override_options.hpp"
 #include "models/model.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/runtime.hpp"
@@ -107,8 +109,9 @@ int run_proof(const ProveOptions& options) {
     constexpr Count kKept = 3;  // gradients, weights and their slack
     const Bytes kept = kKept * options.steps * count_parameters(config.model) * size_of(DType::f32);
     const std::string& initial = config.run.initial_checkpoint;
-    fmt::print("{} steps of {} samples on one rank{}, of which every rank keeps {} ...\n", options.steps,
-               config.train.global_batch, initial.empty() ? "" : ", from the weights of " + initial, human_bytes(kept));
+    fmt::print("{} of {} on one rank{}, of which every rank keeps {} ...\n", counted(options.steps, "step"),
+               counted(config.train.global_batch, "sample"), initial.empty() ? "" : ", from the weights of " + initial,
+               human_bytes(kept));
   }
   const ReferenceRun reference = run_reference(config, data, *world, options.steps);
   std::vector<Line> lines;
@@ -145,11 +148,10 @@ void add_prove_command(CLI::App& app, Action& action) {
       "  mpirun -np 4 cohort prove inputs/demo.toml --find                          what parted first, if something did");
   const auto options = std::make_shared<ProveOptions>();
   command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
-  command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
-      ->allow_extra_args(false);
+  add_override_options(*command, options->overrides);
   command->add_option("--layout", options->layouts, "Keys of [parallel], as dp=2,tp=2,data=zero1 (may be repeated)")
       ->allow_extra_args(false);
-  command->add_option("--steps", options->steps, "Optimizer steps")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--steps", options->steps, "Optimizer steps")->check(integer_from(1))->capture_default_str();
   command->add_flag("--find", options->find, "Name the first step and the tensors that parted");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return run_proof(*options); }; });

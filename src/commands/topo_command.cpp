@@ -85,7 +85,8 @@ int simulate(const TopoOptions& options) {
                nlohmann::ordered_json{{"world_size", world_size}, {"node_count", options.nodes}, {"ranks", ranks}}.dump(2));
     return 0;
   }
-  fmt::print("{} rank(s) on {} node(s) of a job that need not exist (nothing is started)\n\n", world_size, options.nodes);
+  fmt::print("{} on {} of a job that need not exist (nothing is started)\n\n", counted(world_size, "rank"),
+             counted(options.nodes, "node"));
   Table table({"rank", "host", "node", "local rank"});
   for (int rank = 0; rank < std::min(world_size, kMostPlaces); ++rank) {
     const auto& row = ranks[static_cast<std::size_t>(rank)];
@@ -143,8 +144,9 @@ void print_job(const Runtime& runtime, const std::vector<Place>& places) {
       launcher.launcher == Launcher::none ? "without a launcher" : fmt::format("by {}", name_of(launcher.launcher));
   const std::string job = launcher.job_id.empty() ? "" : fmt::format(", Slurm job {}", launcher.job_id);
   const std::string on = launcher.nodelist.empty() ? "" : fmt::format(" on {}", launcher.nodelist);
-  const std::string restarts = launcher.restart_count == 0 ? "" : fmt::format(", restarted {} time(s)", launcher.restart_count);
-  fmt::print("{} rank(s) on {} node(s), started {}{}{}{}\n\n", runtime.size(), runtime.node_count(), by, job, on, restarts);
+  const std::string restarts = launcher.restart_count == 0 ? "" : ", restarted " + counted(launcher.restart_count, "time");
+  fmt::print("{} on {}, started {}{}{}{}\n\n", counted(runtime.size(), "rank"), counted(runtime.node_count(), "node"), by, job,
+             on, restarts);
   Table table({"rank", "host", "node", "local rank", "cores", "device"});
   for (const Place& place : places) {
     table.add({std::to_string(place.rank), place.host, std::to_string(place.node_rank), std::to_string(place.local_rank),

@@ -11,7 +11,9 @@
 #include "comm/nccl_settings.hpp"
 #include "commands/commands.hpp"
 #include "commands/load_run.hpp"
+#include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
+#include "commands/override_options.hpp"
 #include "commands/version.hpp"
 #include "config/describe.hpp"
 #include "config/fault.hpp"
@@ -93,8 +95,13 @@ LockOptions lock_options(const std::string& run_directory) {
                                  run_directory)};
 }
 
+void warn(Communicator& world, const std::string& warning) {
+  if (world.rank() == 0 && !warning.empty()) print_line("warning: " + warning);
+}
+
 int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
+  warn(world, unused_rows_warning(config, data));
   if (world.rank() == 0) {
     fmt::print("{}\n{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
                describe_run(config, data.dataset->samples(Split::train)));
@@ -121,11 +128,9 @@ int train(const TrainOptions& options) {
   TrainerOptions trainer_options;
   agree(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
-  const std::vector<std::string> warnings = startup_warnings(runtime);
-  if (world->rank() == 0) {
-    for (const std::string& warning : warnings) print_line("warning: " + warning);
-  }
+  for (const std::string& warning : startup_warnings(runtime)) warn(*world, warning);
   const RunData data = open_data(*world, config, DataUse::training);
+  warn(*world, unused_rows_warning(config, data));
   set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, existing_run(options));
   RunLock lock(*world, config.run.directory, runtime.launcher(), lock_options(config.run.directory));
@@ -148,13 +153,22 @@ int train(const TrainOptions& options) {
 void add_train_command(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("train", "Train the model of a run file");
   command->footer(
-      "Examples:\n"
-      "  cohort train inputs/demo.toml --dry-run              check the run file; parameters, memory and batch\n"
-      "  cohort train inputs/demo.toml --dry-run --ranks 64   the same as 64 ranks would see it\n"
-      "  mpirun -np 4 cohort train inputs/demo.toml           train on four ranks\n"
-      "  mpirun -np 4 cohort train inputs/demo.toml --resume  go on from the newest checkpoint\n"
-      "  cohort train inputs/demo.toml --set model.width=256 --set run.name=wide\n"
-      "  cohort train --help-keys                             every key of a run file\n"
+      "Examples, first with a classifier that needs no data:\n"
+      "  cohort train inputs/lab2_mlp.toml                             train on one rank\n"
+      "  cohort train inputs/lab2_mlp.toml --set train.steps=320 --resume\n"
+      "                                                                go on from the newest checkpoint, to step 320\n"
+      "  mpirun -np 2 cohort train inputs/lab2_mlp.toml --set parallel.data=bucketed --set run.name=two\n"
+      "                                                                train on two ranks\n"
+      "  cohort train inputs/lab2_mlp.toml --unset schedule.warmup_steps --set run.name=cold\n"
+      "                                                                without a key of the file: it has its default\n"
+      "  cohort train --help-keys                                      every key of a run file\n"
+      "and with the text that inputs/demo.toml and the labs read (`make stories` writes it, too):\n"
+      "  mkdir -p data\n"
+      "  cohort data synth stories --out data/stories.txt\n"
+      "  cohort data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char\n"
+      "  cohort train inputs/demo.toml --dry-run                       check the run file; parameters, memory and batch\n"
+      "  cohort train inputs/demo.toml --dry-run --ranks 2             the same as two ranks would see it\n"
+      "  cohort train inputs/lab1_tiny_transformer.toml                a transformer, in some ten seconds\n"
       "\n"
       "SIGINT, SIGTERM and SIGUSR1 end the run within two steps (and a validation, if one is due), with a checkpoint if a step\n"
       "was done, and exit code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until "
@@ -167,8 +181,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "slow (seconds=), nan, disk, device; with rank=, step=, phase=, once=, as in the section [fault] of a run file.");
   const auto options = std::make_shared<TrainOptions>();
   command->add_option("run.toml", options->run_file, "The run file");
-  command->add_option("--set", options->overrides, "Override a key: section.key=value (may be repeated)")
-      ->allow_extra_args(false);
+  add_override_options(*command, options->overrides);
   command->add_option("--fault", options->faults, "Break a rank on purpose: KIND:rank=R,step=S (may be repeated)")
       ->allow_extra_args(false);
   auto* resume = command->add_flag("--resume", options->resume,
@@ -182,7 +195,7 @@ void add_train_command(CLI::App& app, Action& action) {
   command->add_flag("--allow-changes", options->allow_changes,
                     "Resume although model, optimizer, schedule, batch, seed or data changed");
   command->add_flag("--dry-run", options->dry_run, "Validate and print the resolved run; train nothing");
-  command->add_option("--ranks", options->ranks, "With --dry-run: validate for this many ranks")->check(CLI::PositiveNumber);
+  command->add_option("--ranks", options->ranks, "With --dry-run: validate for this many ranks")->check(integer_from(1));
   command->add_flag("--help-keys", options->help_keys, "Explain every key of a run file");
   command->callback([&action, options] { action = [options] { return train(*options); }; });
 }

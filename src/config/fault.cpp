@@ -43,8 +43,8 @@ bool saves_after(const RunConfig& run, Count step) {
 void check_place(const RunConfig& set, const RunConfig& run, Count world_size) {
   const FaultSection& fault = set.fault;
   if (fault.rank >= world_size) {
-    fail(ExitCode::config, "{}fault.rank = {}, but the job has {} rank(s), 0 to {}", at(set, "rank"), fault.rank, world_size,
-         world_size - 1);
+    fail(ExitCode::config, "{}fault.rank = {}, but the job has {}, 0 to {}", at(set, "rank"), fault.rank,
+         counted(world_size, "rank"), world_size - 1);
   }
   if (fault.step > run.train.steps) {
     fail(ExitCode::config, "{}fault.step = {} comes after the last step, train.steps = {}", at(set, "step"), fault.step,

@@ -62,7 +62,7 @@ struct TrainSection {
   std::string on_nonfinite = "stop";  // stop | skip: what to do when loss or gradient are not finite
   Count max_skips = 10;               // skip: steps in a row that may be skipped
   Count validate_every = 100;         // steps; 0 = only at the end
-  Count validation_batches = 0;       // micro-batches over all ranks; 0 = the whole validation split
+  Count validation_samples = 0;       // of one validation, over all ranks; 0 = the whole validation split
 
   bool operator==(const TrainSection&) const = default;
 };

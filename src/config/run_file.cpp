@@ -2,6 +2,10 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -30,12 +34,16 @@ std::string found_value(const toml::node& node) {
        found_value(node));
 }
 
+// An integer, or a number without a fraction, as 1e3 is in TOML.
 std::int64_t read_integer(const KeySpec& key, const toml::node& node, const std::string& where) {
-  const auto* value = node.as_integer();
-  if (value == nullptr) fail_type(key, node, where);
+  constexpr double kAllExact = 9007199254740992.0;  // 2^53: up to here doubles hold every integer
+  std::optional<std::int64_t> value = node.value_exact<std::int64_t>();
+  if (const auto number = node.value_exact<double>(); number && std::trunc(*number) == *number && std::abs(*number) <= kAllExact)
+    value = static_cast<std::int64_t>(*number);
+  if (!value) fail_type(key, node, where);
   const auto& range = std::get<IntegerRange>(key.allowed);
-  if (value->get() < range.low || value->get() > range.high) fail_range(key, node, where);
-  return value->get();
+  if (*value < range.low || *value > range.high) fail_range(key, node, where);
+  return *value;
 }
 
 double read_number(const KeySpec& key, const toml::node& node, const std::string& where) {
@@ -96,7 +104,16 @@ std::vector<std::string> section_names() {
        nearest.empty() ? "known are " + join(section_names()) : fmt::format("did you mean [{}]?", nearest));
 }
 
+// A key of earlier versions, whose number meant something else than that of its successor.
+constexpr std::string_view kValidationBatches = "validation_batches";
+
 [[noreturn]] void fail_unknown_key(std::string_view section, std::string_view name, const std::string& where) {
+  if (section == "train" && name == kValidationBatches) {
+    fail(ExitCode::config,
+         "{}: train.{} counted micro-batches, so that the loss depended on their size; use train.validation_samples, which "
+         "counts samples: as many micro-batches times train.micro_batch",
+         where, name);
+  }
   std::vector<std::string> siblings;
   for (const KeySpec& key : all_keys()) {
     if (key.section == section) siblings.push_back(key.name);
@@ -121,6 +138,13 @@ bool is_section(std::string_view name) {
   return false;
 }
 
+const KeySpec& key_named(std::string_view section, std::string_view name, const std::string& where) {
+  if (!is_section(section)) fail_unknown_section(section, where);
+  const KeySpec* key = find_key(section, name);
+  if (key == nullptr) fail_unknown_key(section, name, where);
+  return *key;
+}
+
 std::string place(const std::string& source, const toml::source_region& region) {
   return fmt::format("{}:{}", source, region.begin.line);
 }
@@ -140,10 +164,27 @@ void read_section(RunConfig& config, const toml::key& name, const toml::node& no
   const toml::table* section = node.as_table();
   if (section == nullptr) fail(ExitCode::config, "{}: [{}] must be a section, but is {}", where, name.str(), found_value(node));
   for (const auto& [key_name, value] : *section) {
-    const KeySpec* key = find_key(name.str(), key_name.str());
-    if (key == nullptr) fail_unknown_key(name.str(), key_name.str(), place(source, key_name.source()));
-    set_value(config, *key, value, place(source, key_name.source()));
+    const std::string at = place(source, key_name.source());
+    set_value(config, key_named(name.str(), key_name.str(), at), value, at);
   }
+}
+
+RunConfig read_document(const toml::table& document, const std::string& source, const std::vector<std::string>& overrides) {
+  if (document.empty()) fail(ExitCode::config, "{}: the run file is empty; it needs at least the section [data]", source);
+  RunConfig config;
+  for (const auto& [name, node] : document) read_section(config, name, node, source);
+  for (const std::string& override_text : overrides) apply_override(config, override_text);
+  return config;
+}
+
+// The saved run file has all keys.
+void replace_validation_batches(toml::table& document) {
+  toml::table* train = document["train"].as_table();
+  if (train == nullptr || !train->contains(kValidationBatches)) return;
+  const double batches = (*train)[kValidationBatches].value_or(0.0), micro_batch = (*train)["micro_batch"].value_or(1.0);
+  const double most = static_cast<double>(std::get<IntegerRange>(find_key("train.validation_samples")->allowed).high);
+  train->insert_or_assign("validation_samples", static_cast<std::int64_t>(std::min(batches * micro_batch, most)));
+  train->erase(kValidationBatches);
 }
 
 // The value of an override as a TOML document with the one key `value`.
@@ -169,9 +210,28 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
 }
 
+constexpr std::string_view kUnset = "unset ";
+
+void unset(RunConfig& config, const std::string& name) {
+  const std::string where = "--unset " + name;
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos || name.find('=') != std::string::npos)
+    fail(ExitCode::config, "{}: the key alone is wanted, as section.key, for example train.global_batch", where);
+  const KeySpec& key = key_named(name.substr(0, dot), name.substr(dot + 1), where);
+  RunConfig defaults;
+  std::visit(
+      [&](auto* to) {
+        using Pointer = decltype(to);
+        *to = *std::get<Pointer>(key.field(defaults));
+      },
+      key.field(config));
+  config.origins.erase(key.full_name());
+}
+
 }  // namespace
 
 void apply_override(RunConfig& config, const std::string& text) {
+  if (text.starts_with(kUnset)) return unset(config, trimmed(text.substr(kUnset.size())));
   const std::string where = "--set " + text;
   const std::size_t equals = text.find('=');
   const std::size_t dot = text.find('.');
@@ -184,11 +244,9 @@ void apply_override(RunConfig& config, const std::string& text) {
 
 void apply_override(RunConfig& config, const std::string& section, const std::string& name, const std::string& value,
                     const std::string& where) {
-  if (!is_section(section)) fail_unknown_section(section, where);
-  const KeySpec* key = find_key(section, name);
-  if (key == nullptr) fail_unknown_key(section, name, where);
-  const toml::table document = parse_override_value(*key, value, where);
-  set_value(config, *key, *document.get("value"), where);
+  const KeySpec& key = key_named(section, name, where);
+  const toml::table document = parse_override_value(key, value, where);
+  set_value(config, key, *document.get("value"), where);
 }
 
 RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
@@ -196,12 +254,13 @@ RunConfig load_run_file(const std::filesystem::path& path, const std::vector<std
 }
 
 RunConfig parse_run_file(std::string_view text, const std::string& source, const std::vector<std::string>& overrides) {
-  const toml::table document = parse_document(text, source);
-  if (document.empty()) fail(ExitCode::config, "{}: the run file is empty; it needs at least the section [data]", source);
-  RunConfig config;
-  for (const auto& [name, node] : document) read_section(config, name, node, source);
-  for (const std::string& override_text : overrides) apply_override(config, override_text);
-  return config;
+  return read_document(parse_document(text, source), source, overrides);
+}
+
+RunConfig parse_saved_run_file(std::string_view text, const std::string& source, const std::vector<std::string>& overrides) {
+  toml::table document = parse_document(text, source);
+  replace_validation_batches(document);
+  return read_document(document, source, overrides);
 }
 
 }  // namespace cohort

@@ -80,8 +80,8 @@ std::vector<KeySpec> training_keys() {
           "what to do when loss or gradient are not finite: stop the run, or leave the weights as they are and go on", {}),
       KEY(train, max_skips, IntegerRange{1, kMaxSteps}, "steps in a row that may be skipped before the run stops", skipping),
       KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
-      KEY(train, validation_batches, IntegerRange{0, kMaxSamples},
-          "micro-batches of one validation, over all ranks; 0 = the whole split", {}),
+      KEY(train, validation_samples, IntegerRange{0, kMaxSamples},
+          "samples of one validation, over all ranks; 0 = the whole split", {}),
 
       KEY(optimizer, kind, Choices{{"adamw"}}, "optimizer", {}),
       KEY(optimizer, learning_rate, kPositive, "peak learning rate", {}),

@@ -125,9 +125,9 @@ void check_layout(RunConfig& config, Count world_size) {
   const Count others = parallel.pp * parallel.cp * parallel.tp;
   if (parallel.dp == 0) parallel.dp = std::max<Count>(1, world_size / others);
   if (parallel.dp * others != world_size) {
-    fail(ExitCode::config, "{}the layout dp {} x pp {} x cp {} x tp {} needs {} ranks, but the job has {}; start {} ranks, or {}",
+    fail(ExitCode::config, "{}the layout dp {} x pp {} x cp {} x tp {} needs {}, but the job has {}; start {}, or {}",
          at(config, {"parallel.dp", "parallel.pp", "parallel.cp", "parallel.tp"}), parallel.dp, parallel.pp, parallel.cp,
-         parallel.tp, parallel.dp * others, world_size, parallel.dp * others,
+         parallel.tp, counted(parallel.dp * others, "rank"), world_size, counted(parallel.dp * others, "rank"),
          world_size % others == 0 ? fmt::format("set parallel.dp = {} (or 0)", world_size / others)
                                   : fmt::format("choose pp, cp and tp whose product ({} now) divides {}", others, world_size));
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "data/synth_stories.hpp"
 
 namespace cohort {
@@ -43,9 +44,12 @@ std::size_t count_of(std::string_view text, std::string_view part) {
 void note_oddities(const std::string& path, std::string_view text, std::vector<std::string>& notes) {
   const std::size_t crlf = count_of(text, "\r\n");
   const auto bare = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\r')) - crlf;
-  if (crlf > 0) notes.push_back(fmt::format("{}: {} lines end in CRLF (Windows); they are kept as they are", path, crlf));
+  if (crlf > 0)
+    notes.push_back(fmt::format("{}: {} in CRLF (Windows), which is kept", path,
+                                counted(static_cast<Count>(crlf), "line ends", "lines end")));
   if (bare > 0)
-    notes.push_back(fmt::format("{}: {} carriage returns without a line feed; they are kept as they are", path, bare));
+    notes.push_back(
+        fmt::format("{}: {} without a line feed, kept as it is", path, counted(static_cast<Count>(bare), "carriage return")));
   if (text.starts_with("\xEF\xBB\xBF"))
     notes.push_back(fmt::format("{}: starts with a byte order mark; it is kept as it is", path));
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
 
 namespace cohort {
 namespace {
@@ -17,9 +18,8 @@ constexpr std::uint32_t kRounds = 6;  // four are enough to look random; two mor
 Count count_windows(Count tokens, Count context, const std::string& what) {
   COHORT_CHECK(context > 0, "context of {}", context);
   if (tokens - 1 < context) {
-    fail(ExitCode::data,
-         "{} has {} tokens, a context of {} needs at least {}: set model.context to {} or less, or prepare more text", what,
-         tokens, context, context + 1, std::max<Count>(tokens - 1, 1));
+    fail(ExitCode::data, "{} has {}, a context of {} needs at least {}: set model.context to {} or less, or prepare more text",
+         what, counted(tokens, "token"), context, context + 1, std::max<Count>(tokens - 1, 1));
   }
   return (tokens - 1) / context;
 }
@@ -58,9 +58,9 @@ Sampler::Sampler(Count samples, std::uint64_t seed, Count global_batch, const st
   COHORT_CHECK(samples > 0 && global_batch > 0, "{} samples, global batch {}", samples, global_batch);
   if (samples < global_batch) {
     fail(ExitCode::config,
-         "{}: {} samples are fewer than one global batch of {}: set train.global_batch to {} or less, shorten model.context, or "
+         "{}: {} {} fewer than one global batch of {}: set train.global_batch to {} or less, shorten model.context, or "
          "give more data",
-         what, samples, global_batch, samples);
+         what, counted(samples, "sample"), samples == 1 ? "is" : "are", global_batch, samples);
   }
 }
 
@@ -84,10 +84,7 @@ std::vector<Count> Sampler::local_samples(Count step, Count micro_step, Count ra
   return samples;
 }
 
-Count ValidationPlan::used() const {
-  // Divided, not multiplied: a large limit must not wrap.
-  return limit > 0 && samples / micro_batch >= limit ? limit * micro_batch : samples;
-}
+Count ValidationPlan::used() const { return limit > 0 ? std::min(limit, samples) : samples; }
 
 Count ValidationPlan::calls() const {
   const Count micro_batches = (used() + micro_batch - 1) / micro_batch;

@@ -68,9 +68,9 @@ struct ValidationPlan {
   Count samples;      // of the split
   Count micro_batch;  // samples of one call
   Count dp;           // ranks that share the work
-  Count limit = 0;    // micro-batches over all ranks; 0 = the whole split
+  Count limit = 0;    // samples over all ranks; 0 = the whole split
 
-  /// Samples that are used: the same for any dp.
+  /// Samples that are used: the same for any dp and micro-batch.
   Count used() const;
   /// Calls per rank: ceil(used / (dp micro_batch)).
   Count calls() const;

@@ -75,7 +75,7 @@ void require_empty(const fs::path& folder) {
 Exported export_checkpoint(const ExportOptions& options) {
   const CheckpointWeights ours(options.checkpoint);
   const std::string where = ours.folder().string();
-  const RunConfig config = parse_run_file(ours.state().run_file, where + ", its run file");
+  const RunConfig config = parse_saved_run_file(ours.state().run_file, where + ", its run file");
   const ModelSection model = resolved_model(config.model, where);
   const bool hf = options.format == FolderFormat::hf;
   const std::string description = hf ? hf_config_json(model, options.dtype) : ours.state().run_file;
@@ -106,7 +106,7 @@ ImportFolder::ImportFolder(const fs::path& folder) {
     weights_ = as_cohort(*stored_, config_.model, folder.string());
   } else if (fs::exists(run_file)) {
     format_ = FolderFormat::safetensors;
-    config_ = load_run_file(run_file);
+    config_ = parse_saved_run_file(read_file(run_file, "run file"), run_file.string());
     config_.model = resolved_model(config_.model, run_file.string());
     stored_ = std::make_unique<SafetensorsFolder>(folder);
     weights_ = in_order(*stored_, config_.model, folder.string());

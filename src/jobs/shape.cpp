@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "config/nearest.hpp"
 #include "mesh/mesh_shape.hpp"
 
@@ -43,8 +44,9 @@ Problem problem_of(const RunConfig& config, const ShapeRequest& request, const N
   }
   if (limits.cpus > 0) {
     if (problem.cpus_per_rank > limits.cpus) {
-      fail(ExitCode::config, "a rank is to have {} cores ({}), but a node of site {} has {}: at most {} fit",
-           problem.cpus_per_rank, problem.on_gpus ? "CPUS_PER_GPU" : "device.threads", limits.site, limits.cpus, limits.cpus);
+      fail(ExitCode::config, "a rank is to have {} ({}), but a node of site {} has {}: at most {} fit",
+           counted(problem.cpus_per_rank, "core"), problem.on_gpus ? "CPUS_PER_GPU" : "device.threads", limits.site, limits.cpus,
+           limits.cpus);
     }
     problem.slots = limits.cpus / problem.cpus_per_rank;
   }
@@ -55,11 +57,11 @@ Problem problem_of(const RunConfig& config, const ShapeRequest& request, const N
 void check_nodes(const ShapeRequest& request, const NodeLimits& limits) {
   if (request.nodes == 0) return;
   if (request.nodes < request.least_nodes)
-    fail(ExitCode::config, "template {} is for {} nodes or more, not for {}: `cohort job --list` shows the others",
-         request.template_name, request.least_nodes, request.nodes);
+    fail(ExitCode::config, "template {} is for {} or more, not for {}: `cohort job --list` shows the others",
+         request.template_name, counted(request.least_nodes, "node"), request.nodes);
   if (request.most_nodes > 0 && request.nodes > request.most_nodes)
-    fail(ExitCode::config, "template {} is for {} node(s), not for {}: `cohort job --list` shows the others",
-         request.template_name, request.most_nodes, request.nodes);
+    fail(ExitCode::config, "template {} is for {}, not for {}: `cohort job --list` shows the others", request.template_name,
+         counted(request.most_nodes, "node"), request.nodes);
   if (limits.most_nodes > 0 && request.nodes > limits.most_nodes)
     fail(ExitCode::config, "{} nodes, but jobs of site {} have at most {} (NODES_MAX)", request.nodes, limits.site,
          limits.most_nodes);
@@ -100,10 +102,10 @@ Count ranks_of(const RunConfig& config, const Problem& problem, const ShapeReque
 
 std::string node_has(const Problem& problem, const NodeLimits& limits) {
   if (problem.slots == kNoLimit) return "any number of ranks";
-  const std::string cores = problem.cpus_per_rank == 1 ? "1 core" : fmt::format("{} cores", problem.cpus_per_rank);
-  return fmt::format("at most {} ranks (site {}: {} CPUs{}, a rank takes {}{})", problem.slots, limits.site,
+  const std::string cores = counted(problem.cpus_per_rank, "core");
+  return fmt::format("at most {} (site {}: {} CPUs{}, a rank takes {}{})", counted(problem.slots, "rank"), limits.site,
                      limits.cpus == 0 ? "unknown" : fmt::to_string(limits.cpus),
-                     problem.on_gpus && limits.gpus ? fmt::format(" and {} GPUs", *limits.gpus) : "", cores,
+                     problem.on_gpus && limits.gpus ? " and " + counted(*limits.gpus, "GPU") : "", cores,
                      problem.on_gpus ? " and a GPU" : "");
 }
 
@@ -115,16 +117,16 @@ std::string node_has(const Problem& problem, const NodeLimits& limits) {
          "the model on pp",
          problem.tp, node_has(problem, limits), nearest_fits(problem.tp, problem.slots, fits));
   }
-  const std::string nodes = problem.most_nodes == problem.least_nodes ? fmt::to_string(problem.least_nodes)
-                            : problem.most_nodes == kNoLimit          ? fmt::format("{} or more", problem.least_nodes)
-                                                             : fmt::format("{} to {}", problem.least_nodes, problem.most_nodes);
+  const std::string nodes = problem.most_nodes == problem.least_nodes ? counted(problem.least_nodes, "node")
+                            : problem.most_nodes == kNoLimit
+                                ? fmt::format("{} or more nodes", problem.least_nodes)
+                                : fmt::format("{} to {} nodes", problem.least_nodes, problem.most_nodes);
   const auto fits = [&](Count other) { return other % problem.model == 0 && nodes_for(problem, other) > 0; };
   // Beyond that nothing fits, or something nearer did.
   const Count high = std::min(kMostRanks, 2 * ranks + 2 * problem.model * problem.least_nodes);
-  fail(ExitCode::config,
-       "{} ranks cannot be dealt out evenly to {} node(s), each with {}{}. Nearest numbers of ranks that can: {}", ranks, nodes,
-       node_has(problem, limits), problem.tp > 1 ? fmt::format(" and whole groups of tp = {}", problem.tp) : "",
-       nearest_fits(ranks, high, fits));
+  fail(ExitCode::config, "{} cannot be dealt out evenly to {}, each with {}{}. Nearest numbers of ranks that can: {}",
+       counted(ranks, "rank"), nodes, node_has(problem, limits),
+       problem.tp > 1 ? fmt::format(" and whole groups of tp = {}", problem.tp) : "", nearest_fits(ranks, high, fits));
 }
 
 }  // namespace

@@ -138,8 +138,8 @@ void check_product(const MeshShape& shape, int world) {
   if (shape.world() == world) return;
   std::vector<std::string> fitting;
   for (const MeshShape& mesh : nearest_meshes(shape, world, 3)) fitting.push_back(mesh.str());
-  fail(ExitCode::config, "the mesh {} needs {} ranks, but the job has {}. Start {} ranks, or use {}", shape.str(), shape.world(),
-       world, shape.world(), join(fitting, " or "));
+  fail(ExitCode::config, "the mesh {} needs {}, but the job has {}. Start {}, or use {}", shape.str(),
+       counted(shape.world(), "rank"), world, counted(shape.world(), "rank"), join(fitting, " or "));
 }
 
 MeshShape resolve_mesh(Count dp, Count pp, Count cp, Count tp, int world) {

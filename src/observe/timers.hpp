@@ -42,6 +42,8 @@ class StepTimers {
   double own_work() const { return own_work_; }
   /// Seconds since begin_step().
   double step_seconds() const { return clock_() - step_begin_; }
+  /// Of these, those in which the model was trained: without validation and checkpoints.
+  double training_seconds() const { return step_seconds() - seconds(Phase::validation) - seconds(Phase::checkpoint); }
 
   /// `entered` is called in each scope that opens, and takes time of its phase; what it throws comes out of scope(), which is
   /// closed again. For who must act at the borders of phases: faults that were asked for.

@@ -25,23 +25,25 @@ LossScale LossScale::none() {
   return fixed;
 }
 
-void LossScale::update(bool overflowed) {
-  if (!active_) return;
+bool LossScale::update(bool overflowed) {
+  if (!active_) return true;
   if (!overflowed) {
-    if (++good_steps_ < options_.growth_interval) return;
+    if (++good_steps_ < options_.growth_interval) return true;
     scale_ = std::min(scale_ * kGrowth, std::max(kLargest, options_.initial));
     good_steps_ = 0;
-    return;
+    return true;
   }
   good_steps_ = 0;
-  if (scale_ * kBackOff < options_.minimum) {
-    throw SharedError(ExitCode::training,
-                      fmt::format("gradients overflow fp16 although the loss is scaled by only {}, near the floor "
-                                  "precision.min_loss_scale = {}: training has diverged, or the model needs more range; lower "
-                                  "optimizer.learning_rate, or choose precision.policy = \"bf16\"",
-                                  scale_, options_.minimum));
-  }
+  if (scale_ * kBackOff < options_.minimum) return false;
   scale_ *= kBackOff;
+  return true;
+}
+
+std::string LossScale::at_minimum_in_words() const {
+  return fmt::format(
+      "fp16 overflows although the loss is scaled by only {}, near the floor precision.min_loss_scale = {}: training has "
+      "diverged, or the model needs more range; lower optimizer.learning_rate, or choose precision.policy = \"bf16\"",
+      scale_, options_.minimum);
 }
 
 void LossScale::restore(double scale, Count good_steps) {

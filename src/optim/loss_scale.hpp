@@ -5,6 +5,8 @@
 // A state machine of plain numbers. All ranks feed it the same outcomes (the gradients are global), so all keep the same factor.
 #pragma once
 
+#include <string>
+
 #include "base/units.hpp"
 
 namespace cohort {
@@ -27,9 +29,11 @@ class LossScale {
   /// Steps without overflow since the factor last changed.
   Count good_steps() const { return good_steps_; }
 
-  /// Tells what the step did. Throws SharedError(training) if the factor would fall below the minimum: then it is not the range
-  /// of fp16 that makes gradients overflow.
-  void update(bool overflowed);
+  /// Tells what the step did. False if the factor would fall below the minimum, and stays as it is: then it is not the range of
+  /// fp16 that makes gradients overflow, and the run must not go on.
+  [[nodiscard]] bool update(bool overflowed);
+  /// What to say of that, and what to do about it.
+  std::string at_minimum_in_words() const;
   /// Goes on from a checkpoint; does nothing if not active. Throws Error(checkpoint) for what no run can have saved.
   void restore(double scale, Count good_steps);
 

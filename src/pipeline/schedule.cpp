@@ -41,8 +41,8 @@ Count warm_up(const Schedule& schedule, int rank) {
 void check_chunks(const Schedule& schedule) {
   if (schedule.kind == ScheduleKind::interleaved) {
     if (schedule.chunks < 2) {
-      fail(ExitCode::config, "the interleaved schedule with {} chunk a rank: it needs 2 or more; with 1 it would be 1f1b",
-           schedule.chunks);
+      fail(ExitCode::config, "the interleaved schedule with {} a rank: it needs 2 or more; with 1 it would be 1f1b",
+           counted(schedule.chunks, "chunk"));
     }
   } else if (schedule.chunks != 1) {
     fail(ExitCode::config, "schedule {} with {} chunks a rank: it has 1; the interleaved schedule has more",
@@ -57,9 +57,9 @@ void check_groups(const Schedule& schedule) {
   const Count above = below + schedule.stages;
   const std::string fitting = below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
   fail(ExitCode::config,
-       "the interleaved schedule with {} micro-batches on {} stages: they must be a multiple of the stages; take {}, or schedule "
+       "the interleaved schedule with {} on {}: they must be a multiple of the stages; take {}, or schedule "
        "1f1b",
-       schedule.micro_batches, schedule.stages, fitting);
+       counted(schedule.micro_batches, "micro-batch", "micro-batches"), counted(schedule.stages, "stage"), fitting);
 }
 
 }  // namespace
@@ -90,14 +90,14 @@ ScheduleKind schedule_kind_from_name(std::string_view name) {
 void check(const Schedule& schedule) {
   if (schedule.stages < 1) fail(ExitCode::config, "a pipeline of {} stages: the fewest is 1", schedule.stages);
   if (schedule.micro_batches < 1) {
-    fail(ExitCode::config, "a pipeline step of {} micro-batches: the fewest is 1; {} keep {} stages busy", schedule.micro_batches,
-         Count{4} * schedule.stages, schedule.stages);
+    fail(ExitCode::config, "a pipeline step of {} micro-batches: the fewest is 1; {} keep {} busy", schedule.micro_batches,
+         Count{4} * schedule.stages, counted(schedule.stages, "stage"));
   }
   if (schedule.chunks < 1) fail(ExitCode::config, "{} chunks a rank: the fewest is 1", schedule.chunks);
   const Count virtual_stages = Count{schedule.stages} * schedule.chunks;
   if (virtual_stages > std::numeric_limits<int>::max()) {
-    fail(ExitCode::config, "{} stages x {} chunks are {} virtual stages: more than any model has layers", schedule.stages,
-         schedule.chunks, virtual_stages);
+    fail(ExitCode::config, "{} x {} are {} virtual stages: more than any model has layers", counted(schedule.stages, "stage"),
+         counted(schedule.chunks, "chunk"), virtual_stages);
   }
   check_chunks(schedule);
   check_groups(schedule);

@@ -74,8 +74,8 @@ Check check_memory(const Nodes& nodes) {
   }
   for (const Node& node : nodes) {
     if (node.memory_available >= kLittleMemory * node.ranks) continue;
-    check.problems.push_back(
-        {Level::warn, fmt::format("{}: {} available for {} rank(s)", node.host, human_bytes(node.memory_available), node.ranks)});
+    check.problems.push_back({Level::warn, fmt::format("{}: {} available for {}", node.host, human_bytes(node.memory_available),
+                                                       counted(node.ranks, "rank"))});
   }
   return check;
 }
@@ -89,9 +89,9 @@ Check check_shm(const Nodes& nodes) {
     if (node.shm_free >= kShmWarn * node.ranks) continue;
     const Level level = node.shm_free < kShmFail * node.ranks ? Level::fail : Level::warn;
     check.problems.push_back(
-        {level, fmt::format("{}: {} of {} are free for {} rank(s): MPI and NCCL pass messages through it. Delete what is left "
+        {level, fmt::format("{}: {} of {} are free for {}: MPI and NCCL pass messages through it. Delete what is left "
                             "over there, or give the container more (docker --shm-size, apptainer binds the host's)",
-                            node.host, human_bytes(node.shm_free), human_bytes(node.shm_total), node.ranks)});
+                            node.host, human_bytes(node.shm_free), human_bytes(node.shm_total), counted(node.ranks, "rank"))});
   }
   return check;
 }

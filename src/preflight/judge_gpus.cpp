@@ -27,7 +27,7 @@ std::size_t gpu_count(const Nodes& nodes) {
 
 Check check_count(const Nodes& nodes) {
   Check check{"GPUs",
-              fmt::format("{} on {} node(s)", gpu_count(nodes), nodes.size()),
+              fmt::format("{} on {}", gpu_count(nodes), counted(static_cast<Count>(nodes.size()), "node")),
               "as many as Slurm gave, the same on all nodes",
               {}};
   std::vector<std::string> counts;
@@ -42,7 +42,7 @@ Check check_count(const Nodes& nodes) {
                                                          *node.expected_gpus, why)});
     } else if (counts[n] != common) {
       check.problems.push_back(
-          {Level::fail, fmt::format("{}: {} GPU(s) where the others have {}{}", node.host, seen, common, why)});
+          {Level::fail, fmt::format("{}: {} where the others have {}{}", node.host, counted(seen, "GPU"), common, why)});
     }
   }
   // A job on CPUs may well use a build that knows GPUs.
@@ -105,7 +105,8 @@ Check check_health(const Nodes& nodes) {
       if (gpu.remap_failed) say(Level::fail, "no spare rows of memory are left: have the card replaced");
       if (gpu.remap_pending) say(Level::warn, "a faulty row of memory waits for a reset of the card to be replaced");
       if (gpu.uncorrected_errors.value_or(0) > 0) {
-        say(Level::warn, fmt::format("{} uncorrected memory error(s) since the driver was loaded", *gpu.uncorrected_errors));
+        say(Level::warn,
+            fmt::format("{} since the driver was loaded", counted(*gpu.uncorrected_errors, "uncorrected memory error")));
       }
       if (gpu.slowed_by_fault) {
         say(Level::fail, fmt::format("its clock is held back by {}: look at its cooling and power", join(gpu.slowed, " and ")));

@@ -39,7 +39,8 @@ void check_group(const std::string& host, const std::vector<int>& cores, const G
   const std::string who = fmt::format("{} of {}", ranks_text(group.ranks), host);
   if (cores.size() >= ranks) {
     if (!whole_machine)
-      findings.notes.push_back(fmt::format("{} share cores {} ({} cores)", who, cores_text(cores), cores.size()));
+      findings.notes.push_back(
+          fmt::format("{} share cores {} ({})", who, cores_text(cores), counted(static_cast<Count>(cores.size()), "core")));
   } else if (cores.size() == 1 && !whole_machine) {
     findings.warnings.push_back(fmt::format(
         "{} are all bound to core {} and take turns on it: start with `mpirun --bind-to core` or `--bind-to none`, or with `srun "
@@ -48,8 +49,8 @@ void check_group(const std::string& host, const std::vector<int>& cores, const G
   } else {
     // More ranks than the machine has cores: on a laptop on purpose, and no binding would help.
     auto& where = whole_machine ? findings.notes : findings.warnings;
-    where.push_back(fmt::format("{} share {} core(s) ({}): oversubscribed, so they take turns; right, but slow", who,
-                                cores.size(), cores_text(cores)));
+    where.push_back(fmt::format("{} share {} ({}): oversubscribed, so they take turns; right, but slow", who,
+                                counted(static_cast<Count>(cores.size()), "core"), cores_text(cores)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "runtime/node_list.hpp"
 
 namespace cohort {
@@ -60,10 +61,11 @@ void check_tasks_per_node(const LauncherFacts& facts, std::vector<std::string>& 
   if (facts.launcher != Launcher::srun || !facts.asked_tasks_per_node || !facts.size || !facts.node_count) return;
   const long long asked = static_cast<long long>(*facts.asked_tasks_per_node) * *facts.node_count;
   if (asked == *facts.size) return;
-  warnings.push_back(fmt::format(
-      "srun started {} tasks on {} node(s), but --ntasks-per-node={} makes {}: the run has {} ranks. If {} were meant, give "
-      "only --nodes and --ntasks-per-node",
-      *facts.size, *facts.node_count, *facts.asked_tasks_per_node, asked, *facts.size, asked));
+  warnings.push_back(
+      fmt::format("srun started {} on {}, but --ntasks-per-node={} makes {}: the run has {}. If {} were meant, give "
+                  "only --nodes and --ntasks-per-node",
+                  counted(*facts.size, "task"), counted(*facts.node_count, "node"), *facts.asked_tasks_per_node, asked,
+                  counted(*facts.size, "rank"), asked));
 }
 
 // Variables of another job in the environment (a script that exports them, sbatch from inside a job): what is right of them

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "runtime/mpi_world.hpp"
 
 namespace cohort {
@@ -67,7 +68,7 @@ NodeRanks ranks_of_node(Count nodes, Count ranks_per_node, Count node) {
          nodes * ranks_per_node, kMost);
   }
   if (node < 0 || node >= nodes) {
-    fail(ExitCode::usage, "--node {} is not one of {} node(s): nodes are numbered from 0, so use 0 to {}", node, nodes,
+    fail(ExitCode::usage, "--node {} is not one of {}: nodes are numbered from 0, so use 0 to {}", node, counted(nodes, "node"),
          nodes - 1);
   }
   return {static_cast<int>(node * ranks_per_node), static_cast<int>(ranks_per_node), static_cast<int>(nodes * ranks_per_node)};

@@ -50,4 +50,16 @@ RunData open_data(Communicator& world, RunConfig& config, DataUse use) {
   return data;
 }
 
+std::string unused_rows_warning(const RunConfig& config, const RunData& data) {
+  if (!data.tokens) return "";
+  const Count rows = config.model.vocabulary, used = data.tokens->vocabulary_size();
+  if (rows <= 2 * used) return "";
+  return fmt::format(
+      "model.vocabulary = {}, but the tokenizer of {} has {} tokens: the other rows of the embedding stand for no text. They "
+      "cost memory and time, and as their logits all fall together the loss may jump early in training. Set model.vocabulary = 0, "
+      "which is as many rows as tokens; if the size itself is wanted, a lower optimizer.learning_rate or model.tied_head = false "
+      "helps more than a longer warm-up",
+      rows, config.data.tokens, used);
+}
+
 }  // namespace cohort

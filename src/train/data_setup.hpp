@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
@@ -23,5 +24,8 @@ enum class DataUse { training, evaluation };
 /// once and compares its checksums. For training it also checks that a step has enough samples and that sample.prompt can be
 /// encoded. An error on any rank is an error on all, and so are ranks that see different data. // Collective over: world
 RunData open_data(Communicator& world, RunConfig& config, DataUse use);
+
+/// What to say at the start if most rows of the embedding are for tokens that the data does not have; "" if most are used.
+std::string unused_rows_warning(const RunConfig& config, const RunData& data);
 
 }  // namespace cohort

@@ -178,7 +178,7 @@ std::string batch_arithmetic(const RunConfig& config) {
   const TrainSection& train = config.train;
   std::string text = fmt::format("global batch {} = micro-batch {} x dp {} x accumulation {}", train.global_batch,
                                  train.micro_batch, config.parallel.dp, train.accumulation);
-  if (config.model.kind != "mlp") text += fmt::format(": {} tokens a step", train.global_batch * config.model.context);
+  if (config.model.kind != "mlp") text += fmt::format(": {} a step", counted(train.global_batch * config.model.context, "token"));
   return text;
 }
 
@@ -187,9 +187,9 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   std::string text = fmt::format("model       {}, {} parameters\n", config.model.kind,
                                  human_count(static_cast<double>(count_parameters(config.model))));
   text += fmt::format("batch       {}\n", batch_arithmetic(config));
-  text += fmt::format("length      {} steps, {} tokens, {:.2f} epochs of {} samples\n", config.train.steps,
+  text += fmt::format("length      {}, {} tokens, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
                       human_count(samples * static_cast<double>(tokens_per_sample(config))),
-                      samples / static_cast<double>(training_samples), training_samples);
+                      samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
   text += fmt::format("precision   {}\n", config.precision.policy);
   text += fmt::format("memory      {}", describe_memory(estimate_memory(config)));
   return text + "\n";

@@ -1,8 +1,12 @@
 #include "train/evaluate.hpp"
 
+#include <cmath>
+
+#include "base/error.hpp"
 #include "data/sampler.hpp"
 #include "optim/step_scalars.hpp"
 #include "train/input_buffer.hpp"
+#include "train/nonfinite.hpp"
 
 namespace cohort {
 
@@ -15,7 +19,8 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
                             .dtype = placement.compute,
                             .activations = &setup.activations,
                             .loss_sum = scalars.loss(),
-                            .sequence = setup.sequence};
+                            .sequence = setup.sequence,
+                            .inspect = setup.inspect};
   InputBuffer buffer(placement.device, dataset.classes());
   Batch batch;
   Count targets = 0;
@@ -37,6 +42,20 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
   evaluation.samples = plan.used();
   evaluation.loss = evaluation.targets > 0 ? loss / static_cast<double>(evaluation.targets) : 0.0;
   return evaluation;
+}
+
+void require_finite(Communicator& world, const std::string& what, const Evaluation& evaluation, EvaluationContext setup,
+                    Predictor& model, const Dataset& dataset, Communicator& group, Count micro_batch, Count limit) {
+  if (all_reduce_value(world, std::isfinite(evaluation.loss) ? 0 : 1, ReduceOp::max) == 0) return;
+  FirstNotFinite search;
+  setup.inspect = search.inspector();
+  evaluate(setup, model, dataset, group, micro_batch, limit);
+  const std::string where = first_not_finite_in_words(world, search.unit());
+  throw SharedError(
+      ExitCode::training,
+      fmt::format("{}: the validation loss is {}, which is no result; {}", what,
+                  std::isinf(evaluation.loss) ? "infinite" : "not a number",
+                  where.empty() ? "all layers' outputs are finite: the output matrix or the logits are not" : where));
 }
 
 }  // namespace cohort

@@ -6,8 +6,24 @@
 
 #include "base/random.hpp"
 #include "train/input_buffer.hpp"
+#include "train/nonfinite.hpp"
 
 namespace cohort {
+
+namespace {
+
+// A logit of -infinity is a token that is never drawn; softmax makes no number of the others.
+bool can_be_drawn_from(std::span<const float> logits) {
+  return std::ranges::none_of(logits, [](float logit) { return std::isnan(logit) || (std::isinf(logit) && logit > 0.0f); }) &&
+         std::ranges::any_of(logits, [](float logit) { return std::isfinite(logit); });
+}
+
+}  // namespace
+
+LogitsNotFinite::LogitsNotFinite(Count token, std::string first_unit)
+    : Error(ExitCode::training, fmt::format("the logits of token {} of the text are not finite{}", token,
+                                            first_unit.empty() ? "" : "; the first output that is not is that of " + first_unit)),
+      unit(std::move(first_unit)) {}
 
 std::int32_t draw_token(std::span<const float> logits, double temperature, Count top_k, double uniform) {
   std::vector<std::int32_t> order(logits.size());
@@ -32,6 +48,8 @@ std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int3
                                    Hooks& hooks, const std::function<void(std::int32_t)>& on_token) {
   COHORT_CHECK(!prompt.empty() && options.context > 0, "generate: a prompt of {} tokens, context {}", prompt.size(),
                options.context);
+  COHORT_CHECK(options.vocabulary > 0 && options.vocabulary <= model.classes(), "generate: {} tokens of {} rows",
+               options.vocabulary, model.classes());
   const Placement& placement = model.placement();
   Arena activations("generate", placement.device);
   const StepContext context{.exec = {placement.device}, .dtype = placement.compute, .activations = &activations};
@@ -45,8 +63,16 @@ std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int3
     input.samples = 1;
     input.inputs = std::span(tokens).last(seen);
     model.last_logits(context, buffer.put(input), logits, hooks);
+    const std::span<const float> with_text = logits.span<float>().first(static_cast<std::size_t>(options.vocabulary));
+    if (!can_be_drawn_from(with_text)) {
+      FirstNotFinite search;
+      StepContext inspected = context;
+      inspected.inspect = search.inspector();
+      model.last_logits(inspected, buffer.put(input), logits, hooks);
+      throw LogitsNotFinite(i + 1, search.unit());
+    }
     const std::int32_t next =
-        draw_token(logits.span<float>(), options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i)));
+        draw_token(with_text, options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i)));
     tokens.push_back(next);
     if (on_token) on_token(next);
   }

@@ -79,7 +79,7 @@ Layout layout_from_words(const RunConfig& run, const std::string& words, int ran
   if (parallel.dp > 0) layout.ranks = static_cast<int>(std::min<Count>(parallel.dp * model, ranks + 1));
   cut_batch(layout.config, parallel.dp > 0 ? parallel.dp : std::max<Count>(1, ranks / model));
   if (layout.ranks > ranks) {
-    fail(ExitCode::config, "layout '{}' needs {} ranks, but the job has {}", words, parallel.dp * model, ranks);
+    fail(ExitCode::config, "layout '{}' needs {}, but the job has {}", words, counted(parallel.dp * model, "rank"), ranks);
   }
   validate(layout.config, layout.ranks, kAnyBuild);
   layout.name = name_of_layout(layout.config);

@@ -39,7 +39,7 @@ std::string describe_model(const ModelSection& config) {
 }
 
 std::vector<std::string> changes_since(const TrainingState& saved, const RunConfig& now, const std::string& data_now) {
-  const RunConfig before = parse_run_file(saved.run_file, "the checkpoint's run file");
+  const RunConfig before = parse_saved_run_file(saved.run_file, "the checkpoint's run file");
   std::vector<std::string> changes;
   for (const KeySpec& key : all_keys()) {
     if (!binds(key)) continue;

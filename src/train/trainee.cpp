@@ -1,6 +1,6 @@
 #include "train/trainee.hpp"
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -14,9 +14,9 @@
 #include "optim/clip.hpp"
 #include "optim/offloaded_adamw.hpp"
 #include "optim/schedule.hpp"
-#include "tensor/convert.hpp"
 #include "train/estimate.hpp"
 #include "train/model_of_rank.hpp"
+#include "train/nonfinite.hpp"
 #include "train/precision.hpp"
 #include "train/resume.hpp"
 
@@ -39,14 +39,6 @@ std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, std::vector<O
   if (const std::string& folder = config.parallel.offload_directory; !folder.empty())
     options.file = std::filesystem::path(folder) / fmt::format("{}.rank{}.moments", config.run.name, rank);
   return std::make_unique<OffloadedAdamW>(std::move(owned), config.optimizer, options);
-}
-
-bool all_finite(const Tensor& tensor) {
-  const Tensor values = to_host_fp32(tensor);
-  for (const float value : values.span<float>()) {
-    if (!std::isfinite(value)) return false;
-  }
-  return true;
 }
 
 // NaN in one element is enough: norms, products and the loss spread it. Of each unit, since relu makes 0 of NaN.
@@ -188,22 +180,41 @@ StepResult Trainee::finish_step(StepTimers& timers) {
   result.learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, running_.step);
   result.valid_targets = running_.global_valid_targets;
   result.skipped = values.decisions.skip != 0;
-  loss_scale_.update(result.skipped);
+  result.at_floor = !loss_scale_.update(result.skipped);
+  return result;
+}
+
+StepResult Trainee::step(const StepInput& input, StepTimers& timers) {
+  start_step(input, timers);
+  const StepResult result = finish_step(timers);
+  if (result.at_floor) throw SharedError(ExitCode::training, loss_scale_.at_minimum_in_words());
   return result;
 }
 
 std::string Trainee::first_unit_not_finite(std::span<const ModelInput> micro_batches) {
   StepContext with_inspection = context(running_.step);
-  std::string found;
-  with_inspection.inspect = [&, poisoned = with_inspection.inspect](const std::string& unit, const Tensor& output) {
+  FirstNotFinite search;
+  with_inspection.inspect = [look = search.inspector(), poisoned = with_inspection.inspect](const std::string& unit,
+                                                                                            const Tensor& output) {
     if (poisoned) poisoned(unit, output);
-    if (found.empty() && !all_finite(output)) found = unit;
+    look(unit, output);
   };
   for (const ModelInput& input : micro_batches) {
     const Arena::Scope forgotten(activations_);
     predictor().loss(with_inspection, input, *strategy_);  // with dropout, which may be what overflowed: context.training
   }
-  return found;
+  return search.unit();
+}
+
+std::string Trainee::gradient_not_finite() const {
+  const std::vector<StateShard> gradients = gradient_shards();
+  const auto found = std::find_if(gradients.rbegin(), gradients.rend(), [](const StateShard& shard) {
+    return shard.tensor.starts_with(kModelGroup) && !all_finite(shard.elements.to_host());
+  });
+  if (found == gradients.rend()) return "";
+  std::string name = found->tensor.substr(kModelGroup.size());
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
 }
 
 }  // namespace cohort

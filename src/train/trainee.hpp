@@ -29,6 +29,7 @@ struct StepResult {
   double learning_rate = 0.0;
   Count valid_targets = 0;  // of the global batch
   bool skipped = false;     // loss or gradient were not finite, and the weights are those of before
+  bool at_floor = false;    // fp16: skipped although the loss scale is at its minimum
 };
 
 /// One step's share of this rank.
@@ -57,14 +58,16 @@ class Trainee {
   void start_step(const StepInput& input, StepTimers& timers);
   /// Waits for the step. Throws Error(internal) if a peer is lost meanwhile. // Collective over: mesh
   StepResult finish_step(StepTimers& timers);
-  StepResult step(const StepInput& input, StepTimers& timers) {
-    start_step(input, timers);
-    return finish_step(timers);
-  }
+  /// Both. Throws SharedError(training) as well if fp16 overflows at the smallest loss scale: who takes the two halves looks at
+  /// StepResult::at_floor. // Collective over: mesh
+  StepResult step(const StepInput& input, StepTimers& timers);
 
   /// Name of the first unit on this rank whose output is not finite for one of these micro-batches, going forward; "" if all are.
   /// // Collective over: mesh
   std::string first_unit_not_finite(std::span<const ModelInput> micro_batches);
+  /// Name of the parameter nearest to the loss, of those that this rank owns, whose gradient of the last step (of all ranks
+  /// together) is not finite; "" if all are.
+  std::string gradient_not_finite() const;
 
   /// What this rank holds of the model.
   Model& model() { return *model_; }

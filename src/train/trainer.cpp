@@ -16,6 +16,7 @@
 #include "train/checkpointing.hpp"
 #include "train/estimate.hpp"
 #include "train/generate.hpp"
+#include "train/nonfinite.hpp"
 #include "train/precision.hpp"
 #include "train/run_directory.hpp"
 
@@ -93,8 +94,8 @@ void Trainer::greet() {
              mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_, launcher_.job_id.empty() ? "" : "; ",
              job_in_words());
   if (world_.rank() != 0) return;
-  fmt::print("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
-             trainee_.strategy().name(), world_.size(), mesh_.shape().str(), config_.run.directory);
+  fmt::print("{}strategy    {} on {}, {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
+             trainee_.strategy().name(), counted(world_.size(), "rank"), mesh_.shape().str(), config_.run.directory);
   if (data_.tokens && data_.tokens->entropy()) {
     fmt::print("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
                data_.tokens->entropy()->exact);
@@ -157,13 +158,14 @@ void Trainer::end_step(const StepResult& result) {
   skips_ = result.skipped ? skips_ + 1 : 0;
   ++done_;
   FlightRecorder::of_process().set_step(done_);
-  const double rate = static_cast<double>(result.valid_targets) / timers_.step_seconds();
+  const double rate = static_cast<double>(result.valid_targets) / timers_.training_seconds();
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);
   const std::optional<Stragglers::Comparison> work = compare_work();
   log_memory_once();
   const std::optional<Evaluation> evaluation = validate_if_due();
-  write_metrics(result, work, evaluation);
+  write_metrics(result, rate, work, evaluation);
+  if (evaluation) require_finite_validation(*evaluation);
   if (progress_) {
     progress_->update(done_, result.loss, mean_rate_);
     if (evaluation) progress_->note(fmt::format("step {}: validation loss {:.4f}", done_, evaluation->loss));
@@ -190,14 +192,23 @@ std::optional<Evaluation> Trainer::validate_if_due() {
   if (done_ != config_.train.steps && (every == 0 || done_ % every != 0)) return std::nullopt;
   const auto scope = timers_.scope(Phase::validation);
   evaluated_at_ = done_;
-  last_evaluation_ = evaluate(
-      {trainee_.exec(), trainee_.strategy(), trainee_.activations(), share_, trainee_.ring(), &mesh_.host_axis(Axis::pp)},
-      trainee_.predictor(), *data_.dataset, mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_batches);
-  log_->info("step {} validation loss {:.6f} over {} targets", done_, last_evaluation_->loss, last_evaluation_->targets);
+  last_evaluation_ = evaluate(evaluation_context(), trainee_.predictor(), *data_.dataset, mesh_.host_gradient(),
+                              config_.train.micro_batch, config_.train.validation_samples);
+  log_->info("step {} validation loss {:.6f} over {}", done_, last_evaluation_->loss,
+             counted(last_evaluation_->targets, "target"));
   return last_evaluation_;
 }
 
-void Trainer::write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
+EvaluationContext Trainer::evaluation_context() {
+  return {trainee_.exec(), trainee_.strategy(), trainee_.activations(), share_, trainee_.ring(), &mesh_.host_axis(Axis::pp)};
+}
+
+void Trainer::require_finite_validation(const Evaluation& evaluation) {
+  require_finite(world_, fmt::format("step {}", done_), evaluation, evaluation_context(), trainee_.predictor(), *data_.dataset,
+                 mesh_.host_gradient(), config_.train.micro_batch, config_.train.validation_samples);
+}
+
+void Trainer::write_metrics(const StepResult& result, double rate, const std::optional<Stragglers::Comparison>& work,
                             const std::optional<Evaluation>& evaluation) {
   const nlohmann::ordered_json gpu_figures = collect_gpu_metrics();
   if (!metrics_) return;
@@ -207,7 +218,7 @@ void Trainer::write_metrics(const StepResult& result, const std::optional<Stragg
       {"learning_rate", result.learning_rate},
       {"gradient_norm", result.gradient_norm},
       {"tokens", result.valid_targets},
-      {"tokens_per_second", static_cast<double>(result.valid_targets) / timers_.step_seconds()},
+      {"tokens_per_second", rate},
       {"epoch", static_cast<double>(done_ * sampler_.global_batch()) / static_cast<double>(sampler_.samples())}};
   if (result.skipped) record["skipped"] = true;
   if (trainee_.loss_scale().active()) record["loss_scale"] = trainee_.loss_scale().scale();
@@ -232,13 +243,22 @@ void Trainer::finish() {
   answer_if_saved();
   if (progress_) progress_->finish();
   if (world_.rank() == 0) {
-    fmt::print("validation loss {:.4f} over {} targets", last_evaluation_->loss, last_evaluation_->targets);
+    fmt::print("validation loss {:.4f} over {}", last_evaluation_->loss, counted(last_evaluation_->targets, "target"));
     if (data_.tokens && data_.tokens->entropy())
       fmt::print("; the corpus's entropy floor is {:.4f}", data_.tokens->entropy()->exact);
     fmt::print("\n");
   }
-  show_sample();
-  world_.barrier();  // the others wait for rank 0's sample
+  std::optional<std::string> unit;  // if the logits were not finite: the first of this rank, or ""
+  try {
+    show_sample();
+  } catch (const LogitsNotFinite& error) {
+    unit = error.unit;
+  }
+  // All wait here for rank 0's sample.
+  if (all_reduce_value(world_, unit ? 1 : 0, ReduceOp::max) == 0) return;
+  const std::string where = first_not_finite_in_words(world_, unit.value_or(""));
+  throw SharedError(ExitCode::training, fmt::format("the sample after step {}: the logits are not finite{}{}", done_,
+                                                    where.empty() ? "" : "; ", where));
 }
 
 void Trainer::show_sample() {
@@ -255,7 +275,8 @@ void Trainer::show_sample() {
     prompt = tokenizer.encode(config_.sample.prompt, "sample.prompt");
   }
   const std::vector<std::int32_t> text = generate(trainee_.predictor(), prompt,
-                                                  {.tokens = config_.sample.tokens,
+                                                  {.vocabulary = tokenizer.vocabulary_size(),
+                                                   .tokens = config_.sample.tokens,
                                                    .temperature = config_.sample.temperature,
                                                    .top_k = config_.sample.top_k,
                                                    .seed = config_.run.seed,

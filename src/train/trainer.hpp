@@ -77,9 +77,13 @@ class Trainer {
   // On a GPU, at reported steps: what was sampled since the last one; null on other ranks than 0, and if nothing is known.
   // Collective over: world
   nlohmann::ordered_json collect_gpu_metrics();
-  void write_metrics(const StepResult& result, const std::optional<Stragglers::Comparison>& work,
+  // `rate`: tokens per second of the step itself.
+  void write_metrics(const StepResult& result, double rate, const std::optional<Stragglers::Comparison>& work,
                      const std::optional<Evaluation>& evaluation);
   std::optional<Evaluation> validate_if_due();
+  EvaluationContext evaluation_context();
+  // Throws SharedError(training) unless the validation loss is a number. // Collective over: world
+  void require_finite_validation(const Evaluation& evaluation);
   // Throws SharedError(launch) instead if the run folder is another job's now. // Collective over: world
   void save();
   // Tells of a save that has come to its end, or throws its error. // Collective over: world
@@ -113,7 +117,7 @@ class Trainer {
   Count saved_at_ = -1;          // done_ of the last checkpoint
   std::string history_;          // what resumes were allowed to change
   Count skips_ = 0;              // steps in a row that were skipped
-  double mean_rate_ = 0.0;       // tokens per second, smoothed
+  double mean_rate_ = 0.0;       // tokens per second, smoothed; without validations and saves
   bool save_asked_ = false;      // by RUN/save
   Count answering_ = -1;         // done_ of the save that answers RUN/save, until it is complete
   bool stop_file_ = false;       // RUN/stop asked for the end

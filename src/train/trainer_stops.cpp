@@ -6,6 +6,7 @@
 #include "config/fault.hpp"
 #include "runtime/signals.hpp"
 #include "train/lose_device.hpp"
+#include "train/nonfinite.hpp"
 #include "train/trainer.hpp"
 
 namespace cohort {
@@ -34,13 +35,16 @@ ExitCode Trainer::run() {
 
 void Trainer::judge_skip(const StepResult& result) {
   const bool overflow_alone = trainee_.loss_scale().active() && std::isfinite(result.loss);
-  if (overflow_alone) {  // what dynamic loss scaling is made for
+  if (overflow_alone && !result.at_floor) {  // what dynamic loss scaling is made for
     log_->info("step {}: gradients overflowed; the step was skipped, the loss scale is now {}", done_ + 1,
                trainee_.loss_scale().scale());
     return;
   }
   const std::string what = fmt::format("step {}: loss {}, gradient norm {}, learning rate {:.3g}; {}", done_ + 1, result.loss,
                                        result.gradient_norm, result.learning_rate, where_not_finite());
+  // A loss that is no number may be of one bad batch, whatever the loss scale.
+  if (overflow_alone)
+    throw SharedError(ExitCode::training, fmt::format("{}: {}", what, trainee_.loss_scale().at_minimum_in_words()));
   if (config_.train.on_nonfinite == "skip" && skips_ < config_.train.max_skips) {
     log_->info("{}; the step was skipped", what);
     say(what + "; the step was skipped (train.on_nonfinite = \"skip\")");
@@ -50,7 +54,10 @@ void Trainer::judge_skip(const StepResult& result) {
       ExitCode::training,
       fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps{}, and "
                   "go on from the last checkpoint with --resume",
-                  what, skips_ > 0 ? fmt::format(" ({} steps in a row were skipped)", skips_) : "",
+                  what,
+                  skips_ == 0   ? ""
+                  : skips_ == 1 ? " (the step before was skipped)"
+                                : fmt::format(" ({} steps in a row were skipped)", skips_),
                   config_.train.clip_norm > 0.0 ? " or lower train.clip_norm" : ", set train.clip_norm"));
 }
 
@@ -59,11 +66,15 @@ std::string Trainer::where_not_finite() {
   // step.
   batches_.load(done_);
   const std::string own = trainee_.first_unit_not_finite(batches_.inputs());
-  const int first = all_reduce_value(world_, own.empty() ? -1 : world_.size() - world_.rank(), ReduceOp::max);
+  const std::string where = first_not_finite_in_words(world_, own);
   if (done_ + 1 < config_.train.steps) batches_.load(done_ + 1);
-  if (first < 0) return "all layers' outputs are finite: the loss, or a gradient, overflowed";
-  const int rank = world_.size() - first;
-  return fmt::format("the first output that is not finite is that of {} on rank {}", broadcast_text(world_, own, rank), rank);
+  if (!where.empty()) return where;
+  // Backward begins at the loss, whose parameters are the last rank's where ranks have different ones.
+  const std::string gradient = trainee_.gradient_not_finite();
+  const int last = all_reduce_value(world_, gradient.empty() ? -1 : world_.rank(), ReduceOp::max);
+  if (last < 0) return "all layers' outputs and gradients are finite: the loss, or the gradients' norm, overflowed";
+  return fmt::format("all layers' outputs are finite; going backward, the first gradient that is not is that of {}",
+                     broadcast_text(world_, gradient, last));
 }
 
 bool Trainer::take_requests(std::span<const std::int64_t> requests) {

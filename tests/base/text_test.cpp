@@ -33,6 +33,14 @@ TEST(HumanSizes, ChangeUnitsWhereTheyShould) {
   EXPECT_EQ(human_seconds(-1), "0 s");
 }
 
+TEST(Counted, OneIsSingular) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(800, "rank"), "800 ranks");
+  EXPECT_EQ(counted(1, "micro-batch", "micro-batches"), "1 micro-batch");
+  EXPECT_EQ(counted(2, "micro-batch", "micro-batches"), "2 micro-batches");
+}
+
 TEST(Join, PutsSeparatorsBetween) {
   EXPECT_EQ(join({}), "");
   EXPECT_EQ(join({"a"}), "a");

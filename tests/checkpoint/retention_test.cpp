@@ -46,6 +46,9 @@ TEST(Retention, Matrix) {
 TEST(Retention, LossesThatAreNone) {
   EXPECT_EQ(staying({.keep = 1, .keep_best = true}, {kNone, 3, kNone, 9, kNone}), (Steps{20, 50})) << "not measured is not best";
   EXPECT_EQ(staying({.keep = 1, .keep_best = true}, {kNone, kNone, kNone}), (Steps{30}));
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(staying({.keep = 1, .keep_best = true}, {infinite, kNone, 3}), (Steps{30}));
+  EXPECT_EQ(staying({.keep = 1, .keep_best = true}, {-infinite, 4, 5}), (Steps{20, 30}));
   EXPECT_EQ(validation_loss_of("2.5"), 2.5);
   for (const char* text : {"", "nan", "2.5x", "loss"}) EXPECT_TRUE(std::isnan(validation_loss_of(text))) << text;
 }

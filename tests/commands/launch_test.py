@@ -38,7 +38,7 @@ code, stdout, stderr, _ = job.run(["topo", "--simulate", "--nodes", "2", "--rank
 places = [(r["rank"], r["host"], r["node_rank"], r["local_rank"]) for r in json.loads(stdout)["ranks"]]
 job.check("a job that need not exist", code == 0 and places == [(3 * n + i, f"node{n + 1}", n, i) for n in (0, 1) for i in (0, 1, 2)], stdout)
 code, stdout, stderr, _ = job.run(["topo", "--simulate", "--nodes", "100", "--ranks-per-node", "8"])
-job.check("... of many ranks", code == 0 and "800 rank(s) on 100 node(s)" in stdout and "... and 736 more" in stdout, stdout)
+job.check("... of many ranks", code == 0 and "800 ranks on 100 nodes" in stdout and "... and 736 more" in stdout, stdout)
 job.expect("... of no size", job.run(["topo", "--simulate"]), 2, ["--nodes and --ranks-per-node missing"], lines=1)
 
 # The running job.

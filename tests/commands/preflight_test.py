@@ -15,7 +15,7 @@ QUICK = ["preflight", "--quick", "--disk", folder.name]
 
 for ranks in (0, 2, 3):
     code, out, err, _ = job.run([*QUICK, "--json"], ranks)
-    label = f"{ranks or 1} rank(s)"
+    label = f"{ranks} ranks" if ranks > 1 else "1 rank"
     # This machine may have its faults (a small /dev/shm); the command must not.
     job.check(f"{label}: ends with 0 or 4", code in (0, 4), f"{code}\n{err}")
     try:

@@ -25,7 +25,7 @@ steps = 60
 micro_batch = 2
 global_batch = 8
 validate_every = 20
-validation_batches = 3
+validation_samples = 6
 
 [optimizer]
 learning_rate = 1e-2

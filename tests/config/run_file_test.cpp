@@ -163,5 +163,57 @@ TEST(Overrides, MistakesNameTheOverride) {
   EXPECT_ERROR(set(""), ExitCode::config, "section.key=value");
 }
 
+// TOML makes floats of 1e3 and 1_000.0; where an integer is wanted, a number without a fraction is one.
+TEST(RunFile, IntegersMayBeWrittenAsFloats) {
+  EXPECT_EQ(parse(with_line("train", "steps = 1e3")).train.steps, 1000);
+  EXPECT_EQ(parse("[data]\n", {"train.steps=2.5e3"}).train.steps, 2500);
+  EXPECT_EQ(parse("[data]\n", {"run.seed=1e15"}).run.seed, 1000000000000000u);
+  EXPECT_ERROR(parse("[data]\n", {"train.steps=1.5"}), ExitCode::config, "train.steps must be an integer", "the number 1.5");
+  EXPECT_ERROR(parse("[data]\n", {"train.steps=1e10"}), ExitCode::config, "out of range");
+  EXPECT_ERROR(parse("[data]\n", {"run.seed=1e17"}), ExitCode::config, "must be an integer");  // beyond 2^53, not exact
+  for (const char* text : {"nan", "-nan", "inf", "-inf"})
+    EXPECT_ERROR(parse("[data]\n", {fmt::format("train.steps={}", text)}), ExitCode::config, "must be an integer");
+}
+
+TEST(RunFile, NoNumberIsNanOrInfinite) {
+  for (const KeySpec& key : all_keys()) {
+    if (!std::holds_alternative<NumberRange>(key.allowed)) continue;
+    for (const char* value : {"nan", "+nan", "-nan", "inf", "-inf"}) {
+      EXPECT_ERROR(parse("[data]\n", {key.full_name() + "=" + value}), ExitCode::config, key.full_name().c_str(), "out of range");
+      EXPECT_ERROR(parse(with_line(key.section, key.name + " = " + value)), ExitCode::config, "run.toml:3:", "out of range");
+    }
+  }
+}
+
+TEST(RunFile, UnsetGivesAKeyItsDefault) {
+  const std::string file =
+      "[model]\nwidth = 96\nkind = \"llama\"\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\nat_end = false\n";
+  const RunConfig config =
+      parse(file, {"unset model.width", "unset model.kind", "unset optimizer.learning_rate", "unset checkpoint.at_end"});
+  EXPECT_EQ(config, RunConfig{});
+  EXPECT_TRUE(config.origins.empty()) << "as if it had never been there";
+  EXPECT_EQ(parse(file, {"unset model.width", "model.width=64"}).model.width, 64);
+  EXPECT_EQ(parse(file, {"unset train.steps"}).train.steps, RunConfig{}.train.steps) << "it need not be in the file";
+  EXPECT_ERROR(parse(file, {"unset model.widht"}), ExitCode::config, "--unset model.widht", "did you mean model.width?");
+  EXPECT_ERROR(parse(file, {"unset width"}), ExitCode::config, "--unset width", "section.key");
+  EXPECT_ERROR(parse(file, {"unset model.width=3"}), ExitCode::config, "the key alone");
+}
+
+TEST(RunFile, ValidationBatchesNamesItsSuccessor) {
+  const std::string old = with_line("train", "validation_batches = 8");
+  EXPECT_ERROR(parse(old), ExitCode::config, "run.toml:3:", "train.validation_samples", "train.micro_batch");
+  EXPECT_ERROR(parse("[data]\n", {"train.validation_batches=8"}), ExitCode::config, "--set train.validation_batches=8",
+               "train.validation_samples");
+  // A checkpoint's run file is read whichever version wrote it.
+  EXPECT_EQ(parse_saved_run_file(old + "micro_batch = 16\n", "saved").train.validation_samples, 128);
+  EXPECT_EQ(
+      parse_saved_run_file(with_line("train", "validation_batches = 0\nmicro_batch = 16"), "saved").train.validation_samples, 0);
+  EXPECT_EQ(
+      parse_saved_run_file(with_line("train", "validation_samples = 5\nmicro_batch = 16"), "saved").train.validation_samples, 5);
+  const RunConfig most =
+      parse_saved_run_file(with_line("train", "validation_batches = 2147483647\nmicro_batch = 1048576"), "saved");
+  EXPECT_EQ(most.train.validation_samples, 2147483647) << "more samples than any split has";
+}
+
 }  // namespace
 }  // namespace cohort

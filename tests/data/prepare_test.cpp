@@ -41,7 +41,7 @@ TEST(Prepare, JoinsTextsAndCutsTheTail) {
     ASSERT_EQ(file.sources().size(), 2u);
     EXPECT_EQ(file.sources()[1].bytes, 13);
     ASSERT_EQ(prepared.notes.size(), 2u);
-    EXPECT_NE(prepared.notes[0].find("1 lines end in CRLF"), std::string::npos);
+    EXPECT_NE(prepared.notes[0].find("1 line ends in CRLF"), std::string::npos);
   }
 }
 

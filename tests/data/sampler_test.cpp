@@ -150,14 +150,14 @@ TEST(Windows, CountedFromTokens) {
   EXPECT_EQ(count_windows(Count{3} << 40, 3, "x"), (Count{1} << 40) - 1);
   for (const Count tokens : {0, 1, 2, 63, 64}) {
     EXPECT_ERROR((void)count_windows(tokens, 64, "x.h5: /train"), ExitCode::data, "x.h5: /train",
-                 fmt::format("{} tokens", tokens).c_str(), "at least 65");
+                 fmt::format("has {} token", tokens).c_str(), "at least 65");
   }
 }
 
 TEST(ValidationPlan, EverySampleOnceAndTheSameNumberOfCalls) {
   for (const Count samples : {1, 2, 5, 16, 33}) {
     for (const Count micro_batch : {1, 3, 8, 64}) {
-      for (const Count limit : {0, 1, 2, 100}) {
+      for (const Count limit : {0, 1, 2, 7, 100}) {
         std::set<Count> first;
         for (const Count dp : {1, 2, 3, 4, 7}) {
           const ValidationPlan plan{samples, micro_batch, dp, limit};
@@ -169,8 +169,8 @@ TEST(ValidationPlan, EverySampleOnceAndTheSameNumberOfCalls) {
               seen.insert(seen.end(), ids.begin(), ids.end());
             }
           }
-          ASSERT_EQ(seen, first_numbers(plan.used()));                                            // in order, each once
-          ASSERT_EQ(plan.used(), limit == 0 ? samples : std::min(samples, limit * micro_batch));  // whatever dp is
+          ASSERT_EQ(seen, first_numbers(plan.used()));                              // in order, each once
+          ASSERT_EQ(plan.used(), limit == 0 ? samples : std::min(samples, limit));  // whatever dp and micro-batch are
           ASSERT_EQ(plan.calls(), (plan.used() + dp * micro_batch - 1) / (dp * micro_batch));
         }
       }

@@ -61,18 +61,18 @@ TEST(Shape, ARankHasAGpuOrItsThreads) {
 // Of 6 ranks with tp 2 a node with 4 slots holds two groups, not one and a half: 3 nodes of 2 ranks, not 2 of 3.
 TEST(Shape, TensorParallelGroupsStayOnANode) {
   EXPECT_EQ(shape_of_job(run_of({.tp = 2}, "cuda"), asked(6), kGpus), (JobShape{3, 2, 16, 2}));
-  refuses(run_of({.tp = 2}, "cuda"), asked(6, 2), kGpus, {"6 ranks", "2 node(s)", "tp = 2", "4 or 8"});
+  refuses(run_of({.tp = 2}, "cuda"), asked(6, 2), kGpus, {"6 ranks", "2 nodes", "tp = 2", "4 or 8"});
   refuses(run_of({.tp = 8}, "cuda"), asked(8), kGpus, {"parallel.tp = 8", "at most 4 ranks", "Nearest tp: 4"});
 }
 
 TEST(Shape, RefusesWithTheNearestThatFit) {
   refuses(run_of({}), asked(10, 0, 1, 1), kCpus,
-          {"10 ranks", "1 node(s)", "at most 8 ranks", "Nearest numbers of ranks that can: 8"});
+          {"10 ranks", "1 node", "at most 8 ranks", "Nearest numbers of ranks that can: 8"});
   refuses(run_of({}), asked(33), kCpus, {"33 ranks", "1 to 4", "32"});
   refuses(run_of({}), asked(11), kCpus, {"11 ranks", "10 or 12"});
   refuses(run_of({}), asked(8, 5), kCpus, {"5 nodes", "at most 4"});
   refuses(run_of({}), asked(8, 1, 2), kUnknown, {"template t is for 2 nodes or more"});
-  refuses(run_of({}), asked(8, 2, 1, 1), kUnknown, {"template t is for 1 node(s)"});
+  refuses(run_of({}), asked(8, 2, 1, 1), kUnknown, {"template t is for 1 node"});
   refuses(run_of({.tp = 2}), asked(3), kUnknown, {"needs 2 ranks, but the job has 3"});
   refuses(run_of({.dp = 4}), asked(2), kUnknown, {"needs 4 ranks, but the job has 2"});
   refuses(run_of({}), asked(5'000'000), kUnknown, {"5000000"});

@@ -33,6 +33,21 @@ TEST(StepTimers, CountsScopes) {
   EXPECT_EQ(timers.step_seconds(), 15);
 }
 
+// What rates are made of: neither a validation nor a save makes training slower.
+TEST(StepTimers, TrainingIsTheStepWithoutValidationsAndSaves) {
+  StepTimers timers(timer_clock);
+  timers.begin_step();
+  timer_now += 1;
+  for (const Phase phase : {Phase::checkpoint, Phase::forward, Phase::validation}) {
+    const auto scope = timers.scope(phase);
+    timer_now += 8;
+  }
+  EXPECT_EQ(timers.step_seconds(), 25);
+  EXPECT_EQ(timers.training_seconds(), 9);
+  timers.begin_step();
+  EXPECT_EQ(timers.training_seconds(), 0);
+}
+
 TEST(StepTimers, AnInnerScopeStopsTheOuterOne) {
   StepTimers timers(timer_clock);
   timers.begin_step();

@@ -17,7 +17,7 @@ TEST(JudgeGpus, AMissingGpu) {
   job.nodes[1].pairs.clear();
   expect_only(job, Level::fail, "GPUs", {"node1: 3 of the 4 GPUs that Slurm gave are seen"});
   job.nodes[1].expected_gpus.reset();
-  expect_only(job, Level::fail, "GPUs", {"node1: 3 GPU(s) where the others have 4"});
+  expect_only(job, Level::fail, "GPUs", {"node1: 3 GPUs where the others have 4"});
 }
 
 TEST(JudgeGpus, ANodeWithoutADriver) {
@@ -26,7 +26,7 @@ TEST(JudgeGpus, ANodeWithoutADriver) {
   job.nodes[2].no_gpu = "no NVIDIA driver is loaded on this node";
   job.nodes[2].nccl = job.nodes[0].nccl;
   job.nodes[2].driver = job.nodes[0].driver;
-  expect_only(job, Level::fail, "GPUs", {"node2: 0 GPU(s)", "no NVIDIA driver is loaded"});
+  expect_only(job, Level::fail, "GPUs", {"node2: 0 GPUs", "no NVIDIA driver is loaded"});
 }
 
 TEST(JudgeGpus, AJobOnCpusWithABuildForGpusIsWarned) {

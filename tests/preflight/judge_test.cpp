@@ -111,7 +111,7 @@ TEST(Judge, Disk) {
 TEST(Judge, SharedMemoryAndMemory) {
   Measurements job = healthy_job(2);
   job.nodes[1].shm_free = 4 * 64 * kMiB - 1;  // 4 ranks
-  expect_only(job, Level::warn, "/dev/shm", {"node1", "4 rank(s)"});
+  expect_only(job, Level::warn, "/dev/shm", {"node1", "4 ranks"});
   job.nodes[1].shm_free = 4 * 16 * kMiB - 1;
   expect_only(job, Level::fail, "/dev/shm", {"node1"});
   job = healthy_job(3);

@@ -71,8 +71,7 @@ TEST(Bindings, AllRanksOnOneCore) {
 }
 
 TEST(Bindings, MoreRanksThanCoresIsOversubscribed) {
-  expect_one_warning({on(0, 0, {0, 1}, 4), on(1, 0, {0, 1}, 4), on(2, 0, {0, 1}, 4)},
-                     {"oversubscribed", "ranks 0-2", "2 core(s)"});
+  expect_one_warning({on(0, 0, {0, 1}, 4), on(1, 0, {0, 1}, 4), on(2, 0, {0, 1}, 4)}, {"oversubscribed", "ranks 0-2", "2 cores"});
   // All that the machine has: nothing was bound, and nothing would help.
   for (const auto& bindings : {std::vector<Binding>{on(0, 0, {0, 1}, 2), on(1, 0, {0, 1}, 2), on(2, 0, {0, 1}, 2)},
                                std::vector<Binding>{on(0, 0, {0}, 1), on(1, 0, {0}, 1)}}) {

@@ -47,7 +47,7 @@ def lab3(name):
 number = slurm.submit(str(ROOT / "jobs/lab3.sbatch"), *lab3("by-sbatch"))
 facts = slurm.wait_for(number, "COMPLETED", "FAILED", "TIMEOUT")
 job.check("jobs/lab3.sbatch", facts.get("JobState") == "COMPLETED" and facts["ExitCode"] == "0:0", slurm.log(number) + str(facts))
-job.check("... on two nodes", "4 rank(s) on 2 node(s), started by srun" in slurm.log(number), slurm.log(number))
+job.check("... on two nodes", "4 ranks on 2 nodes, started by srun" in slurm.log(number), slurm.log(number))
 outcome = job.run(["train", str(ROOT / "inputs/lab3_two_nodes.toml"), *lab3("by-mpirun")], ranks=4, timeout=120)
 job.expect("the same by mpirun", outcome, 0, seconds=120)
 losses = slurm.losses("by-sbatch")
@@ -57,7 +57,7 @@ job.check("equal weights, bit for bit", training.sums("by-sbatch", 24) == traini
 # mpirun inside of a job: its daemons go through srun.
 number = slurm.submit("--nodes=2", "--ntasks-per-node=2", "--wrap", f"mpirun --allow-run-as-root {job.program} topo")
 facts = slurm.wait_for(number, "COMPLETED", "FAILED", "TIMEOUT")
-job.check("mpirun in a job", "4 rank(s) on 2 node(s), started by mpirun" in slurm.log(number), slurm.log(number) + str(facts))
+job.check("mpirun in a job", "4 ranks on 2 nodes, started by mpirun" in slurm.log(number), slurm.log(number) + str(facts))
 # A script that forgot the launcher.
 number = slurm.submit("--nodes=2", "--ntasks-per-node=2", "--wrap", f"{job.program} topo")
 facts = slurm.wait_for(number, "COMPLETED", "FAILED", "TIMEOUT")

@@ -52,7 +52,7 @@ TEST(Faults, ThatCannotHappenAreRefused) {
   EXPECT_ERROR(refused("exit:rnak=2"), ExitCode::config, "fault.rnak", "did you mean fault.rank?");
   EXPECT_ERROR(refused("exit:rank"), ExitCode::config, "'rank'", "KEY=VALUE");
   EXPECT_ERROR(refused("exit:rank=two"), ExitCode::config, "fault.rank must be an integer");
-  EXPECT_ERROR(refused("exit:rank=4"), ExitCode::config, "fault.rank = 4", "4 rank(s), 0 to 3");
+  EXPECT_ERROR(refused("exit:rank=4"), ExitCode::config, "fault.rank = 4", "4 ranks, 0 to 3");
   EXPECT_ERROR(refused("exit:rank=-1"), ExitCode::config, "fault.rank is out of range");
   EXPECT_ERROR(refused("exit:step=0"), ExitCode::config, "fault.step is out of range");
   EXPECT_ERROR(refused("exit:step=21"), ExitCode::config, "fault.step = 21", "train.steps = 20");

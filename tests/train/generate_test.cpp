@@ -56,18 +56,71 @@ class Generate : public ::testing::TestWithParam<const char*> {
     section.heads = section.kv_heads = 2;
     section.ffn_width = 32;
     section.context = 8;
-    section.vocabulary = 19;
+    section.vocabulary = kRows;
     section.init_std = 0.5;  // so that the logits differ
     return make_model(section, 3, test_placement(compute));
   }
   std::vector<std::int32_t> text(const std::vector<std::int32_t>& prompt, GenerateOptions options) const {
     options.context = 8;
+    if (options.vocabulary == 0) options.vocabulary = kRows;
     Hooks none;
     return generate(*model_, prompt, options, none);
   }
 
+  // The first element of the first parameter of a unit becomes `value`.
+  void set(const std::string& unit, float value) {
+    for (const auto& parameter : model_->parameters().all()) {
+      if (!parameter->name.starts_with(unit + ".")) continue;
+      Tensor number = Tensor::zeros("test", {1});
+      *number.f32() = value;
+      Tensor::wrap(parameter->value.raw(), {1}, DType::f32, parameter->value.device()).copy_from(number);
+      return;
+    }
+    FAIL() << "no unit " << unit;
+  }
+
+  static constexpr Count kRows = 19;
   std::unique_ptr<Model> model_;
 };
+
+// A model may have more rows than the tokenizer has tokens: what is drawn has a text, whatever the row's logit.
+TEST_P(Generate, RowsWithoutTextAreNeverDrawn) {
+  for (const double temperature : {0.0, 0.8, 1000.0}) {
+    for (const Count top_k : {0, 1, 4, 100}) {
+      const GenerateOptions options{.tokens = 60, .temperature = temperature, .top_k = top_k};
+      GenerateOptions five = options;
+      five.vocabulary = 5;
+      std::int32_t largest = 0;
+      for (const std::int32_t token : text({1, 2, 3}, five)) {
+        ASSERT_TRUE(token >= 0 && token < 5) << token << " at temperature " << temperature << ", top_k " << top_k;
+        largest = std::max(largest, token);
+      }
+      if (temperature == 1000.0 && top_k == 0) {
+        EXPECT_EQ(largest, 4) << "all that have a text are";
+        const auto all = text({1, 2, 3}, options);
+        EXPECT_GE(*std::max_element(all.begin(), all.end()), 5) << "the model likes other rows as well";
+      }
+    }
+  }
+}
+
+TEST_P(Generate, NoTextIsMadeOfNan) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const float value : {nan, infinity}) {
+    model_ = make(DType::f32);
+    set("blocks.1", value);
+    for (const double temperature : {0.0, 0.8}) {
+      try {
+        text({1, 2, 3}, {.tokens = 5, .temperature = temperature});
+        FAIL() << "text of " << value;
+      } catch (const LogitsNotFinite& error) {
+        EXPECT_EQ(error.code(), ExitCode::training);
+        EXPECT_EQ(error.unit, "blocks.1");
+        EXPECT_NE(std::string(error.what()).find("blocks.1"), std::string::npos) << error.what();
+      }
+    }
+  }
+}
 
 TEST_P(Generate, IsAFunctionOfSeedAndPrompt) {
   const auto first = text({1, 2, 3}, {.tokens = 40, .temperature = 1.0, .seed = 5});
@@ -91,7 +144,8 @@ TEST_P(Generate, SeesTheLastTokensOfALongPrompt) {
 TEST_P(Generate, TellsOfEachTokenAsItComes) {
   std::vector<std::int32_t> told;
   Hooks none;
-  const auto all = generate(*model_, {1}, {.tokens = 12, .context = 8}, none, [&](std::int32_t token) { told.push_back(token); });
+  const auto all = generate(*model_, {1}, {.vocabulary = kRows, .tokens = 12, .context = 8}, none,
+                            [&](std::int32_t token) { told.push_back(token); });
   EXPECT_EQ(told, all);
   EXPECT_TRUE(text({1}, {.tokens = 0}).empty());
 }
@@ -100,7 +154,7 @@ TEST_P(Generate, TellsOfEachTokenAsItComes) {
 TEST_P(Generate, WorksIn16Bits) {
   const auto bf16 = make(DType::bf16);
   Hooks none;
-  const auto tokens = generate(*bf16, {1, 2, 3}, {.tokens = 20, .temperature = 0.0, .context = 8}, none);
+  const auto tokens = generate(*bf16, {1, 2, 3}, {.vocabulary = kRows, .tokens = 20, .temperature = 0.0, .context = 8}, none);
   EXPECT_EQ(tokens.size(), 20u);
   EXPECT_EQ(tokens.front(), text({1, 2, 3}, {.tokens = 20, .temperature = 0.0}).front());
 }

@@ -79,14 +79,15 @@ TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
   const auto self = make_self_communicator("self");
   const ops::Exec exec{.device = test_device()};
   Arena activations("test.activations", test_device());
-  for (const Count micro_batch : {1, 2, 3, 8}) {
-    for (const Count limit : {0, 1, 2, 3, 100}) {
+  for (const Count limit : {0, 1, 2, 3, 100}) {
+    double first = 0.0;
+    for (const Count micro_batch : {1, 2, 3, 8}) {
       SCOPED_TRACE(fmt::format("micro-batch {}, limit {}", micro_batch, limit));
       Hooks none;
       const Evaluation alone = evaluate({exec, none, activations, {}}, *model, *data.dataset, *self, micro_batch, limit);
       const Evaluation together = evaluate({exec, none, activations, {world_->rank(), world_->size()}}, *model, *data.dataset,
                                            *world_, micro_batch, limit);
-      const Count samples = limit == 0 ? 4 : std::min<Count>(4, limit * micro_batch);
+      const Count samples = limit == 0 ? 4 : std::min<Count>(4, limit);
       EXPECT_EQ(alone.samples, samples);
       EXPECT_EQ(together.samples, samples);
       EXPECT_EQ(together.targets, samples * 8);
@@ -94,8 +95,50 @@ TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
       // Sums in double precision of losses per micro-batch: the order of few sums alone differs.
       EXPECT_NEAR(together.loss, alone.loss, 1e-6 * alone.loss);
       EXPECT_GT(alone.loss, 1.0);
+      if (first == 0.0) first = alone.loss;
+      EXPECT_NEAR(alone.loss, first, 1e-6 * first) << "another micro-batch, the same samples";
     }
   }
+}
+
+// The samples that a validation takes are a matter of the run file, not of how a run is laid out: one step of a rate that changes
+// nothing, and then the losses differ by rounding alone (fp32 products of other shapes: some 1e-7; ten times that is allowed).
+TEST_F(Layouts, TheValidationLossIsTheSameForEveryMicroBatchAndLayout) {
+  const Overrides common{"train.steps=1",           "train.validation_samples=3", "optimizer.learning_rate=1e-12",
+                         "schedule.warmup_steps=0", "schedule.decay_steps=1",     "checkpoint.every=0"};
+  std::vector<std::string> layouts{"parallel.dp=0"};
+  if (world_->size() % 2 == 0) layouts.insert(layouts.end(), {"parallel.pp=2", "parallel.tp=2", "parallel.cp=2"});
+  double first = 0.0;
+  for (const std::string& layout : layouts) {
+    for (const char* micro_batch : {"1", "2", "6"}) {
+      SCOPED_TRACE(layout + ", micro-batch " + micro_batch);
+      Overrides overrides = common;
+      overrides.insert(overrides.end(), {"run.name=run", layout, fmt::format("train.micro_batch={}", micro_batch)});
+      ASSERT_EQ(train(config(overrides), ExistingRun::overwrite), ExitCode::success);
+      const double loss = remains("run").series("validation_loss").at(0);
+      if (first == 0.0) first = loss;
+      EXPECT_NEAR(loss, first, 1e-6 * first);
+    }
+  }
+}
+
+// Validations (every 4 steps) and saves (every 5; their time is in the next step's record) are no part of the rate.
+TEST_F(Layouts, RatesAreOfTrainingAlone) {
+  ASSERT_EQ(train(config({"run.name=run"})), ExitCode::success);
+  world_->barrier();
+  std::istringstream lines(text_of(folder_ / "run" / "metrics.jsonl"));
+  double apart = 0.0;  // seconds
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    const auto& seconds = record.at("seconds");
+    const double other = seconds.at("validation").get<double>() + seconds.at("checkpoint").get<double>();
+    // The rate is taken when the step ends, the seconds a little later, with the record: never more tokens than that.
+    const double tokens = record.at("tokens_per_second").get<double>() * (seconds.at("step").get<double>() - other);
+    EXPECT_GE(tokens, 0.999 * record.at("tokens").get<double>()) << line;
+    apart += other;
+  }
+  EXPECT_GT(apart, 0.0);
+  world_->barrier();
 }
 
 }  // namespace

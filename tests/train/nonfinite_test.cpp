@@ -9,29 +9,38 @@
 namespace cohort::test {
 namespace {
 
-// The points of the mlp's runs, one of which has an infinite coordinate.
+// The points of the mlp's runs, one of which, of a split, has an infinite coordinate.
 class PoisonedMoons : public TwoMoonsDataset {
  public:
-  PoisonedMoons(const RunConfig& config, Count bad)
-      : TwoMoonsDataset(config.run.seed, config.model.inputs, config.data.samples), bad_(bad) {}
+  PoisonedMoons(const RunConfig& config, Split split, Count bad)
+      : TwoMoonsDataset(config.run.seed, config.model.inputs, config.data.samples), split_(split), bad_(bad) {}
   void fill(Split split, std::span<const Count> ids, Batch& batch) const override {
     TwoMoonsDataset::fill(split, ids, batch);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (split == Split::train && ids[i] == bad_)
+      if (split == split_ && ids[i] == bad_)
         batch.features[i * static_cast<std::size_t>(batch.features_per_sample)] = std::numeric_limits<float>::infinity();
     }
   }
 
  private:
+  Split split_;
   Count bad_;
 };
 
 class NonFinite : public TrainerTest {
  protected:
-  ExitCode train_poisoned(const RunConfig& config) const {
+  ExitCode train_poisoned(const RunConfig& config, Split split = Split::train) const {
     prepare_run_directory(*world_, config.run.directory, ExistingRun::refuse);
-    const RunData data{nullptr, std::make_unique<PoisonedMoons>(config, kBad), "poisoned"};
+    const RunData data{nullptr, std::make_unique<PoisonedMoons>(config, split, kBad), "poisoned"};
     return Trainer(config, data, *world_, {}).run();
+  }
+  // One rank computes NaN in a step.
+  ExitCode train_with_nan(RunConfig config, int rank, Count step) const {
+    const RunData data = open_data(*world_, config, DataUse::training);
+    prepare_run_directory(*world_, config.run.directory, ExistingRun::refuse);
+    TrainerOptions options;
+    options.faults = {FaultSection{.kind = "nan", .rank = rank, .step = step}};
+    return Trainer(config, data, *world_, options).run();
   }
   // The ranks that get the bad sample in a step.
   std::vector<int> ranks_with_it(const RunConfig& config, Count step) const {
@@ -88,8 +97,8 @@ TEST_F(NonFinite, SkippingEndsWhenItDoesNotHelp) {
     return mlp_config(more);
   };
   EXPECT_ERROR(train(diverging({"run.name=stop"})), ExitCode::training, "training has diverged", "on rank 0");
-  EXPECT_ERROR(train(diverging({"run.name=skip", "train.on_nonfinite=skip", "train.max_skips=3"})), ExitCode::training,
-               "training has diverged", "3 steps in a row were skipped", "on rank 0");
+  EXPECT_ERROR(train(diverging({"run.name=skip", "train.on_nonfinite=skip", "train.max_skips=3", "train.validate_every=0"})),
+               ExitCode::training, "training has diverged", "3 steps in a row were skipped", "on rank 0");
 }
 
 // All ranks of a pipeline, and of matrices in parts, come to the same end.
@@ -100,6 +109,24 @@ TEST_F(NonFinite, PartsStopTogether) {
                                   "optimizer.learning_rate=1e6"});
     EXPECT_ERROR(train(run), ExitCode::training, "gradient norm", "training has diverged");
   }
+}
+
+// Step 4 is validated, then saved: its loss is no result, so the state is not kept.
+TEST_F(NonFinite, AValidationLossThatIsNoNumberEndsTheRun) {
+  const RunConfig run = mlp_config({"run.name=run", "checkpoint.every=2"});
+  const std::string at_rank = fmt::format("that of layers.0 on rank {}", kBad / run.train.micro_batch % world_->size());
+  EXPECT_ERROR(train_poisoned(run, Split::validation), ExitCode::training, "step 4: the validation loss is", at_rank.c_str());
+  EXPECT_EQ(checkpoints("run"), std::vector<Count>{2});
+  const std::string metrics = text_of(folder_ / "run" / "metrics.jsonl");
+  EXPECT_NE(metrics.find("\"validation_loss\":null,\"validation_loss_text\":\"nan\""), std::string::npos) << metrics;
+}
+
+// At the smallest loss scale an overflow ends the run. A NaN of one rank is none: rank and layer are told.
+TEST_F(NonFinite, ANanAtTheFloorOfTheLossScaleIsNotAnOverflow) {
+  const int rank = world_->size() - 1;
+  const RunConfig run = config({"run.name=run", "precision.policy=fp16", "precision.loss_scale=8", "precision.min_loss_scale=8"});
+  EXPECT_ERROR(train_with_nan(run, rank, 3), ExitCode::training, "step 3: loss", fmt::format("on rank {}", rank).c_str(),
+               "that of embedding");
 }
 
 }  // namespace
