@@ -68,7 +68,7 @@ void add_logs_command(CLI::App& app, Action& action) {
       "\n"
       "Examples:\n"
       "  cohort logs runs/demo --last 20                         how did it end?\n"
-      "  cohort logs runs/demo --rank 2,4-7 --since step:100     these ranks, from step 100 on\n"
+      "  cohort logs runs/demo --rank 0,2-3 --since step:100     these ranks, from step 100 on\n"
       "  cohort logs runs/demo --level warning                   what somebody should look at, such as slow ranks\n"
       "  cohort logs runs/demo --grep 'saved|stopping' --fold    one line for what many ranks say alike\n"
       "  cohort logs runs/demo --follow --last 0                 what comes from now on, until Ctrl-C");

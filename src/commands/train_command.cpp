@@ -186,7 +186,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "  cohort data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char\n"
       "  cohort train inputs/demo.toml --dry-run                       check the run file; parameters, memory and batch\n"
       "  cohort train inputs/demo.toml --dry-run --ranks 2             the same as two ranks would see it\n"
-      "  mpirun -np 2 cohort train inputs/lab2_gpt2.toml               train on two ranks\n"
+      "  cohort train inputs/lab1_tiny_transformer.toml                a transformer, in some ten seconds\n"
       "\n"
       "SIGINT, SIGTERM and SIGUSR1 end the run within two steps (and a validation, if one is due), with a checkpoint if a step\n"
       "was done, and exit code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until "
