@@ -34,10 +34,10 @@ std::string_view name_of(LogLevel level) {
 }
 
 LogLevel log_level_from_name(std::string_view name) {
-  for (const LogLevel level : {LogLevel::debug, LogLevel::info, LogLevel::warning}) {
+  for (const LogLevel level : kLogLevels) {
     if (name_of(level) == name) return level;
   }
-  fail(ExitCode::config, "unknown log level '{}'; known are debug, info, warning", name);
+  fail(ExitCode::config, "unknown log level '{}'; known are debug, info, warning, error", name);
 }
 
 RankLog::RankLog(const std::filesystem::path& run_directory, int rank, LogLevel level, bool append)
