@@ -214,11 +214,20 @@ TEST_F(Lock, OfAnEarlierStartOfTheJobIsTakenOverAtOnce) {
 }
 
 TEST_F(Lock, OfWhichNothingIsKnownIsWatched) {
-  leave_lock([](Json& owner) { owner = "no owner"; });
-  EXPECT_GE(seconds_to_take(), options_.abandoned);
-  EXPECT_NE(dead_owner_.find("somebody"), std::string::npos);
   leave_lock([](Json& owner) { owner["machine"] = ""; });  // of a system that has no number of its boot
   EXPECT_GE(seconds_to_take(), options_.abandoned);
+  std::ofstream(path_) << "";
+  EXPECT_GE(seconds_to_take(), options_.abandoned);
+  EXPECT_NE(dead_owner_.find("somebody"), std::string::npos);
+}
+
+// A folder that was given by mistake may have a file of that name.
+TEST_F(Lock, AFileOfSomebodyElseIsNotTakenOver) {
+  for (const char* text : {"mine", "{\"name\": \"package-lock\"}"}) {
+    std::ofstream(path_) << text;
+    EXPECT_ERROR(LockFile(path_, {}, options_), ExitCode::io, path_.c_str(), "not written by Cohort");
+    EXPECT_EQ(text_of(path_), text);
+  }
 }
 
 TEST_F(Lock, ThatMayNotBeReadIsWatched) {
