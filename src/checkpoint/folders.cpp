@@ -77,4 +77,12 @@ void remove_own_files(const fs::path& checkpoint) {
   fs::remove(checkpoint, ignored);  // fails, as it should, if something is left
 }
 
+void remove_unfinished_save(const fs::path& temporary) {
+  const FlightRecorder::LongCall removing("removing an unfinished save");
+  std::error_code ignored;
+  if (fs::is_symlink(temporary, ignored)) return;
+  fs::remove(temporary / kManifestFile, ignored);
+  fs::remove_all(temporary, ignored);
+}
+
 }  // namespace cohort

@@ -29,4 +29,8 @@ std::optional<std::filesystem::path> stranger_in(const std::filesystem::path& ch
 /// somebody reads) is no error: the next save tries again.
 void remove_own_files(const std::filesystem::path& checkpoint);
 
+/// Removes the folder of a save that was not completed, with all in it: MPI, too, leaves files of its own there. What cannot be
+/// removed now is no error, and a link stays.
+void remove_unfinished_save(const std::filesystem::path& temporary);
+
 }  // namespace cohort

@@ -71,7 +71,7 @@ Saved save_files(Communicator& comm, const fs::path& run_folder, TrainingState s
     on_root(comm, [&] { saved = commit(run_folder, temporary, std::move(manifest), state, options); });
   } catch (const Error&) {
     // Give the space back, which may be what was lacking. Nothing counts on it: the name is not that of a checkpoint.
-    if (comm.rank() == kRoot) remove_own_files(temporary);
+    if (comm.rank() == kRoot) remove_unfinished_save(temporary);
     throw;
   }
   saved.step = state.step;

@@ -126,7 +126,7 @@ void tidy_checkpoints(const fs::path& run_folder, std::optional<Count> only_step
   const fs::path folder = checkpoints_folder(run_folder);
   const auto is_meant = [&](std::optional<Count> step) { return step && (!only_step || step == only_step); };
   for (const std::string& name : names_in(folder)) {
-    if (is_meant(step_of_temporary(name))) remove_own_files(folder / name);
+    if (is_meant(step_of_temporary(name))) remove_unfinished_save(folder / name);
     if (const auto step = step_of_replaced(name); is_meant(step)) {
       const fs::path final_folder = folder / step_name(*step);
       if (is_complete(folder / name) && !is_complete(final_folder)) {

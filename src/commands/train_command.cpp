@@ -212,7 +212,8 @@ void add_train_command(CLI::App& app, Action& action) {
   auto* from = command
                    ->add_option("--resume-from", options->resume_from,
                                 "Go on from this step of the run, or from the checkpoint of that path")
-                   ->type_name("STEP|PATH");
+                   ->type_name("STEP|PATH")
+                   ->check([](const std::string& text) { return text.empty() ? "name a step or a path" : ""; });
   resume->excludes(if_any)->excludes(overwrite)->excludes(from);
   if_any->excludes(overwrite)->excludes(from);
   overwrite->excludes(from);

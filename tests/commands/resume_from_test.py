@@ -109,6 +109,7 @@ train("--resume-from a step that is none", "run", "--resume-from", "7", code=6, 
 train("--resume-from nowhere", "run", "--resume-from", path("nowhere"), code=6, parts=["nowhere"])
 train("--resume-from another run", "run", "--resume-from", path("branch"), code=2, parts=["3, 6, 9, 12", "run.directory"])
 train("--resume-from and --resume", "run", "--resume-from", "3", "--resume", code=2, parts=["--resume"])
+train("--resume-from nothing", "run", "--resume-from", "", code=2, parts=["--resume-from", "a step or a path"])
 train("a changed run is refused", "run", "--resume-from", "6", code=3, parts=["optimizer.beta1"], optimizer__beta1=0.8)
 job.check("refusals set nothing aside", training.checkpoints("run") == [3, 6, 9, 12])
 

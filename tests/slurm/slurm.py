@@ -74,7 +74,7 @@ class Slurm:
         pairs = [f"run.name={name}", f"run.directory={self.training.path(name)}", *(f"{key}={value}" for key, value in keys.items())]
         path = self.training.path(f"{name}.sbatch")
         outcome = self.run(self.job.program, "job", "--jobs", str(ROOT / "jobs"), "--template", template, "--site", site, "--run",
-                           self.training.run_file, "--out", path, "--check", "no", *words, *[word for pair in pairs for word in ("--set", pair)])
+                           self.training.run_file, "--out", path, "--overwrite", "--check", "no", *words, *[word for pair in pairs for word in ("--set", pair)])
         self.job.check(f"cohort job --template {template}", outcome[0] == 0, outcome[2])
         return path
 
