@@ -14,7 +14,8 @@ void add_doctor_command(CLI::App& app, Action& action) {
   command->footer(
       "A job whose rank is lost (killed, stopped, its node gone) or stuck (a loop that never ends, a collective that the others\n"
       "did not come to) is ended after watch.timeout seconds with exit code 12 and a message. Each rank then leaves a dump of\n"
-      "its last operations in RUN/flight, and rank 0 its verdict; this command shows them on a page.\n"
+      "its last operations in RUN/flight, and rank 0 its verdict; this command shows them on a page, with the errors that ended\n"
+      "the run by the ranks' logs, and the step in which a rank was that was killed.\n"
       "\n"
       "Example:\n"
       "  cohort doctor runs/demo");

@@ -77,8 +77,8 @@ void add_logs_command(CLI::App& app, Action& action) {
   command->add_option("--since", options->since, "from here on: step:100, 2025-03-01T12:00 or 10m");
   command->add_option("--until", options->until, "up to here, included");
   command->add_option("--grep", options->pattern, "messages in which this regular expression is found (as of grep -E)");
-  command->add_option("--level", options->level, "messages of this level or above: debug, info or warning")
-      ->check(CLI::IsMember({"debug", "info", "warning"}))
+  command->add_option("--level", options->level, "messages of this level or above: debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   command->add_option("--last", options->last, "the last N of these messages")->check(CLI::NonNegativeNumber);
   command->add_flag("--fold", options->fold, "show once what several ranks said alike within a second: \"ranks 0-3: ...\"");

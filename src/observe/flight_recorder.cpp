@@ -1,14 +1,21 @@
 #include "observe/flight_recorder.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "observe/clock.hpp"
 
 namespace cohort {
 namespace {
+
+constexpr std::size_t kKeptBytes = 256;
 
 std::string_view file_of(const std::source_location& site) {
   const std::string_view path = site.file_name();
@@ -27,6 +34,10 @@ std::string OperationRecord::str() const {
 }
 
 FlightRecorder::FlightRecorder() : FlightRecorder(steady_seconds) {}
+
+FlightRecorder::~FlightRecorder() {
+  if (file_ >= 0) close(file_);
+}
 
 FlightRecorder& FlightRecorder::of_process() {
   static FlightRecorder recorder;
@@ -67,6 +78,7 @@ void FlightRecorder::set_step(Count step) {
   const std::lock_guard lock(mutex_);
   ++progress_;
   step_ = step;
+  changed();
 }
 
 void FlightRecorder::set_activity(std::string_view activity) {
@@ -74,6 +86,26 @@ void FlightRecorder::set_activity(std::string_view activity) {
   ++progress_;
   activity_ = activity;
   activity_since_ = clock_();
+  changed();
+}
+
+void FlightRecorder::keep_in(const std::filesystem::path& path) {
+  const std::lock_guard lock(mutex_);
+  if (file_ >= 0) close(file_);
+  file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  changed();
+}
+
+// One line of one length, written over the last one in one call: who dies leaves the old or the new one.
+void FlightRecorder::changed() {
+  ++changes_;
+  if (file_ < 0) return;
+  std::array<char, kKeptBytes> line;
+  line.fill(' ');
+  fmt::format_to_n(line.data(), line.size() - 1, R"({{"process": {}, "step": {}, "changes": {}, "activity": "{}"}})", getpid(),
+                   step_, changes_, activity_);
+  line.back() = '\n';
+  [[maybe_unused]] const ssize_t written = pwrite(file_, line.data(), line.size(), 0);
 }
 
 void FlightRecorder::beat() {
@@ -87,6 +119,7 @@ FlightRecorder::LongCall::LongCall(std::string_view activity, FlightRecorder& re
   ++recorder_.progress_;
   outer_ = std::exchange(recorder_.activity_, activity);
   recorder_.activity_since_ = recorder_.clock_();
+  recorder_.changed();
 }
 
 FlightRecorder::LongCall::~LongCall() {
@@ -95,6 +128,7 @@ FlightRecorder::LongCall::~LongCall() {
   ++recorder_.progress_;
   recorder_.activity_ = outer_;
   recorder_.activity_since_ = recorder_.clock_();
+  recorder_.changed();
 }
 
 std::uint64_t FlightRecorder::progress_by(double now) const {
@@ -128,8 +162,24 @@ FlightRecorder::State FlightRecorder::state() const {
   state.now = clock_();
   state.seconds_in_activity = state.now - activity_since_;
   state.progress = progress_by(state.now);
+  state.changes = changes_;
   if (last_finished_ != kNone && last_finished_ + kRecords > last_) state.finished = ring_[last_finished_ % kRecords];
   return state;
+}
+
+std::optional<KeptState> read_kept_state(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || file.eof()) return std::nullopt;
+  try {
+    const auto json = nlohmann::json::parse(line);
+    return KeptState{.process = json.at("process"),
+                     .step = json.at("step"),
+                     .changes = json.at("changes"),
+                     .activity = json.at("activity").get<std::string>()};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace cohort

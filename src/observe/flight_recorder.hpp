@@ -3,10 +3,14 @@
 // (watch/monitor.hpp) reads it from a thread of its own.
 //
 // Keeping it costs well under a microsecond an operation: one lock that nobody else holds and a record that is overwritten.
+//
+// Step and activity can also be kept in a file, which outlives a process that is killed: a write into the system's cache of files
+// (some microseconds, a dozen times a step), not a mapping, which a full or lost file system would turn into a signal.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,7 +34,7 @@ struct OperationRecord {
   Count elements = 0;
   DType dtype = DType::u8;
   std::source_location site;   // who called
-  Count step = 0;              // the training step in which it was started
+  Count step = 0;              // the training step in which it was started, 1 the first; 0: before that
   double started = 0.0;        // seconds of the recorder's clock
   double waiting_since = 0.0;  // when the rank began to wait for it; 0: it does not
   double finished = 0.0;       // 0: in flight
@@ -49,6 +53,9 @@ class FlightRecorder {
   using TimeSource = double (*)();  // seconds since some moment
   FlightRecorder();                 // on the steady clock
   explicit FlightRecorder(TimeSource clock) : clock_(clock), activity_since_(clock()) {}
+  ~FlightRecorder();
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
   /// The recorder that the communicators of this process write to.
   static FlightRecorder& of_process();
 
@@ -58,10 +65,14 @@ class FlightRecorder {
   void wait(Id id);
   void finish(Id id);
 
-  /// Steps done when the present one began.
+  /// The training step that begins, 1 the first. What follows it (a validation, a save) is its part.
   void set_step(Count step);
   /// What the process does outside of operations: "forward", "reading a checkpoint". `activity` is of static storage.
   void set_activity(std::string_view activity);
+  /// From now on the file at `path` has the step and the activity as they are; its folder exists. Where it cannot be written it
+  /// is missing or out of date, and nothing else happens.
+  void keep_in(const std::filesystem::path& path);
+
   /// Something went on that is no operation: a piece of a file was written. Who does something long without operations calls it
   /// now and then, or the monitor takes the process for stuck.
   void beat();
@@ -82,10 +93,11 @@ class FlightRecorder {
   static constexpr double kLongestCall = 1800.0;
 
   struct State {
-    Count step = 0;
+    Count step = 0;  // 0: no step has begun
     std::string_view activity;
     double seconds_in_activity = 0.0;
     std::uint64_t progress = 0;               // as of progress()
+    std::uint64_t changes = 0;                // of step and activity, so far
     std::vector<OperationRecord> waiting;     // oldest first
     std::optional<OperationRecord> finished;  // the last one
     double now = 0.0;
@@ -98,6 +110,7 @@ class FlightRecorder {
 
  private:
   OperationRecord* find(Id id);
+  void changed();                               // step or activity; with the lock
   std::uint64_t progress_by(double now) const;  // with the lock
 
   TimeSource clock_;
@@ -108,9 +121,20 @@ class FlightRecorder {
   Count step_ = 0;
   std::string_view activity_ = "starting";
   double activity_since_;
-  std::uint64_t progress_ = 0;
+  std::uint64_t progress_ = 0, changes_ = 0;
   int long_calls_ = 0;
   double long_call_since_ = 0.0;  // of the first of those that overlap
+  int file_ = -1;                 // of keep_in()
 };
+
+/// What the file of FlightRecorder::keep_in() says.
+struct KeptState {
+  std::int64_t process = 0;
+  Count step = 0;
+  std::uint64_t changes = 0;  // as of FlightRecorder::State
+  std::string activity;
+};
+/// Nothing if there is no such file, or it is not whole.
+std::optional<KeptState> read_kept_state(const std::filesystem::path& path);
 
 }  // namespace cohort

@@ -14,13 +14,15 @@
 
 namespace cohort {
 
-enum class LogLevel { debug, info, warning };
-inline constexpr std::array<LogLevel, 3> kLogLevels{LogLevel::debug, LogLevel::info, LogLevel::warning};
+/// error: what ended the run; by log_error() alone.
+enum class LogLevel { debug, info, warning, error };
+inline constexpr std::array<LogLevel, 4> kLogLevels{LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error};
 
-/// "debug", "info", "warning".
+/// "debug", "info", "warning", "error".
 std::string_view name_of(LogLevel level);
 
-/// The inverse of the run file's log.level; throws Error(config) on an unknown name.
+/// The inverse, of log.level in a run file (where error is no choice: it is always written) and of --level; throws Error(config)
+/// on an unknown name.
 LogLevel log_level_from_name(std::string_view name);
 
 /// Lines read "2025-03-01T12:00:00.250Z info rank 3: message". Each is flushed when written, so that the last line before a crash
@@ -54,5 +56,9 @@ class RankLog {
   std::mutex mutex_;
   std::ofstream file_;
 };
+
+/// Adds `message` to the log that this process opened last, whether that is open still or not: where an error is reported the
+/// objects of the run are gone. Nothing if there was no log, or it cannot be written: the error is said on the console, too.
+void log_error(std::string_view message) noexcept;
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -16,6 +17,7 @@
 #include "runtime/mpi_world.hpp"
 #include "runtime/start_guard.hpp"
 #include "runtime/step_claim.hpp"
+#include "watch/addresses.hpp"
 
 namespace cohort {
 namespace {
@@ -51,6 +53,19 @@ std::vector<std::string> distinct_of_all_ranks(const std::vector<std::string>& o
     }
   }
   return distinct;
+}
+
+// Where rank 0 listens: at the loopback for ranks that have it in common with rank 0, and at the addresses of its network
+// interfaces, of which any may be the one that they reach, for the others. Collective over: world
+std::vector<std::string> monitor_addresses() {
+  const std::vector<std::string> networks = gather_text(own_network());
+  std::vector<std::string> addresses;
+  if (networks.empty()) return addresses;  // not rank 0
+  const auto near = std::count(networks.begin(), networks.end(), networks.front());
+  if (near > 1) addresses = loopback_addresses();
+  if (near == static_cast<std::ptrdiff_t>(networks.size())) return addresses;
+  for (std::string& address : own_addresses()) addresses.push_back(std::move(address));
+  return addresses;
 }
 
 }  // namespace
@@ -89,14 +104,16 @@ Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
 }
 
 void Runtime::start_monitor(double timeout) {
-  monitor_ = std::make_unique<Monitor>(Monitor::Options{.rank = rank(),
-                                                        .size = size(),
-                                                        .host = host_,
-                                                        .timeout = timeout,
-                                                        .end_job = [] { end_job_now(ExitCode::lost); },
-                                                        .say = [](const std::string& text) { print_line(text); }});
+  monitor_ =
+      std::make_unique<Monitor>(Monitor::Options{.rank = rank(),
+                                                 .size = size(),
+                                                 .host = host_,
+                                                 .addresses = size() > 1 ? monitor_addresses() : std::vector<std::string>{},
+                                                 .timeout = timeout,
+                                                 .end_job = [] { end_job_now(ExitCode::lost); },
+                                                 .say = [](const std::string& text) { print_line(text); }});
   if (size() == 1) return;
-  const std::string address = broadcast_text_of_rank_0(rank() == 0 ? monitor_->address() : "");
+  const std::string address = broadcast_text_of_rank_0(rank() == 0 ? monitor_->open() : "");
   const bool reached = rank() == 0 || monitor_->connect(address);
   std::vector<int> unreachable;
   const std::vector<std::string> answers = gather_text(reached ? "yes" : "no");
@@ -135,12 +152,12 @@ Runtime::~Runtime() {
 }
 
 ProcessIdentity process_identity() {
-  if (known_to_mpi) return {known_to_mpi->rank, known_to_mpi->size, host_name()};
+  if (known_to_mpi) return {known_to_mpi->rank, known_to_mpi->size, host_name(), known_to_mpi->size > 1};
   try {
     const LauncherFacts facts = read_launcher_facts(current_environment());
-    return {facts.rank, facts.size.value_or(1), host_name()};
+    return {facts.rank, facts.size.value_or(1), host_name(), false};
   } catch (const Error&) {  // malformed variables are reported where they are needed
-    return {std::nullopt, 1, host_name()};
+    return {std::nullopt, 1, host_name(), false};
   }
 }
 

@@ -70,6 +70,7 @@ struct ProcessIdentity {
   std::optional<int> rank;  // by MPI if it is up, else by the launcher
   int size = 1;
   std::string host;
+  bool joined = false;  // by MPI with other ranks
 };
 ProcessIdentity process_identity();
 

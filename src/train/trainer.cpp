@@ -90,7 +90,7 @@ void Trainer::say(const std::string& text) {
 
 void Trainer::greet() {
   log_->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}{}{}", world_.rank(), world_.size(),
-             mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_, launcher_.job_id.empty() ? "" : "; ",
+             mesh_.shape().str(), trainee_.strategy().name(), sampler_.samples(), done_ + 1, launcher_.job_id.empty() ? "" : "; ",
              job_in_words());
   if (world_.rank() != 0) return;
   fmt::print("{}strategy    {} on {} rank(s), {}\nrun folder  {}\n", describe_run(config_, sampler_.samples()),
@@ -111,11 +111,12 @@ void Trainer::greet() {
 ExitCode Trainer::train() {
   running_ = done_ + 1;
   timers_.begin_step();
-  FlightRecorder::of_process().set_step(done_);
+  FlightRecorder::of_process().set_step(running_);
   std::optional<Count> targets = load_step(done_);
   while (true) {
     if (!targets) return stop();
     running_ = done_ + 1;
+    FlightRecorder::of_process().set_step(running_);
     if (faults_) {
       const auto scope = timers_.scope(Phase::data);  // so that a slow start is this rank's own work
       faults_->begin_step(running_);
@@ -156,7 +157,6 @@ void Trainer::end_step(const StepResult& result) {
   if (result.skipped) judge_skip(result);
   skips_ = result.skipped ? skips_ + 1 : 0;
   ++done_;
-  FlightRecorder::of_process().set_step(done_);
   const double rate = static_cast<double>(result.valid_targets) / timers_.step_seconds();
   mean_rate_ = mean_rate_ == 0.0 ? rate : 0.9 * mean_rate_ + 0.1 * rate;
   log_step(result);

@@ -31,7 +31,7 @@ void Trainer::resume(const TrainerOptions& options) {
   }
   for (const std::string& change : changes) {
     say("accepted change: " + change);
-    history_ += fmt::format("from step {} on: {}\n", done_, change);
+    history_ += fmt::format("from step {} on: {}\n", done_ + 1, change);
   }
 }
 

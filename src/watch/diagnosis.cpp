@@ -115,7 +115,7 @@ std::string describe(const RankView& view, std::size_t ranks) {
   const RankReport& report = view.report;
   std::string text = fmt::format("rank {} of {} on {} (process {}) ", report.rank, ranks, report.host, report.process);
   const std::string place =
-      report.activity.empty() ? "" : fmt::format(" When last heard of, it was at step {}: {}", report.step, report.activity);
+      report.activity.empty() ? "" : fmt::format(" When last heard of, it was {}: {}", name_step(report.step), report.activity);
   if (view.link == RankView::Link::gone) {
     text += "has ended without a word: killed, crashed, or out of memory?" + place;
   } else if (view.link == RankView::Link::silent) {
@@ -124,7 +124,7 @@ std::string describe(const RankView& view, std::size_t ranks) {
                                                    : "its process is " + view.process_state,
                         place);
   } else {
-    text += fmt::format("is stuck at step {}: {} for {:.0f} s{}", report.step, report.activity, report.seconds_in_activity,
+    text += fmt::format("is stuck {}: {} for {:.0f} s{}", name_step(report.step), report.activity, report.seconds_in_activity,
                         view.passed ? "; it has called no operation after " + view.passed->text + ", which others have done"
                         : report.waiting.empty() ? ", in no operation with other ranks"
                                                  : "; it has not called what others wait in");
@@ -167,7 +167,7 @@ Diagnosis diagnose(std::vector<RankView> ranks, double seconds) {
                              : "no rank waits for one that has not come. Is a device, the network or a disk stuck?";
     for (std::size_t i = 0; !circle && i < std::min(ranks.size(), kDescribed); ++i) {
       const RankReport& report = ranks[i].report;
-      diagnosis.text += fmt::format("\n  rank {} at step {}: {} for {:.0f} s", report.rank, report.step, report.activity,
+      diagnosis.text += fmt::format("\n  rank {} {}: {} for {:.0f} s", report.rank, name_step(report.step), report.activity,
                                     report.seconds_in_activity);
     }
   }

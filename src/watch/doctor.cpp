@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "observe/log.hpp"
 #include "watch/diagnosis.hpp"
 
 namespace cohort {
@@ -34,15 +37,31 @@ Json read_json(const fs::path& path) {
 std::map<int, Json> read_dumps(const fs::path& folder) {
   std::map<int, Json> dumps;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with("rank_") || !name.ends_with(".json")) continue;
+    if (!rank_of(entry.path()) || entry.path().extension() != ".json") continue;
     Json dump = read_json(entry.path());
     dumps.emplace(dump.at("rank").get<int>(), std::move(dump));
   }
   return dumps;
 }
 
+/// What the recorders kept of ranks that have no dump.
+std::vector<RankReport> read_kept(const fs::path& folder, const std::map<int, Json>& dumps) {
+  std::map<int, RankReport> kept;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::optional<int> rank = rank_of(entry.path());
+    if (!rank || entry.path().extension() != ".last" || dumps.contains(*rank)) continue;
+    const std::optional<KeptState> state = read_kept_state(entry.path());
+    if (!state) continue;
+    kept[*rank] = {.rank = *rank, .host = "", .process = state->process, .step = state->step, .activity = state->activity};
+  }
+  std::vector<RankReport> reports;
+  for (auto& [rank, report] : kept) reports.push_back(std::move(report));
+  return reports;
+}
+
 std::string what_it_does(const RankReport& report) {
+  if (report.waiting.empty() && report.seconds_in_activity == 0.0) return report.activity;  // nobody knows for how long
   if (report.waiting.empty()) return fmt::format("{} for {:.0f} s", report.activity, report.seconds_in_activity);
   return fmt::format("waits {:.0f} s in {}", report.waiting.front().seconds, report.waiting.front().text);
 }
@@ -92,33 +111,86 @@ std::vector<int> worth_listing(const std::vector<int>& culprits, const std::map<
   return ranks;
 }
 
-std::string last_line_of(const fs::path& path) {
-  std::string text = read_file(path);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+/// How a rank's log ends.
+struct LogEnd {
+  std::string line;   // the last one
+  std::string error;  // the error that ended this start of the run, as log_error() wrote it; "" if none did
+};
+
+// The level of a line of RankLog, "2025-03-01T12:00:00.250Z info rank 3: message"; "" of one that goes on with a message.
+std::string_view level_of(std::string_view line) {
+  const std::size_t time = line.find(' ');
+  if (time == std::string_view::npos || !line.substr(0, time).ends_with('Z')) return "";
+  line.remove_prefix(time + 1);
+  const std::size_t level = line.find(" rank ");
+  return level == std::string_view::npos ? "" : line.substr(0, level);
 }
 
-/// Where there is no verdict: where each rank's log ends.
-std::string ends_of_logs(const fs::path& run_folder) {
-  std::map<int, std::string> ends;
+LogEnd end_of(const fs::path& path) {
+  std::istringstream text(read_file(path));
+  LogEnd end;
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty()) continue;
+    end.line = line;
+    const std::string_view level = level_of(line);
+    const std::string message = level.empty() ? line : line.substr(line.find(": ") + 2);
+    if (level == name_of(LogLevel::error) || (level.empty() && !end.error.empty())) {
+      end.error += (end.error.empty() ? "" : "\n") + message;
+    } else {
+      end.error.clear();  // of an earlier start
+    }
+  }
+  return end;
+}
+
+std::map<int, LogEnd> ends_of_logs(const fs::path& run_folder) {
+  std::map<int, LogEnd> ends;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run_folder / "logs", error)) {
     const std::string name = entry.path().filename();
-    if (!name.starts_with("rank_") || !fs::exists(entry.path() / "train.log", error)) continue;
-    ends.emplace(std::stoi(name.substr(5)), last_line_of(entry.path() / "train.log"));
+    const std::string number = name.starts_with("rank_") ? name.substr(5) : "";
+    if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (fs::exists(entry.path() / "train.log", error)) ends.emplace(std::stoi(number), end_of(entry.path() / "train.log"));
   }
+  return ends;
+}
+
+/// What the ranks said themselves when they ended, the same of several ranks once; without the verdict, which is shown elsewhere.
+std::string errors_in(const std::map<int, LogEnd>& ends, const std::string& verdict = "") {
+  std::vector<std::pair<std::string, std::vector<int>>> errors;
+  for (const auto& [rank, end] : ends) {
+    if (end.error.empty() || end.error == verdict) continue;
+    const auto same = std::find_if(errors.begin(), errors.end(), [&](const auto& known) { return known.first == end.error; });
+    if (same == errors.end()) {
+      errors.push_back({end.error, {rank}});
+    } else {
+      same->second.push_back(rank);
+    }
+  }
+  if (errors.empty()) return "";
+  std::string text = "Errors in the logs:\n";
+  for (std::size_t i = 0; i < std::min(errors.size(), kMostRanks); ++i)
+    text += fmt::format("{}: {}\n", name_ranks(errors[i].second), errors[i].first);
+  return text + "\n";
+}
+
+/// Where there is no verdict: where each rank was, and where its log ends.
+std::string page_of_logs(const fs::path& run_folder, const std::map<int, LogEnd>& ends, const std::vector<RankReport>& kept) {
   if (ends.empty()) {
     fail(ExitCode::io, "{}: no flight/verdict.json and no logs/rank_N/train.log: is it the folder of a run?",
          run_folder.string());
   }
-  std::string text =
-      "No verdict: the job ended in order or goes on; or a rank failed with a message of its own; or it was killed from outside, "
-      "as "
-      "when memory or time run out (Slurm: scontrol show job, sacct). The ends of the logs:\n";
+  std::string text = errors_in(ends);
+  text += text.empty()
+              ? "No verdict: the job ended in order or goes on; or it was killed from outside, as when memory or time run "
+                "out (Slurm: scontrol show job, sacct).\n"
+              : "No verdict: the job ended by what a rank says above.\n";
+  if (!kept.empty()) text += fmt::format("\nWhere each rank was last:\n{}", table_of(kept, {}));
+  text += "\nThe ends of the logs:\n";
   std::size_t shown = 0;
-  for (const auto& [rank, line] : ends) {
+  for (const auto& [rank, end] : ends) {
     if (shown++ == kMostRanks) break;
-    text += line + "\n";
+    text += end.line + "\n";
   }
   if (ends.size() > kMostRanks) text += fmt::format("... and {} more ranks\n", ends.size() - kMostRanks);
   return text;
@@ -133,7 +205,9 @@ std::string examine(const fs::path& run_folder) {
   std::map<int, Json> dumps;
   if (fs::is_directory(folder, error)) dumps = read_dumps(folder);
   const bool judged = fs::exists(folder / "verdict.json", error);
-  if (!judged && dumps.empty()) return ends_of_logs(run_folder);
+  const std::vector<RankReport> kept = read_kept(folder, dumps);
+  const std::map<int, LogEnd> ends = ends_of_logs(run_folder);
+  if (!judged && dumps.empty()) return page_of_logs(run_folder, ends, kept);
 
   std::string text;
   std::vector<RankReport> reports;
@@ -142,15 +216,21 @@ std::string examine(const fs::path& run_folder) {
   try {
     if (judged) {
       const Json verdict = read_json(folder / "verdict.json");
-      text = fmt::format("Verdict of {}:\n{}\n\n", verdict.at("time").get<std::string>(), verdict.at("text").get<std::string>());
+      const auto said = verdict.at("text").get<std::string>();
+      text = fmt::format("Verdict of {}:\n{}\n\n", verdict.at("time").get<std::string>(), said) + errors_in(ends, said);
       culprits = verdict.at("culprits").get<std::vector<int>>();
       for (const Json& rank : verdict.at("ranks")) {
         reports.push_back(report_from(rank));
         links.emplace(reports.back().rank, rank.at("link").get<std::string>());
       }
     } else {
-      text = "No verdict of rank 0: it was lost itself. Those who left a dump:\n\n";
+      text = errors_in(ends) + "No verdict of rank 0: it was lost itself. What the others left:\n\n";
       for (const auto& [rank, dump] : dumps) reports.push_back(report_from(dump));
+      for (const RankReport& report : kept) {
+        reports.push_back(report);
+        links.emplace(report.rank, "no dump");
+      }
+      std::sort(reports.begin(), reports.end(), [](const RankReport& a, const RankReport& b) { return a.rank < b.rank; });
     }
     text += table_of(reports, links);
     for (const int rank : worth_listing(culprits, dumps)) text += history_of(dumps.at(rank));

@@ -1,5 +1,6 @@
-// What became of a job, read from what it left in its run folder: the verdict of the monitor, the dumps of the ranks' flight
-// recorders, and, where a job was ended from outside and left neither, the ends of the rank logs.
+// What became of a job, read from what it left in its run folder: the errors in the ranks' logs, the verdict of the monitor, the
+// dumps of the ranks' flight recorders or what these kept of ranks that were killed, and, where a job was ended from outside and
+// left no verdict, the ends of the rank logs.
 #pragma once
 
 #include <filesystem>

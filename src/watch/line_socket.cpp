@@ -2,8 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -13,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -22,9 +22,6 @@
 namespace cohort {
 namespace {
 
-// A peer that has not read this much is not there any more, and no line is longer.
-constexpr std::size_t kMostKept = std::size_t{16} << 20;
-
 void make_ready(int descriptor) {
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // a command that is run when a checkpoint is complete must not hold it open
@@ -32,21 +29,40 @@ void make_ready(int descriptor) {
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-sockaddr_in address_of(const std::string& text, std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  inet_pton(AF_INET, text.c_str(), &address.sin_addr);
+/// A socket address of either family.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+Address address_of(const Endpoint& endpoint) {
+  Address address;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (inet_pton(AF_INET, endpoint.address.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(endpoint.port);
+    address.length = sizeof *v4;
+  } else if (inet_pton(AF_INET6, endpoint.address.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(endpoint.port);
+    address.length = sizeof *v6;
+  }
   return address;
 }
 
-int begin_to_connect(const std::string& text, std::uint16_t port) {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+std::uint16_t port_of(Address& address) {
+  return ntohs(address.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_port
+                                                     : reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port);
+}
+
+int begin_to_connect(const Endpoint& endpoint) {
+  Address address = address_of(endpoint);
+  const int descriptor = socket(address.storage.ss_family, SOCK_STREAM, 0);
   if (descriptor < 0) return -1;
   make_ready(descriptor);
-  const sockaddr_in address = address_of(text, port);
-  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EINPROGRESS)
-    return descriptor;
+  if (connect(descriptor, address.get(), address.length) == 0 || errno == EINPROGRESS) return descriptor;
   close(descriptor);
   return -1;
 }
@@ -71,6 +87,7 @@ LineSocket& LineSocket::operator=(LineSocket&& other) noexcept {
   if (this == &other) return *this;
   close();
   descriptor_ = std::exchange(other.descriptor_, -1);
+  longest_line_ = other.longest_line_;
   incoming_ = std::move(other.incoming_);
   outgoing_ = std::move(other.outgoing_);
   return *this;
@@ -81,26 +98,59 @@ void LineSocket::close() {
   descriptor_ = -1;
 }
 
-LineSocket LineSocket::connect(const std::vector<std::string>& addresses, std::uint16_t port, double seconds) {
-  std::vector<pollfd> tries;
-  for (const std::string& address : addresses) {
-    if (const int descriptor = begin_to_connect(address, port); descriptor >= 0) tries.push_back({descriptor, POLLOUT, 0});
+namespace {
+
+/// One endpoint that is being tried.
+struct Attempt {
+  const Endpoint* to;
+  LineSocket socket;
+  bool connected = false;
+};
+
+enum class Answer { none, welcome, turned_away, unreachable };
+
+Answer go_on(Attempt& attempt, const std::string& hello, const std::string& welcome) {
+  if (!attempt.connected) {
+    if (!is_connected(attempt.socket.descriptor())) return Answer::unreachable;
+    attempt.connected = true;
+    attempt.socket.send(hello);
+    return Answer::none;
   }
+  for (const std::string& line : attempt.socket.receive()) {
+    if (line == welcome) return Answer::welcome;
+  }
+  return attempt.socket.is_open() ? Answer::none : Answer::turned_away;
+}
+
+}  // namespace
+
+LineSocket LineSocket::connect(const std::vector<Endpoint>& endpoints, const std::string& hello, const std::string& welcome,
+                               double seconds) {
+  constexpr std::chrono::milliseconds kBeforeNextTry{50};
+  std::vector<Attempt> attempts;
+  const auto begin = [&](const Endpoint& to) {
+    if (const int descriptor = begin_to_connect(to); descriptor >= 0) attempts.push_back({&to, LineSocket(descriptor)});
+  };
+  for (const Endpoint& endpoint : endpoints) begin(endpoint);
   const double end = steady_seconds() + seconds;
-  int winner = -1;
-  while (winner < 0 && !tries.empty() && steady_seconds() < end) {
-    if (poll(tries.data(), tries.size(), milliseconds(end - steady_seconds())) <= 0) continue;
-    for (auto attempt = tries.begin(); attempt != tries.end() && winner < 0;) {
-      if (attempt->revents == 0) {
-        ++attempt;
-        continue;
-      }
-      is_connected(attempt->fd) ? static_cast<void>(winner = attempt->fd) : static_cast<void>(::close(attempt->fd));
-      attempt = tries.erase(attempt);
+  while (!attempts.empty() && steady_seconds() < end) {
+    std::vector<pollfd> watched;
+    for (const Attempt& attempt : attempts)
+      watched.push_back({attempt.socket.descriptor(), static_cast<short>(attempt.connected ? POLLIN : POLLOUT), 0});
+    if (poll(watched.data(), watched.size(), milliseconds(end - steady_seconds())) <= 0) continue;
+    std::vector<Attempt> going_on;
+    std::vector<const Endpoint*> again;
+    for (std::size_t i = 0; i < watched.size(); ++i) {
+      const Answer answer = watched[i].revents == 0 ? Answer::none : go_on(attempts[i], hello, welcome);
+      if (answer == Answer::welcome) return std::move(attempts[i].socket);
+      if (answer == Answer::none) going_on.push_back(std::move(attempts[i]));
+      if (answer == Answer::turned_away) again.push_back(attempts[i].to);
     }
+    attempts = std::move(going_on);
+    if (!again.empty()) std::this_thread::sleep_for(kBeforeNextTry);
+    for (const Endpoint* endpoint : again) begin(*endpoint);
   }
-  for (const pollfd& attempt : tries) ::close(attempt.fd);
-  return winner < 0 ? LineSocket() : LineSocket(winner);
+  return {};
 }
 
 bool LineSocket::flush() {
@@ -123,7 +173,7 @@ bool LineSocket::send(const std::string& line) {
 std::vector<std::string> LineSocket::receive() {
   flush();
   std::array<char, 65536> buffer;
-  while (is_open() && incoming_.size() < kMostKept) {
+  while (is_open() && incoming_.size() < longest_line_) {
     const ssize_t got = recv(descriptor_, buffer.data(), buffer.size(), 0);
     if (got > 0) {
       incoming_.append(buffer.data(), static_cast<std::size_t>(got));
@@ -135,55 +185,43 @@ std::vector<std::string> LineSocket::receive() {
       close();
     }
   }
-  if (incoming_.size() >= kMostKept && incoming_.find('\n') == std::string::npos) close();  // not one of us
   std::vector<std::string> lines;
   std::size_t at = 0;
-  for (std::size_t end; (end = incoming_.find('\n', at)) != std::string::npos; at = end + 1) {
+  for (std::size_t end; (end = incoming_.find('\n', at)) != std::string::npos && end - at <= longest_line_; at = end + 1) {
     lines.push_back(incoming_.substr(at, end - at));
   }
   incoming_.erase(0, at);
+  if (incoming_.find('\n') != std::string::npos || incoming_.size() >= longest_line_) {  // not one of us
+    close();
+    incoming_.clear();
+  }
   return lines;
 }
 
-LineListener::LineListener() : descriptor_(socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t length = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (descriptor_ < 0 || bind(descriptor_, any, length) != 0 || listen(descriptor_, SOMAXCONN) != 0 ||
-      getsockname(descriptor_, any, &length) != 0) {
+LineListener::LineListener(const std::string& address) : endpoint_{address, 0} {
+  Address own = address_of(endpoint_);
+  descriptor_ = socket(own.storage.ss_family, SOCK_STREAM, 0);
+  if (descriptor_ < 0 || bind(descriptor_, own.get(), own.length) != 0 || listen(descriptor_, SOMAXCONN) != 0 ||
+      getsockname(descriptor_, own.get(), &own.length) != 0) {
     const std::string reason = std::strerror(errno);
     if (descriptor_ >= 0) close(descriptor_);
-    fail(ExitCode::launch, "no TCP port can be opened for the monitor of ranks: {}; watch.timeout = 0 does without it", reason);
+    fail(ExitCode::launch, "no TCP port can be opened at {} for the monitor of ranks: {}", address, reason);
   }
   make_ready(descriptor_);
-  port_ = ntohs(address.sin_port);
+  endpoint_.port = port_of(own);
 }
 
-LineListener::~LineListener() { close(descriptor_); }
+LineListener::~LineListener() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+LineListener::LineListener(LineListener&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), endpoint_(std::move(other.endpoint_)) {}
 
 std::optional<LineSocket> LineListener::accept() {
   const int descriptor = ::accept(descriptor_, nullptr, nullptr);
   if (descriptor < 0) return std::nullopt;
   return LineSocket(descriptor);
-}
-
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> addresses;
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) == 0) {
-    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-      if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-      if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
-      std::array<char, INET_ADDRSTRLEN> text{};
-      const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-      if (inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size()) != nullptr) addresses.emplace_back(text.data());
-    }
-    freeifaddrs(all);
-  }
-  addresses.emplace_back("127.0.0.1");
-  return addresses;
 }
 
 std::vector<int> wait_for_input(const std::vector<int>& descriptors, double seconds) {

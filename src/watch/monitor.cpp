@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 #include "base/error.hpp"
@@ -20,14 +19,10 @@ using Json = nlohmann::json;
 
 constexpr double kConnectSeconds = 10.0;
 
-std::uint64_t random_token() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32U) ^ device();
-}
-
 // A connection to each rank is an open file, of which many systems let a process have 1024 unless it asks for more.
 void allow_connections(int count) {
-  const rlim_t wanted = 128 + static_cast<rlim_t>(count);  // 128: for MPI, HDF5 and logs
+  constexpr rlim_t kForMpiAndFiles = 128;
+  const rlim_t wanted = kForMpiAndFiles + Admission::kMostPending + static_cast<rlim_t>(count);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= wanted) return;
@@ -44,10 +39,10 @@ void allow_connections(int count) {
 
 Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(options_.timeout), wake_(eventfd(0, EFD_CLOEXEC)) {
   if (options_.rank != 0 || options_.size == 1) return;
-  token_ = random_token();
   allow_connections(options_.size);
-  listener_ = std::make_unique<LineListener>();
+  admission_ = std::make_unique<Admission>(options_.addresses, options_.size);
   peers_.resize(static_cast<std::size_t>(options_.size));
+  peers_[0].expected = false;
 }
 
 Monitor::~Monitor() {
@@ -59,23 +54,23 @@ Monitor::~Monitor() {
   close(wake_);
 }
 
-std::string Monitor::address() const {
-  return Json{{"addresses", own_addresses()},
-              {"port", listener_->port()},
-              {"token", token_},
-              {"host", options_.host},
-              {"process", getpid()}}
-      .dump();
+std::string Monitor::open() {
+  Json json{{"endpoints", Json::array()}, {"token", admission_->token()}, {"host", options_.host}, {"process", getpid()}};
+  for (const Endpoint& endpoint : admission_->endpoints()) json["endpoints"].push_back({endpoint.address, endpoint.port});
+  thread_ = std::thread([this] { run(&Monitor::run_server); });
+  return json.dump();
 }
 
 bool Monitor::connect(const std::string& address) {
   const Json json = Json::parse(address);
   rank_0_.host = json.at("host");
   rank_0_.process = json.at("process");
-  auto addresses = json.at("addresses").get<std::vector<std::string>>();
-  if (rank_0_.host != options_.host) addresses.pop_back();  // another host's 127.0.0.1
-  server_ = LineSocket::connect(addresses, json.at("port"), kConnectSeconds);
-  return server_.send(Json{{"hello", json.at("token")}, {"rank", options_.rank}, {"report", to_json(report())}}.dump());
+  std::vector<Endpoint> endpoints;
+  for (const Json& endpoint : json.at("endpoints")) endpoints.push_back({endpoint.at(0), endpoint.at(1)});
+  const Hello hello{options_.rank, options_.host, getpid()};
+  server_ =
+      LineSocket::connect(endpoints, to_line(hello, json.at("token").get<std::string>()), Admission::kWelcome, kConnectSeconds);
+  return server_.is_open();
 }
 
 void Monitor::start(const std::vector<int>& unreachable) {
@@ -86,7 +81,7 @@ void Monitor::start(const std::vector<int>& unreachable) {
   }
   attendance_ = std::make_unique<Attendance>(options_.size, steady_seconds());
   for (const int rank : unreachable) attendance_->left(rank, true);
-  thread_ = std::thread([this] { run(&Monitor::run_server); });
+  started_ = true;
 }
 
 void Monitor::run(void (Monitor::*loop)()) {
@@ -100,10 +95,26 @@ void Monitor::run(void (Monitor::*loop)()) {
 }
 
 void Monitor::set_folder(const std::filesystem::path& folder) {
-  const std::lock_guard lock(folder_mutex_);
-  folder_ = folder;
+  {
+    const std::lock_guard lock(folder_mutex_);
+    folder_ = folder;
+  }
+  if (folder.empty()) return;
   std::error_code ignored;  // what cannot be removed is overwritten, or tells its time
-  if (options_.rank == 0 && !folder.empty()) std::filesystem::remove_all(folder, ignored);
+  std::filesystem::create_directories(folder, ignored);
+  std::filesystem::remove(dump_file(folder, options_.rank), ignored);
+  std::filesystem::remove(dump_file(folder, options_.rank) += ".tmp", ignored);  // of one that died while it wrote
+  if (options_.rank == 0) remove_verdict(folder, options_.size);
+  FlightRecorder::of_process().keep_in(kept_file(folder, options_.rank));
+}
+
+void Monitor::look_up(RankReport& report, std::uint64_t changes) const {
+  const std::filesystem::path from = folder();
+  if (from.empty()) return;
+  const std::optional<KeptState> kept = read_kept_state(kept_file(from, report.rank));
+  if (!kept || kept->process != report.process || kept->changes <= changes) return;
+  report.step = kept->step;
+  report.activity = kept->activity;
 }
 
 std::filesystem::path Monitor::folder() const {
@@ -118,7 +129,7 @@ RankReport Monitor::report() const { return make_report(options_.rank, options_.
 std::string Monitor::beat() const {
   const FlightRecorder::State state = FlightRecorder::of_process().state();
   const std::string doing = state.waiting.empty() ? std::string(state.activity) : "waiting in " + state.waiting.front().str();
-  return Json{{"beat", state.progress}, {"step", state.step}, {"doing", doing}}.dump();
+  return Json{{"beat", state.progress}, {"step", state.step}, {"doing", doing}, {"changes", state.changes}}.dump();
 }
 
 void Monitor::try_to_dump(const RankReport& report) const {

@@ -9,6 +9,9 @@
 // It then asks all for a report, names who is to blame (watch/diagnosis.hpp), and every rank writes a dump of its flight recorder
 // (RUN/flight) for `cohort doctor`. If it is rank 0 that is lost, the others find out in the same way, and rank 1 speaks.
 //
+// Nothing from outside the job delays or changes a verdict: rank 0 listens while the job starts, until all ranks are in
+// (watch/admission.hpp), and not afterwards; a line that cannot be read is dropped, and said once.
+//
 // A job that was suspended as a whole (Slurm's gang scheduling, a laptop that slept) is not lost: rank 0 sees from its own clock
 // that it did not run.
 #pragma once
@@ -24,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "watch/admission.hpp"
 #include "watch/attendance.hpp"
 #include "watch/line_socket.hpp"
 
@@ -37,21 +41,22 @@ class Monitor {
     int rank = 0;
     int size = 1;
     std::string host;
-    double timeout = kDefaultSeconds;  // seconds until the job has ended; 0: it is never ended
+    std::vector<std::string> addresses{};  // rank 0: where it listens, see watch/addresses.hpp
+    double timeout = kDefaultSeconds;      // seconds until the job has ended; 0: it is never ended
     /// Ends all ranks; does not return. Called by a thread of the monitor, after `say`, on a rank that speaks and, when it is not
     /// ended by that one, later on the others.
     std::function<void()> end_job;
     std::function<void(const std::string&)> say;
   };
 
-  /// Opens the port on rank 0; throws Error(launch) if it cannot, or if the process may not open so many files.
+  /// Opens rank 0's door; throws Error(launch) if it cannot, or if the process may not open so many files.
   explicit Monitor(Options options);
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  /// On rank 0: what the others need to find it.
-  std::string address() const;
+  /// On rank 0: lets the others in from now on, and returns what they need to find it.
+  std::string open();
   /// On the others: returns whether rank 0 was reached, within some seconds.
   bool connect(const std::string& address);
   /// Begins to watch. On rank 0: all ranks but `unreachable` have connected.
@@ -59,14 +64,18 @@ class Monitor {
 
   /// From now on.
   void set_timeout(double seconds) { timeout_ = seconds; }
-  /// Dumps go to this folder from now on; those of an earlier start are removed. "" = no dumps.
+  /// Dumps go to this folder from now on, and the recorder keeps its state in it; what an earlier start left there is removed, by
+  /// each rank its own. "" = no dumps.
   void set_folder(const std::filesystem::path& folder);
 
  private:
   struct Peer {
     LineSocket socket;
-    RankReport report;      // who it is and what it said last
-    bool reported = false;  // since rank 0 asked
+    bool expected = true;       // it has not been here yet, and may come
+    RankReport report;          // who it is and what it said last
+    std::uint64_t changes = 0;  // of its step and activity, when it said so
+    bool reported = false;      // since rank 0 asked
+    bool garbled = false;       // it has sent a line that cannot be read
     std::string process_state;
   };
 
@@ -75,9 +84,11 @@ class Monitor {
 
   // Rank 0.
   void run_server();
-  void accept_peers(double seconds);
+  /// Lets in who is at the door; closes it when all are here.
+  void admit(double now);
   void hear(const std::vector<int>& ready, double now);
-  void take(int rank, const std::string& line, double now);
+  /// True for a farewell.
+  bool take(int rank, const std::string& line, double now);
   void conclude(double now);
   void ask_for_reports(double seconds, double now);
   std::vector<int> descriptors() const;
@@ -89,6 +100,8 @@ class Monitor {
   void end_without_rank_0(bool gone, double silence);
 
   std::string beat() const;
+  /// Puts what that file says into `report`, if it is newer than `changes`: a rank that is gone has had no time to say it.
+  void look_up(RankReport& report, std::uint64_t changes) const;
   RankReport report() const;
   void try_to_dump(const RankReport& report) const;
   std::filesystem::path folder() const;
@@ -98,13 +111,13 @@ class Monitor {
 
   Options options_;
   std::atomic<double> timeout_;
-  std::uint64_t token_ = 0;                 // who does not know it is not of this job
-  std::unique_ptr<LineListener> listener_;  // rank 0
+  std::unique_ptr<Admission> admission_;    // rank 0, until all are in
   std::vector<Peer> peers_;                 // rank 0: one for each rank, its own is not connected
   LineSocket server_;                       // the others
   RankReport rank_0_;                       // host and process of rank 0
-  std::unique_ptr<Attendance> attendance_;  // rank 0
-  double resumed_ = -1e9;                   // rank 0: when it noticed that it had not run for a while
+  std::unique_ptr<Attendance> attendance_;  // rank 0; made by start()
+  std::atomic<bool> started_ = false;
+  double resumed_ = -1e9;  // rank 0: when it noticed that it had not run for a while
   mutable std::mutex folder_mutex_;
   std::filesystem::path folder_;
   std::atomic<bool> ending_ = false;

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "observe/clock.hpp"
+#include "observe/log.hpp"
 #include "watch/monitor.hpp"
 #include "watch/process_state.hpp"
 
@@ -25,7 +27,8 @@ bool Monitor::answer(const std::string& line) {
     server_.send(Json{{"report", to_json(own)}}.dump());
     try_to_dump(own);
   } else if (line.starts_with("look ")) {
-    const std::int64_t process = std::stoll(line.substr(5));
+    std::int64_t process = 0;
+    std::from_chars(line.data() + 5, line.data() + line.size(), process);
     server_.send(Json{{"process", process}, {"state", process_state(process)}}.dump());
   } else if (line == "end") {
     sleep_for(3.0);  // the job ends from rank 0; if not
@@ -64,9 +67,11 @@ void Monitor::end_without_rank_0(bool gone, double silence) {
   if (ending_) return;  // the process ends in order
   if (options_.rank <= 2) {
     const std::string state = rank_0_.host == options_.host ? process_state(rank_0_.process) : "";
+    look_up(rank_0_, 0);
     RankView view{rank_0_, gone ? RankView::Link::gone : RankView::Link::silent, silence, state};
-    options_.say(describe(view, static_cast<std::size_t>(options_.size)) +
-                 fmt::format("\n  rank {} is at step {}", options_.rank, FlightRecorder::of_process().state().step));
+    const std::string text = describe(view, static_cast<std::size_t>(options_.size));
+    log_error(text);
+    options_.say(fmt::format("{}\n  rank {} is {}", text, options_.rank, name_step(FlightRecorder::of_process().state().step)));
   }
   options_.end_job();
 }

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/file.hpp"
 #include "observe/clock.hpp"
+#include "observe/log.hpp"
 #include "watch/monitor.hpp"
 #include "watch/process_state.hpp"
 
@@ -17,49 +19,61 @@ namespace cohort {
 using Json = nlohmann::json;
 
 std::vector<int> Monitor::descriptors() const {
-  std::vector<int> all{wake_, listener_->descriptor()};
+  std::vector<int> all = admission_ ? admission_->descriptors() : std::vector<int>{};
+  all.push_back(wake_);
+  // Those who are early are heard when the watch begins.
   for (const Peer& peer : peers_) {
-    if (peer.socket.is_open()) all.push_back(peer.socket.descriptor());
+    if (started_ && peer.socket.is_open()) all.push_back(peer.socket.descriptor());
   }
   return all;
 }
 
-// Who connects says at once who it is.
-void Monitor::accept_peers(double seconds) {
-  while (std::optional<LineSocket> socket = listener_->accept()) {
-    wait_for_input({socket->descriptor()}, seconds);
-    for (const std::string& line : socket->receive()) {
-      const Json json = Json::parse(line, nullptr, false);
-      if (!json.is_object() || !json.contains("hello") || json["hello"] != token_) break;
-      const int rank = json.at("rank");
-      if (rank <= 0 || rank >= options_.size) break;
-      Peer& peer = peers_[static_cast<std::size_t>(rank)];
-      peer.report = report_from(json.at("report"));
-      peer.socket = std::move(*socket);
-      break;
-    }
+void Monitor::admit(double now) {
+  if (!admission_) return;
+  const auto wanted = [this](int rank) { return peers_[static_cast<std::size_t>(rank)].expected; };
+  for (Admission::Guest& guest : admission_->admit(now, wanted)) {
+    Peer& peer = peers_[static_cast<std::size_t>(guest.hello.rank)];
+    peer.socket = std::move(guest.socket);
+    peer.expected = false;
+    peer.report.rank = guest.hello.rank;
+    peer.report.host = guest.hello.host;
+    peer.report.process = guest.hello.process;
   }
+  // Whom start() called unreachable has given up, and whom it did not has been let in.
+  if (started_) admission_.reset();
 }
 
-void Monitor::take(int rank, const std::string& line, double now) {
+bool Monitor::take(int rank, const std::string& line, double now) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  const Json json = Json::parse(line);
-  if (json.contains("beat")) {
-    attendance_->heard(rank, json["beat"], now);
-    peer.report.step = json.at("step");
-    peer.report.activity = json.at("doing");
-  } else if (json.contains("report")) {
-    peer.report = report_from(json["report"]);
-    peer.reported = true;
-  } else if (json.contains("process")) {
-    for (Peer& other : peers_) {
-      if (other.report.host == peer.report.host && other.report.process == json["process"])
-        other.process_state = json.at("state");
+  try {
+    const Json json = Json::parse(line);
+    if (json.contains("beat")) {
+      RankReport report = peer.report;
+      report.step = json.at("step");
+      report.activity = json.at("doing");
+      peer.changes = json.at("changes");
+      attendance_->heard(rank, json["beat"], now);
+      peer.report = std::move(report);
+    } else if (json.contains("report")) {
+      RankReport report = report_from(json["report"]);
+      report.rank = rank;
+      peer.report = std::move(report);
+      peer.reported = true;
+    } else if (json.contains("process")) {
+      const std::string state = json.at("state");
+      for (Peer& other : peers_) {
+        if (other.report.host == peer.report.host && other.report.process == json["process"]) other.process_state = state;
+      }
+    } else if (json.contains("bye")) {
+      attendance_->left(rank, true);
+      peer.socket.close();
+      return true;
     }
-  } else if (json.contains("bye")) {
-    attendance_->left(rank, true);
-    peer.socket.close();
+  } catch (const Json::exception& error) {  // it does not count as heard
+    if (!std::exchange(peer.garbled, true))
+      options_.say(fmt::format("warning: rank {} told the monitor something that cannot be read: {}", rank, error.what()));
   }
+  return false;
 }
 
 void Monitor::hear(const std::vector<int>& ready, double now) {
@@ -69,13 +83,18 @@ void Monitor::hear(const std::vector<int>& ready, double now) {
     if (!peer.socket.is_open() || !descriptors.contains(peer.socket.descriptor())) continue;
     const std::vector<std::string> lines = peer.socket.receive();
     const bool ended = !peer.socket.is_open();
-    for (const std::string& line : lines) take(rank, line, now);
-    const bool in_order = !lines.empty() && Json::parse(lines.back()).contains("bye");
+    bool in_order = false;
+    for (const std::string& line : lines) in_order = take(rank, line, now) || in_order;
     if (ended && !in_order) attendance_->left(rank, false);
   }
 }
 
 void Monitor::run_server() {
+  while (!started_ && !ending_) {
+    wait_for_input(descriptors(), 0.05);
+    admit(steady_seconds());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a core is not a stranger's who never stops sending
+  }
   double last = steady_seconds();
   double told = 0.0;
   while (!ending_) {
@@ -87,7 +106,7 @@ void Monitor::run_server() {
       resumed_ = now;
     }
     last = now;
-    accept_peers(1.0);
+    admit(now);
     hear(ready, now);
     attendance_->heard(0, FlightRecorder::of_process().progress(), now);
     if (now - told > interval()) {
@@ -144,7 +163,8 @@ void Monitor::conclude(double now) {
   ask_for_reports(one_is_gone ? 0.3 : std::min(2.0, 0.1 * timeout_), now);
   std::vector<RankView> views;
   for (int rank = 0; rank < options_.size; ++rank) {
-    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (rank != 0 && !peer.reported) look_up(peer.report, peer.changes);
     // All ranks of a lost node, also those whose silence began a moment later.
     const double silence = peer.reported ? limit() : std::min(limit(), 4.0 * interval());
     views.push_back(
@@ -152,6 +172,7 @@ void Monitor::conclude(double now) {
   }
   const Diagnosis diagnosis = diagnose(views, attendance_->seconds_still(now));
   const std::filesystem::path to = folder();
+  log_error(diagnosis.text);
   options_.say(diagnosis.text +
                (to.empty() ? "" : fmt::format("\n  What each rank did last: cohort doctor {}", to.parent_path().string())));
   try_to_dump(peers_[0].report);

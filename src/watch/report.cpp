@@ -81,6 +81,36 @@ RankReport report_from(const Json& json) {
 
 std::filesystem::path flight_folder(const std::filesystem::path& run_folder) { return run_folder / "flight"; }
 
+std::filesystem::path dump_file(const std::filesystem::path& folder, int rank) {
+  return folder / fmt::format("rank_{:05}.json", rank);
+}
+
+std::filesystem::path kept_file(const std::filesystem::path& folder, int rank) {
+  return folder / fmt::format("rank_{:05}.last", rank);
+}
+
+void remove_verdict(const std::filesystem::path& folder, int size) noexcept {
+  std::error_code error;
+  std::filesystem::remove(folder / "verdict.json", error);
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::optional<int> rank = rank_of(entry.path());
+    if (rank && *rank >= size) std::filesystem::remove(entry.path(), error);
+  }
+}
+
+std::optional<int> rank_of(const std::filesystem::path& file) {
+  const std::string name = file.filename();
+  const std::string extension = file.extension();
+  constexpr std::size_t kLeastDigits = 5, kMostDigits = 9;
+  const std::string digits = name.starts_with("rank_") ? file.stem().string().substr(5) : "";
+  if (digits.size() < kLeastDigits || digits.size() > kMostDigits || digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  if (extension != ".json" && extension != ".last") return std::nullopt;
+  return std::stoi(digits);
+}
+
+std::string name_step(Count step) { return step == 0 ? "before the first step" : fmt::format("at step {}", step); }
+
 void write_dump(const std::filesystem::path& folder, const RankReport& report, const FlightRecorder& recorder) {
   Json json = to_json(report);
   json["time"] = utc_timestamp();
@@ -95,7 +125,7 @@ void write_dump(const std::filesystem::path& folder, const RankReport& report, c
                                   {"finished_ago", ago(record.finished)}});
   }
   make_folders(folder);
-  write_file_atomically(folder / fmt::format("rank_{:05}.json", report.rank), json.dump(1) + "\n");
+  write_file_atomically(dump_file(folder, report.rank), json.dump(1) + "\n");
 }
 
 }  // namespace cohort

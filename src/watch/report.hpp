@@ -31,7 +31,7 @@ struct RankReport {
   int rank = 0;
   std::string host;
   std::int64_t process = 0;  // its number on the host
-  Count step = 0;            // steps done
+  Count step = 0;            // that it works on, 1 the first; 0: none has begun
   std::string activity;      // "": not known
   double seconds_in_activity = 0.0;
   std::uint64_t progress = 0;
@@ -49,6 +49,15 @@ RankReport report_from(const nlohmann::json& json);
 
 /// RUN/flight, where dumps and the verdict are.
 std::filesystem::path flight_folder(const std::filesystem::path& run_folder);
+/// FOLDER/rank_NNNNN.json, .last: the dump of a rank, and what its recorder keeps (FlightRecorder::keep_in()).
+std::filesystem::path dump_file(const std::filesystem::path& folder, int rank);
+std::filesystem::path kept_file(const std::filesystem::path& folder, int rank);
+/// The inverse of both; nothing for other names.
+std::optional<int> rank_of(const std::filesystem::path& file);
+/// Removes the verdict of an earlier start, and the files of ranks from `size` on, which this start does not have.
+void remove_verdict(const std::filesystem::path& folder, int size) noexcept;
+/// "at step 5", "before the first step".
+std::string name_step(Count step);
 /// Writes the report and the recorder's ring to FOLDER/rank_NNNNN.json. Throws Error(io).
 void write_dump(const std::filesystem::path& folder, const RankReport& report, const FlightRecorder& recorder);
 

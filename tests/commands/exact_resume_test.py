@@ -123,9 +123,9 @@ def history(name):
     return json.loads(outcome[1])["history"].splitlines() if outcome[0] == 0 else []
 
 
-CHANGES = (({"schedule__decay_steps": 40}, "from step 20 on: schedule.decay_steps: 20 in the checkpoint, 40 now"),
-           ({"train__global_batch": 8}, "from step 22 on: train.global_batch: 16 in the checkpoint, 8 now"),
-           ({"data__tokens": training.tokens}, "from step 24 on: data: short.h5"))
+CHANGES = (({"schedule__decay_steps": 40}, "from step 21 on: schedule.decay_steps: 20 in the checkpoint, 40 now"),
+           ({"train__global_batch": 8}, "from step 23 on: train.global_batch: 16 in the checkpoint, 8 now"),
+           ({"data__tokens": training.tokens}, "from step 25 on: data: short.h5"))
 keys = {**RUN, "schedule__decay_steps": 20}
 for number, (change, line) in enumerate(CHANGES):
     keys = {**keys, **change, "train__steps": 22 + 2 * number}

@@ -47,6 +47,17 @@ class FaultChain:
         slow = [line["seconds"]["step"] for line in metrics[value_of("step", SLOW):]]
         job.check(f"{name}: the slow rank makes every step slow", min(slow) > 0.15, str(slow))
 
+    def problems_of_doctor(self, name, fault):
+        """Of a rank that died or hangs the doctor knows the step; of an error that was thrown, what the log has of it."""
+        kind, rank, step = fault.partition(":")[0], value_of("rank", fault), value_of("step", fault)
+        code, page, stderr, _ = self.job.run(["doctor", self.training.path(name)])
+        rows = [line.split() for line in page.splitlines()]
+        at_step = any(row[:1] == [str(rank)] and str(step) in row[1:4] for row in rows)  # rank, host (if known), process, step
+        if kind in ("disk", "slow", "device") or code == 0 and (f"in step {step}: " in page if kind == "throw" else
+                                                                f"step {step}: loss" in page if kind == "nan" else at_step):
+            return []
+        return [f"the doctor does not know of step {step}:\n{page}{stderr}"]
+
     def break_once(self, name, words, row, to_come):
         job, training = self.job, self.training
         fault, codes, parts = row
@@ -57,6 +68,7 @@ class FaultChain:
         choices = [part if isinstance(part, tuple) else (part,) for part in parts]
         problems += [f"none of {texts} on stderr" for texts in choices if not any(text in stderr for text in texts)]
         problems += [f"took {took:.0f} s"] if took > self.seconds else []
+        problems += self.problems_of_doctor(name, fault)
         if stdout.count("fault: rank ") != to_come:
             problems.append("the console does not announce each fault that is to come once")
         if before > 0 and f"resumed     at step {before}\n" not in stdout:

@@ -53,6 +53,23 @@ TEST(RankLog, AppendsOnResumeAndStartsEmptyOtherwise) {
   EXPECT_NE(text.find("third"), std::string::npos);
 }
 
+// The line that says what ended the run, after the log has been closed, or beside it.
+TEST(RankLog, ErrorsAreAddedToTheLastLog) {
+  const TemporaryFolder folder;
+  const auto text = [&] { return text_of(folder / "logs/rank_3/train.log"); };
+  {
+    RankLog log(folder.path(), 3, LogLevel::warning, false);
+    log_error("from another thread");
+    log.warning("after it");
+  }
+  log_error("the end");
+  EXPECT_TRUE(std::regex_match(text(), std::regex(R"(\S+Z error rank 3: from another thread\n\S+Z warning rank 3: after it\n)"
+                                                  R"(\S+Z error rank 3: the end\n)")))
+      << text();
+  std::filesystem::remove_all(folder / "logs");
+  log_error("nowhere to write");
+}
+
 TEST(RankLog, LinesOfThreadsDoNotMix) {
   const TemporaryFolder folder;
   RankLog log(folder.path(), 0, LogLevel::info, false);

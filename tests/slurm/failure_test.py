@@ -27,7 +27,7 @@ MATRIX = [
     ("disk:rank=3,step=15", (7,), ["rank 3 of 4 on node2", "in step 15: ", "train.log", "is the disk full?"]),
     ("disk:rank=0,step=16,phase=save", (7,), ["step_00000016", "File too large"]),
     ("stop:rank=2,step=17", (LOST,), ["rank 2 of 4 on node2", "stopped by a signal"]),
-    ("hang:rank=3,step=18,phase=backward", (LOST,), ["rank 3 of 4 on node2", "is stuck", "step 17"]),
+    ("hang:rank=3,step=18,phase=backward", (LOST,), ["rank 3 of 4 on node2", "is stuck at step 18"]),
     ("stop:rank=0,step=19", (LOST,), ["rank 0 of 4 on node1"]),
 ]
 batch = {"train__global_batch": 8}

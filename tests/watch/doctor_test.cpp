@@ -64,6 +64,38 @@ TEST_F(Doctor, OnlyLogs) {
   expect_page(folder_.path(), {"No verdict", "killed from outside", "step 8 loss 3.0\nstep 7 loss 3.0\n"});
 }
 
+constexpr const char* kTime = "2026-01-01T00:00:00.000Z";
+
+// What a rank throws is in its log; a later start is another matter.
+TEST_F(Doctor, TheErrorThatEndedTheRun) {
+  const auto line = [](const std::string& level, int rank, const std::string& text) {
+    return std::string(kTime) + " " + level + " rank " + std::to_string(rank) + ": " + text + "\n";
+  };
+  const std::string error = line("error", 0, "shards.h5: cannot be read\nat offset 7");
+  write(folder_ / "logs/rank_0/train.log", line("info", 0, "step 7 loss 3.0") + error);
+  write(folder_ / "logs/rank_1/train.log", line("error", 1, "an old one") + line("info", 1, "step 7 loss 3.0"));
+  write(folder_ / "logs/rank_2/train.log",
+        line("info", 2, "step 7 loss 3.0") + line("error", 2, "shards.h5: cannot be read\nat offset 7"));
+  expect_page(folder_.path(), {"Errors in the logs:\nranks 0 and 2: shards.h5: cannot be read\nat offset 7\n", "No verdict"});
+  EXPECT_EQ(examine(folder_.path()).find("an old one"), std::string::npos);
+  leave_verdict();
+  expect_page(folder_.path(), {"Verdict of", "ranks 0 and 2: shards.h5: cannot be read"});
+}
+
+// Killed from outside, all of them: no dumps, but what their recorders kept.
+TEST_F(Doctor, WhereEachRankWas) {
+  write(folder_ / "logs/rank_0/train.log", "step 4 loss 3.0\n");
+  fs::create_directories(folder_ / "flight");
+  FlightRecorder recorder;
+  recorder.keep_in(kept_file(folder_ / "flight", 0));
+  recorder.set_step(5);
+  recorder.set_activity("backward");
+  expect_page(folder_.path(), {"No verdict", "Where each rank was last", "5", "backward\n", "step 4 loss 3.0"});
+  leave_dumps();
+  recorder.keep_in(kept_file(folder_ / "flight", 2));
+  expect_page(folder_.path(), {"No verdict of rank 0", "no dump", "backward\n"});
+}
+
 TEST_F(Doctor, WhatIsNoRun) {
   EXPECT_ERROR(examine(folder_ / "absent"), ExitCode::io, "absent", "no such folder");
   EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "verdict.json", "is it the folder of a run");

@@ -2,6 +2,11 @@
 #include "observe/flight_recorder.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "support/temporary_folder.hpp"
 
 namespace cohort::test {
 namespace {
@@ -103,6 +108,31 @@ TEST_F(FlightRecorderTest, TheOldestComesFirst) {
   const auto state = recorder_.state();
   ASSERT_EQ(state.waiting.size(), 2U);
   EXPECT_EQ(state.waiting[0].number, 2U) << "of those that are waited for, by when that began";
+}
+
+TEST_F(FlightRecorderTest, StepAndActivityAreKeptInAFile) {
+  const TemporaryFolder folder;
+  const auto kept = [&] { return read_kept_state(folder / "last"); };
+  EXPECT_FALSE(kept());
+  recorder_.keep_in(folder / "last");
+  recorder_.set_step(5);
+  recorder_.set_activity("a rather long activity");
+  recorder_.set_activity("forward");
+  ASSERT_TRUE(kept());
+  EXPECT_EQ(kept()->process, getpid());
+  EXPECT_EQ(kept()->step, 5);
+  EXPECT_EQ(kept()->activity, "forward");
+  EXPECT_EQ(kept()->changes, recorder_.state().changes);
+  {
+    const FlightRecorder::LongCall call("removing a folder", recorder_);
+    EXPECT_EQ(kept()->activity, "removing a folder");
+  }
+  EXPECT_EQ(kept()->activity, "forward");
+  recorder_.keep_in(folder / "absent/last");
+  recorder_.set_step(6);  // nobody minds
+  EXPECT_EQ(kept()->step, 5);
+  std::ofstream(folder / "last") << "{\"process\": 1, \"st";
+  EXPECT_FALSE(kept()) << "not whole";
 }
 
 TEST_F(FlightRecorderTest, NoRecordIsFine) {

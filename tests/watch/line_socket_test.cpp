@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <optional>
+
+#include "base/error.hpp"
 #include "observe/clock.hpp"
 
 namespace cohort::test {
@@ -11,12 +15,21 @@ namespace {
 class LineSocketTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    client_ = LineSocket::connect({"127.0.0.1"}, listener_.port(), 5.0);
+    auto connecting = std::async(std::launch::async, [&] { return connect({listener_.endpoint()}); });
+    server_ = welcome(listener_);
+    client_ = connecting.get();
     ASSERT_TRUE(client_.is_open());
-    wait_for_input({listener_.descriptor()}, 5.0);
-    auto accepted = listener_.accept();
-    ASSERT_TRUE(accepted);
-    server_ = std::move(*accepted);
+    ASSERT_TRUE(server_.is_open());
+  }
+  static LineSocket connect(const std::vector<Endpoint>& endpoints, double seconds = 5.0) {
+    return LineSocket::connect(endpoints, "hello", "welcome", seconds);
+  }
+  // The next one that says hello, answered.
+  static LineSocket welcome(LineListener& listener) {
+    wait_for_input({listener.descriptor()}, 5.0);
+    auto accepted = listener.accept();
+    if (!accepted || receive(*accepted, 1) != std::vector<std::string>{"hello"} || !accepted->send("welcome")) return {};
+    return std::move(*accepted);
   }
   // All lines until `count` have come, or 5 s are over.
   static std::vector<std::string> receive(LineSocket& socket, std::size_t count) {
@@ -28,7 +41,7 @@ class LineSocketTest : public ::testing::Test {
     }
     return lines;
   }
-  LineListener listener_;
+  LineListener listener_{"127.0.0.1"};
   LineSocket client_, server_;
 };
 
@@ -65,21 +78,55 @@ TEST_F(LineSocketTest, WhatCameBeforeTheEndIsHandedOut) {
 }
 
 TEST_F(LineSocketTest, NobodyListens) {
-  const LineSocket none = LineSocket::connect({"127.0.0.1"}, 1, 5.0);
-  EXPECT_FALSE(none.is_open());
+  EXPECT_FALSE(connect({{"127.0.0.1", 1}}).is_open());
+  EXPECT_FALSE(connect({}).is_open());
 }
 
-// The first address does not answer, the second does.
-TEST_F(LineSocketTest, AnyAddressThatAnswers) {
+// Nobody listens at the first, somebody else answers at the second, the third is the right one.
+TEST_F(LineSocketTest, AnyEndpointThatWelcomes) {
+  LineListener other("127.0.0.2");
   const double begin = steady_seconds();
-  const LineSocket found = LineSocket::connect({"127.0.0.254", "127.0.0.1"}, listener_.port(), 5.0);
-  EXPECT_TRUE(found.is_open());
+  auto found = std::async(std::launch::async, [&] {
+    return connect({{"127.0.0.1", 1}, other.endpoint(), listener_.endpoint()});
+  });
+  const LineSocket server = welcome(listener_);
+  EXPECT_TRUE(found.get().is_open());
   EXPECT_LT(steady_seconds() - begin, 5.0);
 }
 
-TEST(OwnAddresses, TheLoopbackComesLast) {
-  ASSERT_FALSE(own_addresses().empty());
-  EXPECT_EQ(own_addresses().back(), "127.0.0.1");
+TEST_F(LineSocketTest, WhoIsTurnedAwayAsksAgain) {
+  auto found = std::async(std::launch::async, [&] { return connect({listener_.endpoint()}); });
+  for (int refused = 0; refused < 3; ++refused) {
+    wait_for_input({listener_.descriptor()}, 5.0);
+    EXPECT_TRUE(listener_.accept());
+  }
+  const LineSocket server = welcome(listener_);
+  EXPECT_TRUE(found.get().is_open());
+}
+
+TEST_F(LineSocketTest, NobodyWelcomes) {
+  const double begin = steady_seconds();
+  EXPECT_FALSE(connect({listener_.endpoint()}, 0.3).is_open());
+  EXPECT_LT(steady_seconds() - begin, 3.0);
+}
+
+TEST_F(LineSocketTest, ALineThatIsTooLongEndsTheConnection) {
+  server_.limit_line(100);
+  client_.send(std::string(1000, 'x'));
+  EXPECT_TRUE(receive(server_, 1).empty());
+  EXPECT_FALSE(server_.is_open());
+}
+
+TEST_F(LineSocketTest, SixIsAsGoodAsFour) {
+  std::optional<LineListener> listener;
+  try {
+    listener.emplace("::1");
+  } catch (const Error&) {
+    GTEST_SKIP() << "no IPv6 on this machine";
+  }
+  auto found = std::async(std::launch::async, [&] { return connect({listener->endpoint()}); });
+  const LineSocket server = welcome(*listener);
+  EXPECT_TRUE(found.get().is_open());
 }
 
 }  // namespace
