@@ -8,6 +8,8 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
+#include "runtime/affinity.hpp"
+#include "runtime/ending.hpp"
 #include "train/precision.hpp"
 #include "train/proof.hpp"
 
@@ -61,6 +63,12 @@ void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config) 
   runtime.monitor().set_timeout(config.watch.timeout);
   if (config.watch.check_collectives) world.check_collectives();
   runtime.open_device(device_of(config), config.device.share);
+  const Count cores = -all_reduce_value(world, -static_cast<Count>(allowed_cores().size()), ReduceOp::max);
+  if (config.device.threads > cores && world.rank() == 0) {
+    print_line(
+        fmt::format("warning: device.threads = {}, but {} may run on {} core{}: more threads than cores slow each other down",
+                    config.device.threads, world.size() > 1 ? "a rank" : "this process", cores, cores == 1 ? "" : "s"));
+  }
 }
 
 }  // namespace cohort

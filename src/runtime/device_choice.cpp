@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -55,8 +57,14 @@ Error shared(const std::vector<RankDevices>& all, const RankDevices& one, const 
     ++ranks;
     devices.insert(of.pci_ids.begin(), of.pci_ids.end());
   }
+  const auto hidden = static_cast<std::size_t>(one.on_node) > devices.size();
   const std::string advice =
-      ranks > devices.size()
+      hidden ? fmt::format(
+                   "The node has {} GPUs: let each rank see all of them, or one of its own (srun --gpus-per-task=1, or "
+                   "--gres=gpu:N), and look at CUDA_VISIBLE_DEVICES; with these {} alone, start at most {} a node "
+                   "(--ntasks-per-node={})",
+                   one.on_node, devices.size(), devices.size(), devices.size())
+      : ranks > devices.size()
           ? fmt::format("Start at most {} a node (--ntasks-per-node={})", devices.size(), devices.size())
           : "Let each rank see all GPUs of its node, or one of its own: look at CUDA_VISIBLE_DEVICES and the options of srun";
   return Error(
@@ -77,7 +85,7 @@ std::optional<Error> check_sharing(const std::vector<RankDevices>& all) {
 
 // Fields as they travel, one a line; none of them contains a newline.
 std::string pack(const RankDevices& of) {
-  return fmt::format("{}\n{}\n{}\n{}", of.host, of.local_rank, of.why_none, join(of.pci_ids, "\n"));
+  return fmt::format("{}\n{}\n{}\n{}\n{}", of.host, of.local_rank, of.why_none, of.on_node, join(of.pci_ids, "\n"));
 }
 
 int to_int_of_devices(const std::string& text) {
@@ -96,12 +104,18 @@ RankDevices unpack(int rank, const std::string& text) {
       fields.back() += c;
     }
   }
-  COHORT_CHECK(fields.size() >= 4, "rank {} described its devices with {} fields", rank, fields.size());
-  RankDevices of{rank, fields[0], to_int_of_devices(fields[1]), {}, fields[2]};
-  for (std::size_t i = 3; i < fields.size(); ++i) {
+  COHORT_CHECK(fields.size() >= 5, "rank {} described its devices with {} fields", rank, fields.size());
+  RankDevices of{rank, fields[0], to_int_of_devices(fields[1]), {}, fields[2], to_int_of_devices(fields[3])};
+  for (std::size_t i = 4; i < fields.size(); ++i) {
     if (!fields[i].empty()) of.pci_ids.push_back(fields[i]);
   }
   return of;
+}
+
+int devices_of_driver() {
+  std::error_code error;
+  const std::filesystem::directory_iterator folder("/proc/driver/nvidia/gpus", error);
+  return error ? 0 : static_cast<int>(std::distance(begin(folder), end(folder)));
 }
 
 }  // namespace
@@ -118,7 +132,7 @@ std::optional<Error> check_devices(const std::vector<RankDevices>& all, bool sha
 }
 
 int choose_device(const std::string& host, int local_rank, bool share) {
-  RankDevices own{0, host, local_rank, {}, {}};
+  RankDevices own{0, host, local_rank, {}, {}, devices_of_driver()};
   std::optional<Error> problem;
   try {
     for (int i = 0; i < gpu::visible_devices(); ++i) own.pci_ids.push_back(gpu::describe(i).pci_id);

@@ -21,6 +21,7 @@ struct RankDevices {
   int local_rank = 0;
   std::vector<std::string> pci_ids;  // of the visible devices, in the order of their numbers
   std::string why_none;              // why `pci_ids` is empty
+  int on_node = 0;                   // GPUs that the driver has on this node, visible or not; 0: unknown
 };
 
 /// The number of the device, among those that the rank sees. It must see one.

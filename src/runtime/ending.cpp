@@ -9,6 +9,7 @@
 #include <new>
 #include <thread>
 
+#include "observe/log.hpp"
 #include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/runtime.hpp"
@@ -40,9 +41,10 @@ void end_in_order() noexcept {
 }  // namespace
 
 bool is_speaking_rank() noexcept {
-  if (const auto claimed = launcher_rank_now()) return *claimed == 0;
   try {
-    return process_identity().rank.value_or(0) == 0;
+    if (const ProcessIdentity self = process_identity(); self.joined) return self.rank == 0;
+    // Alone, for all that MPI knows. Variables that were left in a shell name a rank, but there is no other that would speak.
+    return launcher_rank_now().value_or(0) == 0 || !is_child_of_launcher();
   } catch (const std::exception&) {
     return true;  // rather twice than never
   }
@@ -68,6 +70,7 @@ int end_with_error(const Error& error) noexcept {
     // A mistake on the command line is the same on every rank, which all found it before MPI was up.
     const bool shared =
         dynamic_cast<const SharedError*>(&error) != nullptr || (error.code() == ExitCode::usage && !mpi_is_live());
+    log_error(error.what());
     if (!shared) {
       print_line(speaker() + error.what());
     } else if (is_speaking_rank()) {

@@ -13,16 +13,16 @@
 
 namespace cohort {
 
-/// Whether this process speaks for the job: rank 0. The launcher's number decides where there is one, since tasks that MPI failed
-/// to join each believe to be rank 0 of 1.
+/// Whether this process speaks for the job: rank 0 of those that MPI has joined. Where it has not, each task is alone for MPI,
+/// and the launcher's number decides, if a launcher has started this process: its variables can be left over in a shell.
 bool is_speaking_rank() noexcept;
 
 /// Writes "cohort: TEXT" and a newline to stderr, after all that was printed to stdout before.
 void print_line(std::string_view text) noexcept;
 
-/// Prints the error and returns the exit code for main to return. A SharedError, and any error of a single rank, ends MPI in
-/// order. Any other error while MPI is up calls MPI_Abort with that code and does not return: the other ranks are waiting for
-/// this one.
+/// Prints the error, adds it to this rank's log if there is one, and returns the exit code for main to return. A SharedError, and
+/// any error of a single rank, ends MPI in order. Any other error while MPI is up calls MPI_Abort with that code and does not
+/// return: the other ranks are waiting for this one.
 int end_with_error(const Error& error) noexcept;
 /// The same for an exception that is no cohort::Error: a bug, or memory has run out.
 int end_with_exception(const std::exception& error) noexcept;

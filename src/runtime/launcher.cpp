@@ -2,9 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <sstream>
 
 #include "base/error.hpp"
 
@@ -84,27 +89,32 @@ Launcher which_launcher(const Environment& environment) {
   return Launcher::none;
 }
 
+void set_rank(LauncherFacts& facts, const Named& rank) {
+  facts.rank = rank.value;
+  facts.rank_variable = rank.name;
+}
+
 void set_size(LauncherFacts& facts, const Named& size) {
   facts.size = size.value;
   facts.size_variable = size.name;
 }
 
 void read_open_mpi(LauncherFacts& facts, const Environment& environment) {
-  facts.rank = number_of(environment, "OMPI_COMM_WORLD_RANK", 0);
+  set_rank(facts, first_number(environment, {"OMPI_COMM_WORLD_RANK"}, 0));
   set_size(facts, first_number(environment, {"OMPI_COMM_WORLD_SIZE"}, 1));
   facts.local_rank = number_of(environment, "OMPI_COMM_WORLD_LOCAL_RANK", 0);
   facts.local_size = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1);
 }
 
 void read_pmi(LauncherFacts& facts, const Environment& environment) {
-  facts.rank = first_number(environment, {"PMI_RANK", "PMIX_RANK"}, 0).value;
+  set_rank(facts, first_number(environment, {"PMI_RANK", "PMIX_RANK"}, 0));
   set_size(facts, first_number(environment, {"PMI_SIZE"}, 1));
   facts.local_rank = number_of(environment, "MPI_LOCALRANKID", 0);
   facts.local_size = number_of(environment, "MPI_LOCALNRANKS", 1);
 }
 
 void read_slurm_step(LauncherFacts& facts, const Environment& environment) {
-  facts.rank = number_of(environment, "SLURM_PROCID", 0);
+  set_rank(facts, first_number(environment, {"SLURM_PROCID"}, 0));
   set_size(facts, first_number(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}, 1));
   facts.local_rank = number_of(environment, "SLURM_LOCALID", 0);
   facts.node_rank = number_of(environment, "SLURM_NODEID", 0);
@@ -133,6 +143,7 @@ void read_slurm_job(LauncherFacts& facts, const Environment& environment) {
   facts.array_job_id = text_of(environment, "SLURM_ARRAY_JOB_ID");
   facts.array_task_id = text_of(environment, "SLURM_ARRAY_TASK_ID");
   facts.nodelist = first_text(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
+  facts.in_step = in_ordinary_step(environment);
   facts.job_tasks = first_number(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1).value;
   facts.asked_tasks_per_node = number_of(environment, "SLURM_NTASKS_PER_NODE", 1);
   facts.cpus_per_task = number_of(environment, "SLURM_CPUS_PER_TASK", 1);
@@ -147,6 +158,19 @@ void check_below(std::optional<int> index, std::optional<int> count, std::string
        what, *index, *count, of);
 }
 
+// 0 for the first process, and where it cannot be seen.
+long parent_of(long process) {
+  std::string text;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), text);
+  const std::size_t name_end = text.rfind(") ");  // proc(5): the name in parentheses may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream rest(text.substr(name_end + 2));
+  std::string state;
+  long parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
 }  // namespace
 
 Environment current_environment() {
@@ -155,6 +179,19 @@ Environment current_environment() {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
     if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+Environment environment_of(const std::filesystem::path& process) {
+  std::ifstream file(process / "environ", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Environment environment;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    const std::size_t equals = text.find('=', at);
+    if (equals < end) environment.emplace(text.substr(at, equals - at), text.substr(equals + 1, end - equals - 1));
+    at = end + 1;
   }
   return environment;
 }
@@ -234,6 +271,24 @@ LauncherFacts read_launcher_facts(const Environment& environment) {
   check_below(facts.local_rank, facts.local_size, "local rank", "ranks on this node");
   check_below(facts.node_rank, facts.node_count, "node", "nodes");
   return facts;
+}
+
+bool is_child_of_launcher() {
+  // As in /proc/PID/comm: cut off after 15 characters.
+  static const std::set<std::string, std::less<>> kLaunchers{"mpirun",          "mpiexec",       "orterun",   "orted",
+                                                             "prterun",         "prte",          "prted",     "hydra_pmi_proxy",
+                                                             "hydra_bstrap_pr", "mpiexec.hydra", "slurmstepd"};
+  std::error_code error;
+  const Environment environment = environment_of("/proc/self");  // as it was at the start: MPI adds to it
+  const std::string_view folder = text_of(environment, "PMIX_SERVER_TMPDIR");
+  if (!folder.empty() && std::filesystem::is_directory(folder, error)) return true;
+  for (long process = getppid(); process > 0;) {
+    std::string name;
+    std::getline(std::ifstream(fmt::format("/proc/{}/comm", process)), name);
+    if (kLaunchers.contains(name)) return true;
+    process = parent_of(process);
+  }
+  return false;
 }
 
 std::optional<int> launcher_rank_now() noexcept {

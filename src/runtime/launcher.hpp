@@ -14,6 +14,7 @@
 //   launched.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -27,6 +28,8 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 
 /// The environment of this process.
 Environment current_environment();
+/// That with which a process was started; `process` is its folder in /proc. Empty where it cannot be read.
+Environment environment_of(const std::filesystem::path& process);
 
 enum class Launcher {
   none,          // started by hand
@@ -42,6 +45,7 @@ std::string_view name_of(Launcher launcher);
 struct LauncherFacts {
   Launcher launcher = Launcher::none;
   std::optional<int> rank;
+  std::string rank_variable;  // which variable gave `rank`
   std::optional<int> size;
   std::string size_variable;  // which variable gave `size`
   std::optional<int> local_rank;
@@ -57,6 +61,7 @@ struct LauncherFacts {
   std::string nodelist;
   std::string node_name;                    // Slurm's name of this node, of srun's tasks only
   std::optional<int> job_tasks;             // SLURM_NTASKS
+  bool in_step = false;                     // in a step of srun: SLURM_NTASKS is that step's, which may be mpirun's daemon
   std::optional<int> asked_tasks_per_node;  // SLURM_NTASKS_PER_NODE
   std::optional<int> cpus_per_task;
   int restart_count = 0;
@@ -70,6 +75,10 @@ LauncherFacts read_launcher_facts(const Environment& environment);
 
 /// Slurm's list of tasks per node: "2(x3),1" -> 2, 2, 2, 1. Throws Error(launch) naming `variable`.
 std::vector<int> parse_tasks_per_node(std::string_view variable, std::string_view text);
+
+/// Whether a launcher has started this process, as far as can be seen: one of its ancestors is a launcher's, or the folder is
+/// there that a PMIx launcher keeps while its job runs. Variables alone can be left over in a shell, or set by hand.
+bool is_child_of_launcher();
 
 /// The rank that the launcher gave this process, for messages before MPI is up; never throws.
 std::optional<int> launcher_rank_now() noexcept;

@@ -66,6 +66,19 @@ void check_tasks_per_node(const LauncherFacts& facts, std::vector<std::string>& 
       *facts.size, *facts.node_count, *facts.asked_tasks_per_node, asked, *facts.size, asked));
 }
 
+// mpirun inside a job has a number of its own, which may be meant, or be left from a laptop.
+void check_job_tasks(const LauncherFacts& facts, const MpiFacts& mpi, std::vector<std::string>& warnings) {
+  const bool by_mpirun = facts.launcher == Launcher::mpirun || facts.launcher == Launcher::mpiexec;
+  if (!by_mpirun || facts.in_step || !facts.job_tasks || *facts.job_tasks == mpi.size) return;
+  warnings.push_back(fmt::format(
+      "{} started {} rank{}, but the Slurm job has {} task{} (SLURM_NTASKS={}): {}. If {} were meant, leave "
+      "-np out or use `srun --mpi=pmix`",
+      name_of(facts.launcher), mpi.size, mpi.size == 1 ? "" : "s", *facts.job_tasks, *facts.job_tasks == 1 ? "" : "s",
+      *facts.job_tasks,
+      mpi.size < *facts.job_tasks ? "a part of what it has been given is idle" : "ranks share the cores that it has been given",
+      *facts.job_tasks));
+}
+
 // Variables of another job in the environment (a script that exports them, sbatch from inside a job): what is right of them
 // nobody knows.
 void check_node_list(const LauncherFacts& facts) {
@@ -118,13 +131,14 @@ std::vector<std::string> check_against_mpi(const LauncherFacts& facts, const Mpi
   if (facts.size && *facts.size != mpi.size) fail(ExitCode::launch, "{}", size_message(facts, mpi.size, mpi_library));
   if (facts.rank && *facts.rank != mpi.rank) {
     fail(ExitCode::launch,
-         "{} calls this process rank {}, but MPI calls it rank {}: the job script exports a rank of its own, or starts one "
-         "launcher "
-         "inside another. Start cohort with one launcher, directly",
-         name_of(facts.launcher), *facts.rank, mpi.rank);
+         "{} calls this process rank {}, but MPI calls it rank {}: the job script exports a rank of its own, starts one launcher "
+         "inside another, or has variables of an earlier launch. Start cohort with one launcher, directly; in a shell, unset "
+         "{}",
+         name_of(facts.launcher), *facts.rank, mpi.rank, facts.rank_variable);
   }
   check_node_list(facts);
   check_tasks_per_node(facts, warnings);
+  check_job_tasks(facts, mpi, warnings);
   check_local(facts, mpi, warnings);
   return warnings;
 }

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -25,19 +23,6 @@ std::string job_of(const Environment& environment) {
     if (const auto found = environment.find(name); found != environment.end()) return found->second;
   }
   return "";
-}
-
-Environment environment_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "environ", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Environment environment;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\0', at), text.size());
-    const std::size_t equals = text.find('=', at);
-    if (equals < end) environment.emplace(text.substr(at, equals - at), text.substr(equals + 1, end - equals - 1));
-    at = end + 1;
-  }
-  return environment;
 }
 
 [[noreturn]] void give_up(double seconds, const LauncherFacts& self) {

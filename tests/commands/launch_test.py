@@ -49,10 +49,22 @@ for ranks in (0, 2, 4):
     job.check(f"topo, {ranks} ranks", code == 0 and numbers == list(range(max(ranks, 1))) and answer["node_count"] == 1, stdout + stderr)
 
 # Launches that would run as something else than was asked for. Tasks that MPI did not join each are rank 0 of 1 for MPI: the one that
-# the launcher calls 0 speaks, the others leave with the same code.
+# the launcher calls 0 speaks, the others leave with the same code (tests/slurm). Here no launcher is an ancestor: the variables are
+# left over, and whoever they name speaks.
 lone = {"SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
 job.expect("srun without PMIx, task 0", job.run(["topo"], SLURM_PROCID="0", **lone), 4, ["srun --mpi=pmix", "srun --mpi=list"], lines=1)
-job.expect("srun without PMIx, task 1", job.run(["topo"], SLURM_PROCID="1", **lone), 4, lines=0)
+job.expect("srun without PMIx, task 1", job.run(["topo"], SLURM_PROCID="1", **lone), 4, ["srun --mpi=pmix"], lines=1)
+for left_over, parts in (({"OMPI_COMM_WORLD_RANK": "2"}, ["unset OMPI_COMM_WORLD_RANK"]),
+                         ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, ["mpirun started 4 tasks"]),
+                         ({"SLURM_PROCID": "2", "SLURM_NTASKS": "4"}, ["unset SLURM_PROCID"]),
+                         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, ["PMI_SIZE=2"])):
+    label = " ".join(f"{key}={value}" for key, value in left_over.items())
+    job.expect(f"{label}: topo says why not", job.run(["topo"], **left_over), 4, parts, lines=1)
+    for words in (["info"], ["--version"], [*plan, "3"]):
+        code, stdout, stderr, _ = job.run(words, **left_over)
+        job.check(f"{label}: {words[0]} needs no MPI and answers", code == 0 and stdout, f"{code} {stdout} {stderr}")
+    job.expect(f"{label}: a mistake is told", job.run(["tpoo"], **left_over), 2, ["did you mean topo?"], lines=1)
+    job.expect(f"{label}: so is a folder that is not there", job.run(["ckpt", "ls", "/absent"], **left_over), 6, ["/absent"], lines=1)
 real = {**lone, "SLURM_STEPID": "0", "SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}
 job.expect("srun --mpi=none of a real job", job.run(["topo"], **real), 4, ["srun --mpi=pmix"], lines=1)
 # Whether MPI stops by itself, or starts alone and is refused, depends on how it was built: the fix is named either way.
@@ -61,7 +73,12 @@ job.check("srun --mpi=pmi2", outcome[0] != 0 and "srun --mpi=pmix" in outcome[2]
 job.expect("variables set by hand", job.run(["topo"], SLURM_PROCID="0", SLURM_NTASKS="4"), 4, ["srun --mpi=pmix", "unset"], lines=1)
 batch = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
 job.expect("batch script without srun", job.run(["topo"], **batch), 4, ["SLURM_NTASKS=4", "srun --mpi=pmix"], lines=1)
-job.expect("mpirun in a batch script", job.run(["topo"], ranks=2, **batch), 0, lines=0)
+for tasks, more in (("4", "a part of what it has been given is idle"), ("1", "ranks share the cores")):
+    outcome = job.run(["topo"], ranks=2, **{**batch, "SLURM_NTASKS": tasks})
+    job.check(f"mpirun -np 2 in a job of {tasks}: both numbers are named", outcome[0] == 0 and outcome[1].count("warning: mpirun started 2 ranks") == 1
+              and f"SLURM_NTASKS={tasks})" in outcome[1] and more in outcome[1], outcome[1] + outcome[2])
+outcome = job.run(["topo"], ranks=2, **{**batch, "SLURM_NTASKS": "2"})
+job.check("mpirun with the job's own number", outcome[0] == 0 and "warning: mpirun" not in outcome[1] and not outcome[2], outcome[1] + outcome[2])
 shell = job.run(["topo"], SLURM_JOB_ID="7", SLURM_NTASKS="4")
 job.check("a shell of salloc is warned", shell[0] == 0 and shell[1].count("warning: this allocation has 4 tasks") == 1, shell[1] + shell[2])
 job.expect("mpiexec of another MPI", job.run(["topo"], PMI_RANK="0", PMI_SIZE="2"), 4, ["PMI_SIZE=2", "Use the mpirun"], lines=1)
@@ -73,6 +90,6 @@ job.expect("malformed rank", job.run(["topo"], SLURM_PROCID="0x1", **lone), 4, [
 few = Launched([job.program, "--", "prlimit", "--nofile=120:400", *job.mpirun])
 job.check("the limit of open files is raised", few.run(["topo"], 2)[0] == 0)
 few = Launched([job.program, "--", "prlimit", "--nofile=120:120", *job.mpirun])
-job.expect("... as far as it may be", few.run(["topo"], 2), 4, ["130 open files", "120 (ulimit -Hn)"], lines=1)
+job.expect("... as far as it may be", few.run(["topo"], 2), 4, ["258 open files", "120 (ulimit -Hn)"], lines=1)
 
 job.finish()

@@ -14,7 +14,7 @@ namespace {
 using Ids = std::vector<std::string>;
 
 RankDevices on(int rank, const std::string& host, int local_rank, const Ids& pci_ids) {
-  return {rank, host, local_rank, pci_ids, pci_ids.empty() ? "no NVIDIA driver is loaded on this node" : ""};
+  return {rank, host, local_rank, pci_ids, /*why_none=*/pci_ids.empty() ? "no NVIDIA driver is loaded on this node" : ""};
 }
 
 /// Throws what check_devices() finds.
@@ -60,6 +60,19 @@ TEST(DeviceChoice, MoreRanksThanGpusAreRefusedWithATable) {
   EXPECT_EQ(message.find("n0"), std::string::npos) << message;  // the table is of the host concerned
   EXPECT_NE(message.back(), '\n');
   EXPECT_NO_THROW(judge(all, /*share=*/true));
+}
+
+// Four ranks that see one GPU, of a node that has four: fewer ranks are not the cure.
+TEST(DeviceChoice, TheOtherGpusOfTheNodeAreHidden) {
+  std::vector<RankDevices> all;
+  for (int rank = 0; rank < 4; ++rank) {
+    all.push_back(on(rank, "n1", rank, {"1B"}));
+    all.back().on_node = 4;
+  }
+  EXPECT_ERROR(judge(all), ExitCode::launch, "ranks 0 and 1 would share one GPU", "The node has 4 GPUs: let each rank see all",
+               "--gpus-per-task=1", "CUDA_VISIBLE_DEVICES");
+  for (RankDevices& of : all) of.on_node = 1;
+  EXPECT_ERROR(judge(all), ExitCode::launch, "GPU(s). Start at most 1 a node");
 }
 
 // CUDA_VISIBLE_DEVICES=0 exported to all ranks: numbers differ from what they seem, addresses do not.

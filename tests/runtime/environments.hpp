@@ -58,6 +58,14 @@ inline Environment salloc_shell() {
   return {{"SLURM_JOB_ID", "42"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}};
 }
 
+/// What mpirun's daemon on another node of `sbatch -N 2 -n 4` has: mpirun starts one a node, with srun.
+inline Environment mpirun_daemon() {
+  Environment environment = batch_shell();
+  environment["SLURM_STEP_ID"] = environment["SLURM_STEPID"] = "0";
+  environment["SLURM_NTASKS"] = environment["SLURM_NPROCS"] = environment["SLURM_STEP_NUM_TASKS"] = "2";
+  return environment;
+}
+
 /// Adds what Open MPI's mpirun -np 4 sets for rank `rank` on one node.
 inline Environment with_mpirun(Environment environment, int rank) {
   environment["OMPI_COMM_WORLD_RANK"] = std::to_string(rank);

@@ -10,6 +10,7 @@ namespace cohort {
 namespace {
 
 using test::batch_shell;
+using test::mpirun_daemon;
 using test::salloc_shell;
 using test::srun_pmi2_task;
 using test::srun_pmix_task;
@@ -32,10 +33,29 @@ TEST(CheckAgainstMpi, OrdinaryLaunchesPassWithoutWarnings) {
     EXPECT_TRUE(check(srun_pmix_task(rank), two_nodes(rank)).empty());
     EXPECT_TRUE(check(with_mpirun({}, rank), one_node(rank)).empty());
     EXPECT_TRUE(check(with_mpirun(batch_shell(), rank), one_node(rank)).empty());
+    EXPECT_TRUE(check(with_mpirun(mpirun_daemon(), rank), one_node(rank)).empty()) << "2 tasks of srun: mpirun's daemons";
     EXPECT_TRUE(check(with_mpirun(salloc_shell(), rank), one_node(rank)).empty());
   }
   // A launcher that leaves no variables we know: MPI is believed.
   EXPECT_TRUE(check({}, one_node(2)).empty());
+}
+
+TEST(CheckAgainstMpi, MpirunWithAnotherNumberThanTheJobHas) {
+  for (const char* tasks : {"2", "8"}) {
+    Environment environment = batch_shell();
+    environment["SLURM_NTASKS"] = environment["SLURM_NPROCS"] = tasks;
+    const auto warnings = check(with_mpirun(environment, 1), one_node(1));
+    ASSERT_EQ(warnings.size(), 1U) << tasks;
+    EXPECT_NE(warnings[0].find("mpirun started 4 ranks"), std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].find("SLURM_NTASKS=" + std::string(tasks)), std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].find(*tasks == '2' ? "share the cores" : "is idle"), std::string::npos) << warnings[0];
+  }
+}
+
+// Left over in a shell: nobody else is there.
+TEST(CheckAgainstMpi, AVariableOfAnEarlierLaunch) {
+  EXPECT_ERROR(check({{"OMPI_COMM_WORLD_RANK", "2"}}, solo()), ExitCode::launch, "mpirun calls this process rank 2",
+               "MPI calls it rank 0", "unset OMPI_COMM_WORLD_RANK");
 }
 
 TEST(CheckAgainstMpi, TasksOfSrunThatMpiDidNotJoin) {
