@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What rendered jobs do when ranks end in this or that way, with a srun, scontrol and squeue that only pretend. Usage: script_test.py COHORT SOURCE_TREE
 
-The pretended srun saves a checkpoint if it is told to, waits for a signal if it is told to, and ends with a given code; at TERM it kills its
+The pretended srun trains, unless it is to have ENDED before that; saves a checkpoint if it is told to, waits for a signal if it is told to, and ends with a given code; at TERM it kills its
 ranks, as the real one does. All of them write down how they were called.
 """
 
@@ -24,6 +24,7 @@ case $(basename "$0") in
   srun)
     [[ $* == *" topo"* && -z ${TOPO:-} ]] && exit 0
     [[ -n ${SAY:-} ]] && echo "cohort: $SAY" >> "$RUN/slurm/5-task0.log"
+    [[ $* == *" train "* && -z ${ENDED:-} ]] && echo "run folder  $RUN" >> "$RUN/slurm/5-task0.log"
     save() { [[ -n ${SAVE:-} ]] && mkdir -p "$RUN/checkpoints/$SAVE" && touch "$RUN/checkpoints/$SAVE/manifest.json"; }
     if [[ -n ${WAIT:-} ]]; then
       trap 'echo "srun got USR1" >> "$CALLS"; save; exit "$CODE"' USR1
@@ -60,7 +61,7 @@ class Job:
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "CALLS": str(self.calls), "RUN": run,
                        "SLURM_JOB_ID": "5", "SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "n1",
-                       "SLURM_CPUS_PER_TASK": "1", "SLURM_ARRAY_JOB_ID": "4", "SLURM_ARRAY_TASK_ID": "1"}
+                       "SLURM_CPUS_PER_TASK": "1", "COHORT_SETTLE_SECONDS": "0", "SLURM_ARRAY_JOB_ID": "4", "SLURM_ARRAY_TASK_ID": "1"}
         environment.pop("SLURM_RESTART_COUNT", None)
         environment.update(variables)
         process = subprocess.Popen(["bash", self.script, "--set", "train.steps=7"], cwd=self.folder, env=environment,
@@ -95,6 +96,11 @@ def ends(folder):
     for number, code in enumerate(("9", "12", "137", "143"), 30):
         expect(f"after {code} it goes back", job.start(CODE=code, SAVE=f"step_{number}"), int(code), ["scontrol requeue 5"])
         expect("... if there is progress", job.start(CODE=code), int(code), ["no checkpoint since this one began"], ["requeue 5"])
+    for code in ("12", "137"):
+        expect(f"{code} before training began does not count", job.start(CODE=code, ENDED="yes"), int(code), ["scontrol requeue 5"])
+        expect("... how often", job.start(CODE=code, ENDED="yes", SLURM_RESTART_COUNT="3"), int(code), ["3 times already"], ["requeue 5"])
+    expect("srun has no place for the ranks, in the first start", job.start(CODE="200", ENDED="yes"), 200, ["--immediate="], ["requeue 5"])
+    expect("... beside what the start before has left", job.start(CODE="200", ENDED="yes", SLURM_RESTART_COUNT="1"), 200, ["scontrol requeue 5"])
     expect("srun could not start the ranks: another try", job.start(CODE="168"), 168, ["scontrol requeue 5"])
     expect("start 3 may come back", job.start(CODE="12", SAVE="step_40", SLURM_RESTART_COUNT="2"), 12, ["scontrol requeue 5", "start 3"])
     expect("start 4 may not", job.start(CODE="12", SAVE="step_41", SLURM_RESTART_COUNT="3"), 12, ["3 times already"], ["requeue 5"])
