@@ -21,7 +21,8 @@ RunConfig load_run_without_layout(Communicator& world, const std::string& path, 
 /// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen anew. // Collective over: world
 RunConfig run_of_checkpoint(Communicator& world, const std::string& run_file, std::vector<std::string> overrides);
 
-/// What a run file asks of the job itself: its watch, and the device of each rank. // Collective over: world
+/// What a run file asks of the job itself: its watch, and the device of each rank. Rank 0 warns of more threads than cores.
+/// // Collective over: world
 void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config);
 
 }  // namespace cohort
