@@ -26,7 +26,8 @@ RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const s
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
                             std::vector<std::string> overrides);
 
-/// What a run file asks of the ranks before they compute: whether their collectives are compared, and the device of each.
+/// What a run file asks of the ranks before they compute: whether their collectives are compared, and the device of each. Rank 0
+/// warns of more threads than cores.
 /// // Collective over: world
 void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config);
 

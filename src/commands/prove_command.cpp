@@ -10,7 +10,6 @@
 #include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
 #include "commands/override_options.hpp"
-#include "models/model.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/runtime.hpp"
 #include "train/precision.hpp"
@@ -104,9 +103,8 @@ int run_proof(const ProveOptions& options) {
   const bool speaks = world->rank() == 0 && !options.json;
   if (speaks) {
     const std::string& initial = config.run.initial_checkpoint;
-    fmt::print("{} of {} on one rank{}, of which every rank keeps {} ...\n", counted(options.steps, "step"),
-               counted(config.train.global_batch, "sample"), initial.empty() ? "" : ", from the weights of " + initial,
-               human_bytes(kept));
+    fmt::print("{} of {} on one rank{} ...\n", counted(options.steps, "step"), counted(config.train.global_batch, "sample"),
+               initial.empty() ? "" : ", from the weights of " + initial);
   }
   const std::vector<double> curve = losses_of_one_rank(config, data, *world, options.steps);
   std::vector<Line> lines;

@@ -116,6 +116,15 @@ for name, ranks, number, to_rank in (("usr1-to-one-rank", 2, signal.SIGUSR1, 1),
     if ranks == 2:
         expect_whole(name)
 
+# More threads than cores: one word about it, whatever the number of ranks.
+cores = len(os.sched_getaffinity(0))
+for ranks in (0, 2):
+    for threads, words in ((cores + 1, 1), (1, 0)):
+        name = f"threads{threads}_ranks{ranks}"
+        outcome = job.run(training.words(name, device__threads=threads, train__steps=8, schedule__decay_steps=8, sample__tokens=0), ranks)
+        warnings = [line for line in outcome[2].splitlines() if f"warning: device.threads = {cores + 1}" in line and f" {cores} core" in line]
+        job.check(f"{name}: {words} warnings", outcome[0] == 0 and len(warnings) == words, outcome[1] + outcome[2])
+
 # SIGTERM to mpirun itself: it takes a second or so to pass the signal on, then kills the ranks soon after, saved or not, and the code is
 # its own. What must hold is that the job ends, and that the run can go on.
 ENDLESS = {**LONG, "train__steps": 1000000, "schedule__decay_steps": 1000000, "checkpoint__keep": 2}

@@ -61,7 +61,7 @@ class Job:
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "CALLS": str(self.calls), "RUN": run,
                        "SLURM_JOB_ID": "5", "SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "n1",
-                       "SLURM_CPUS_PER_TASK": "1", "SLURM_ARRAY_JOB_ID": "4", "SLURM_ARRAY_TASK_ID": "1"}
+                       "SLURM_CPUS_PER_TASK": "1", "COHORT_SETTLE_SECONDS": "0", "SLURM_ARRAY_JOB_ID": "4", "SLURM_ARRAY_TASK_ID": "1"}
         environment.pop("SLURM_RESTART_COUNT", None)
         environment.update(variables)
         process = subprocess.Popen(["bash", self.script, "--set", "train.steps=7"], cwd=self.folder, env=environment,
