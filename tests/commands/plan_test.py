@@ -54,7 +54,7 @@ for ranks in (0, 2):
 code, stdout, stderr, _ = job.run(plan("1f1b", 100, 8))
 job.check("many ranks", "rank 63 " in stdout and "rank 64 " not in stdout and "... and 36 more ranks" in stdout, stdout)
 code, stdout, stderr, _ = job.run(["plan", "--help"])
-job.check("help", code == 0 and "interleaved" in stdout and "Examples:" in stdout, stdout)
+job.check("help", code == 0 and "interleaved" in stdout and "cohort plan --schedule gpipe" in stdout, stdout)
 
 # The picture, read by an XML parser.
 with tempfile.TemporaryDirectory() as folder:
