@@ -73,23 +73,9 @@ void check_job_tasks(const LauncherFacts& facts, const MpiFacts& mpi, std::vecto
   const bool by_mpirun = facts.launcher == Launcher::mpirun || facts.launcher == Launcher::mpiexec;
   if (!by_mpirun || facts.in_step || !facts.job_tasks || *facts.job_tasks == mpi.size) return;
   warnings.push_back(fmt::format(
-      "{} started {} rank{}, but the Slurm job has {} task{} (SLURM_NTASKS={}): {}. If {} were meant, leave "
+      "{} started {}, but the Slurm job has {} (SLURM_NTASKS={}): {}. If {} were meant, leave "
       "-np out or use `srun --mpi=pmix`",
-      name_of(facts.launcher), mpi.size, mpi.size == 1 ? "" : "s", *facts.job_tasks, *facts.job_tasks == 1 ? "" : "s",
-      *facts.job_tasks,
-      mpi.size < *facts.job_tasks ? "a part of what it has been given is idle" : "ranks share the cores that it has been given",
-      *facts.job_tasks));
-}
-
-// mpirun inside a job has a number of its own, which may be meant, or be left from a laptop.
-void check_job_tasks(const LauncherFacts& facts, const MpiFacts& mpi, std::vector<std::string>& warnings) {
-  const bool by_mpirun = facts.launcher == Launcher::mpirun || facts.launcher == Launcher::mpiexec;
-  if (!by_mpirun || facts.in_step || !facts.job_tasks || *facts.job_tasks == mpi.size) return;
-  warnings.push_back(fmt::format(
-      "{} started {} rank{}, but the Slurm job has {} task{} (SLURM_NTASKS={}): {}. If {} were meant, leave "
-      "-np out or use `srun --mpi=pmix`",
-      name_of(facts.launcher), mpi.size, mpi.size == 1 ? "" : "s", *facts.job_tasks, *facts.job_tasks == 1 ? "" : "s",
-      *facts.job_tasks,
+      name_of(facts.launcher), counted(mpi.size, "rank"), counted(*facts.job_tasks, "task"), *facts.job_tasks,
       mpi.size < *facts.job_tasks ? "a part of what it has been given is idle" : "ranks share the cores that it has been given",
       *facts.job_tasks));
 }
