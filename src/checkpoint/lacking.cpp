@@ -59,8 +59,8 @@ std::string lacking_sources_text(const fs::path& folder) {
     if (!fs::exists(folder / source, error)) missing.push_back(source);
   }
   if (missing.empty()) return "";
-  return fmt::format("; its {} is the index of {} files, of which {} missing: {}: copy the whole folder", kModelFile,
-                     sources.size(), missing.size() == 1 ? "one is" : fmt::format("{} are", missing.size()), first_few(missing));
+  return fmt::format("; {} is an index, and files that it needs are missing ({}): copy the whole folder", kModelFile,
+                     first_few(missing));
 }
 
 }  // namespace cohort

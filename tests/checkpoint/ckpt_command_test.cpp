@@ -198,7 +198,7 @@ TEST_F(CkptCommand, SaysWhichPartsAreMissing) {
   // The index was copied alone: no manifest says what it lacks, but it does itself.
   fs::create_directories(run_ / "copy");
   fs::copy_file(index, run_ / "copy" / kModelFile);
-  const auto copied = {"model.h5 is the index of 1 files, of which one is missing: rank_00000.h5", "copy the whole folder"};
+  const auto copied = {"model.h5 is an index, and files that it needs are missing (rank_00000.h5)", "copy the whole folder"};
   for (const fs::path& path : {run_ / "copy", run_ / "copy" / kModelFile}) {
     for (const char* command : {"show", "verify"}) {
       expect_mentions(error_of(ExitCode::checkpoint, [&] { run({command, path.string()}); }), {copied.begin(), copied.end()});
