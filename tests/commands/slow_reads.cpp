@@ -1,5 +1,5 @@
-// Loaded before a program (LD_PRELOAD), makes its large reads from files slow, as a loaded file server does: SLOW_READS seconds for
-// each 16 KiB. Reads of less, of headers and samples, take no longer than usual.
+// Loaded before a program (LD_PRELOAD), makes its large reads from files slow, as a loaded file server does: SLOW_READS seconds
+// for each 16 KiB. Reads of less, of headers and samples, take no longer than usual.
 #include <dlfcn.h>
 #include <unistd.h>
 
