@@ -25,7 +25,7 @@ def layouts(*words):
 DOZEN = ["data=bucketed", "data=zero2", "data=zero3,wrap=layer", "data=zero3,shard_ranks=2", "dp=4,data=hooks", "cp=4,data=zero2",
          "tp=2,data=zero3", "tp=4,sequence=true", "dp=1,tp=2,cp=2,pp=2,sequence=true", "pp=2,data=zero1", "pp=4,schedule=gpipe",
          "dp=2,pp=2,cp=2,data=zero1", "pp=2,tp=2,schedule=interleaved,chunks=2,data=zero1"]
-code, stdout, stderr, _ = job.run(prove("--steps", "3", "--json", *layouts(*DOZEN)), 8)
+code, stdout, stderr, _ = job.run(prove("--steps", "3", "--json", *layouts(*DOZEN)), 8, timeout=180)
 job.check("a dozen layouts of 8 ranks", code == 0 and not stderr, stdout + stderr)
 proof = json.loads(stdout)
 job.check("all of them are there", len(proof["layouts"]) == len(DOZEN) and [l["ranks"] for l in proof["layouts"]].count(4) == 1, stdout)
