@@ -94,7 +94,8 @@ void remove_verdict(const std::filesystem::path& folder, int size) noexcept {
   std::filesystem::remove(folder / "verdict.json", error);
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::optional<int> rank = rank_of(entry.path());
-    if (rank && *rank >= size) std::filesystem::remove(entry.path(), error);
+    const bool is_file = entry.symlink_status(error).type() == std::filesystem::file_type::regular;
+    if (rank && *rank >= size && is_file) std::filesystem::remove(entry.path(), error);
   }
 }
 

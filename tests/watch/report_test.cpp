@@ -52,17 +52,18 @@ TEST(Report, ADumpIsAFileThatCanBeRead) {
   EXPECT_TRUE(json["operations"].back().contains("started_ago"));
 }
 
-TEST(Report, DumpsOfAnEarlierJobGoAndNothingElse) {
+TEST(Report, TheVerdictOfAnEarlierJobAndFilesOfRanksBeyondThisOneGoAndNothingElse) {
   const TemporaryFolder folder;
   const std::filesystem::path flight = flight_folder(folder.path());
-  remove_dumps(flight);  // there need not be any
-  write_dump(flight, make_report(3, "node1", recorder()), recorder());
+  remove_verdict(flight, 2);  // there need not be any
+  for (const int rank : {1, 3}) write_dump(flight, make_report(rank, "node1", recorder()), recorder());
   std::ofstream(flight / "verdict.json") << "{}";
   std::ofstream(flight / "notes.txt") << "mine";
-  std::filesystem::create_directory(flight / "rank_00001.json");
-  remove_dumps(flight);
+  std::filesystem::create_directory(flight / "rank_00004.json");
+  remove_verdict(flight, 2);
   EXPECT_FALSE(std::filesystem::exists(flight / "rank_00003.json") || std::filesystem::exists(flight / "verdict.json"));
-  EXPECT_TRUE(std::filesystem::exists(flight / "notes.txt") && std::filesystem::exists(flight / "rank_00001.json"));
+  for (const char* name : {"notes.txt", "rank_00001.json", "rank_00004.json"})
+    EXPECT_TRUE(std::filesystem::exists(flight / name));
 }
 
 }  // namespace
