@@ -90,6 +90,11 @@ for command in os.environ.get("COHORT_EXAMPLES", ",".join(COMMANDS)).split(","):
         if reason:
             print(f"--      {line}: needs {reason}")
             continue
+        # A text that is there already is not written again, which these examples could not know.
+        for name in re.findall(r"--out (\S+)", line) if line.startswith("cohort data ") else ():
+            for file in (path(name), path(name + ".json")):
+                if os.path.exists(file):
+                    os.remove(file)
         code, output, seconds = shell(line)
         allowed = (0, 11) if line.startswith("cohort ckpt diff") else OTHER_CODES.get(command, (0,))
         job.check(f"{line}  ({seconds:.1f} s)", code in allowed, f"exit code {code}\n{output}")
