@@ -97,7 +97,7 @@ class ProofSweep : public TrainerTest {
 };
 
 TEST_F(ProofSweep, NeitherCriesWolfNorMissesAFault) {
-  const auto proofs = static_cast<std::uint32_t>(from_environment("COHORT_PROOFS", 8));
+  const auto proofs = static_cast<std::uint32_t>(from_environment("COHORT_PROOFS", 40));
   const std::uint64_t seed = from_environment("COHORT_PROOF_SEED", 1);
   const bool all_faults = proofs > 8;
   ProofResult worst;
