@@ -203,9 +203,10 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   std::string text = fmt::format("model       {}, {} parameters\n", config.model.kind,
                                  human_count(static_cast<double>(count_parameters(config.model))));
   text += fmt::format("batch       {}\n", batch_arithmetic(config));
-  text += fmt::format("length      {}, {} tokens, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
+  text += fmt::format("length      {}, {} {}, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
                       human_count(samples * static_cast<double>(tokens_per_sample(config))),
-                      samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
+                      config.model.kind == "mlp" ? "samples" : "tokens", samples / static_cast<double>(training_samples),
+                      counted(training_samples, "sample"));
   text += fmt::format("precision   {}\n", config.precision.policy);
   text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
   return text + "\n";
