@@ -105,7 +105,7 @@ TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
 // nothing, and then the losses differ by rounding alone (fp32 products of other shapes: some 1e-7; ten times that is allowed).
 TEST_F(Layouts, TheValidationLossIsTheSameForEveryMicroBatchAndLayout) {
   const Overrides common{
-      "train.steps=1",           "train.global_batch=0",  "train.validation_samples=3", "optimizer.learning_rate=1e-12",
+      "train.steps=1",           "train.global_batch=0",   "train.validation_samples=3", "optimizer.learning_rate=1e-12",
       "schedule.warmup_steps=0", "schedule.decay_steps=1", "checkpoint.every=0"};
   std::vector<std::string> layouts{"parallel.dp=0"};
   if (world_->size() % 2 == 0) layouts.insert(layouts.end(), {"parallel.pp=2", "parallel.tp=2", "parallel.cp=2"});
