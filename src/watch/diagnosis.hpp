@@ -19,7 +19,7 @@ struct RankView {
   double seconds = 0.0;       // since it was heard last
   std::string process_state;  // of a silent or lost one, if somebody on its host could look: "stopped by a signal"
   /// Set by diagnose(): the newest collective that its report says it waits in, but that others of the group have done.
-  std::optional<ReportedOperation> passed;
+  std::optional<ReportedOperation> passed = {};
 };
 
 struct Diagnosis {
