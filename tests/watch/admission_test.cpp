@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <future>
 #include <set>
 
@@ -121,6 +122,24 @@ TEST_F(AdmissionTest, WhoSaysNothingIsDroppedInTheEnd) {
   door_.admit(now + Admission::kPatience + 0.1, nobody);
   EXPECT_EQ(door_.descriptors().size(), 1U);
   close(idle);
+}
+
+// At the same moment, so that it is not patience that ends it.
+TEST_F(AdmissionTest, WhoSaysMoreThanAHelloIsDroppedAtOnce) {
+  const int endless = knock(door_.endpoints().front());
+  const std::string line(2 * Admission::kLongestHello, 'x');
+  ASSERT_EQ(send(endless, line.data(), line.size(), MSG_NOSIGNAL), static_cast<ssize_t>(line.size()));
+  const double now = steady_seconds();
+  bool dropped = false;
+  for (int look = 0; look < 50 && !dropped; ++look) {
+    wait_for_input(door_.descriptors(), 0.1);
+    door_.admit(now, [](int) { return true; });
+    char byte = 0;
+    dropped = recv(endless, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET;
+  }
+  EXPECT_TRUE(dropped);
+  EXPECT_EQ(door_.descriptors().size(), 1U);
+  close(endless);
 }
 
 TEST(Addresses, TheLoopbackIsApartFromTheOthers) {
