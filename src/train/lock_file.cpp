@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -50,23 +49,43 @@ struct Sight {
 };
 
 // What the server of the file system says, not what this node remembers: NFS asks it when a file is opened, or when told to.
-Sight look(const fs::path& path) {
-  Sight sight;
+// False, with errno, if it does not say. `name` is looked up in the working folder; "" means the file `descriptor` itself.
+bool look_up(int descriptor, const char* name, int flags, Sight& sight) {
   struct statx status {};
   constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_MTIME;
-  if (statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC, kWanted, &status) != 0) {
-    sight.error = errno;
-    return sight;
-  }
+  if (statx(descriptor, name, flags | AT_STATX_FORCE_SYNC, kWanted, &status) != 0) return false;
   sight.is_file = S_ISREG(status.stx_mode);
   sight.inode = status.stx_ino;
   sight.touched_seconds = status.stx_mtime.tv_sec;
   sight.touched_nanoseconds = status.stx_mtime.tv_nsec;
+  return true;
+}
+
+std::string text_of_lock(int descriptor) {
+  std::string text;
+  std::array<char, 4096> piece{};
+  ssize_t count = 0;
+  while ((count = read(descriptor, piece.data(), piece.size())) > 0) text.append(piece.data(), static_cast<std::size_t>(count));
+  return count == 0 ? text : "";
+}
+
+// Its text, inode and time are of one and the same file, even if the lock changes hands meanwhile: a lock that seemed to have no
+// text would pass for one that its owner had just touched.
+Sight look(const fs::path& path) {
+  Sight sight;
+  if (!look_up(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, sight)) {
+    sight.error = errno;
+    return sight;
+  }
   if (!sight.is_file) return sight;
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  sight.text = text.str();
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) {  // gone meanwhile (ESTALE: NFS); or it may not be read
+    if (errno == ENOENT || errno == ESTALE) sight.error = ENOENT;
+    return sight;
+  }
+  if (!look_up(descriptor, "", AT_EMPTY_PATH, sight)) sight.error = errno;
+  sight.text = text_of_lock(descriptor);
+  close(descriptor);
   return sight;
 }
 
