@@ -1,5 +1,6 @@
 // `cohort bench`: how fast this machine trains, as a share of what its matrix products can reach.
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,7 @@
 #include "gpu/device.hpp"
 #include "gpu/sampler.hpp"
 #include "mesh/mesh.hpp"
+#include "models/family.hpp"
 #include "observe/clock.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
@@ -235,40 +237,20 @@ int bench_step(BenchOptions options) {
   return 0;
 }
 
-struct KnownShape {
-  const char* name;
-  ModelSection model;
-};
-
-// What people compare trainers with.
-const std::vector<KnownShape>& known_shapes() {
-  static const std::vector<KnownShape> kShapes{
-      {"gpt2-124m", {.kind = "gpt2", .layers = 12, .width = 768, .heads = 12, .context = 1024, .vocabulary = 50257}},
-      {"gpt2-350m", {.kind = "gpt2", .layers = 24, .width = 1024, .heads = 16, .context = 1024, .vocabulary = 50257}},
-      {"gpt2-774m", {.kind = "gpt2", .layers = 36, .width = 1280, .heads = 20, .context = 1024, .vocabulary = 50257}},
-      {"llama-1b",
-       {.kind = "llama",
-        .layers = 16,
-        .width = 2048,
-        .heads = 32,
-        .kv_heads = 8,
-        .ffn_width = 8192,
-        .context = 2048,
-        .vocabulary = 32000,
-        .tied_head = false}}};
-  return kShapes;
-}
-
-std::vector<std::string> shape_names() {
-  std::vector<std::string> names;
-  for (const KnownShape& shape : known_shapes()) names.emplace_back(shape.name);
-  return names;
-}
-
-void set_shape(const std::string& name, ModelSection& model) {
-  for (const KnownShape& shape : known_shapes()) {
-    if (name == shape.name) model = shape.model;
+std::map<std::string, ModelSection> known_models() {
+  std::map<std::string, ModelSection> known;
+  for (const ModelFamily* family : all_model_families()) {
+    for (const KnownModel& model : family->known_models) known.emplace(model.name, model.section);
   }
+  return known;
+}
+
+std::vector<std::string> decoder_kinds() {
+  std::vector<std::string> kinds;
+  for (const ModelFamily* family : all_model_families()) {
+    if (family->decoder != nullptr) kinds.push_back(family->rules.kind);
+  }
+  return kinds;
 }
 
 void add_step(CLI::App& bench, Action& action) {
@@ -289,15 +271,15 @@ void add_step(CLI::App& bench, Action& action) {
   c.model.vocabulary = 65;
   c.train.micro_batch = 8;
   command->add_option("--shape", "A known model: sets model, layers, width, heads, context, vocabulary; other options change it")
-      ->check(CLI::IsMember(shape_names()))
-      ->each([options](const std::string& name) { set_shape(name, options->config.model); })
+      ->check(CLI::IsMember(known_models()))
+      ->each([options](const std::string& name) { options->config.model = known_models().at(name); })
       ->trigger_on_parse();
   command->add_option("--device", c.device.kind, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->capture_default_str();
   command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing");
-  command->add_option("--model", c.model.kind, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}))->capture_default_str();
+  command->add_option("--model", c.model.kind, "Family")->check(CLI::IsMember(decoder_kinds()))->capture_default_str();
   command->add_option("--layers", c.model.layers, "Blocks")->check(integer_from(1))->capture_default_str();
   command->add_option("--width", c.model.width, "Model width")->check(integer_from(1))->capture_default_str();
   command->add_option("--heads", c.model.heads, "Query heads")->check(integer_from(1))->capture_default_str();

@@ -12,6 +12,7 @@
 #include "commands/commands.hpp"
 #include "commands/output_file.hpp"
 #include "commands/version.hpp"
+#include "config/model_rules.hpp"
 #include "config/schema.hpp"
 #include "interchange/checkpoint_weights.hpp"
 #include "interchange/exchange.hpp"
@@ -62,7 +63,7 @@ std::string run_file_of(const RunConfig& config) {
 }
 
 void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
-  const bool has_data = config.model.kind == "mlp" || !config.data.tokens.empty();
+  const bool has_data = config.data.kind != "tokens" || !config.data.tokens.empty();
   const std::string tokens = has_data ? "" : " --tokens TOKENS.h5";
   const std::string run_file = options.run_file.empty() ? "tune.toml" : options.run_file;
   fmt::print("What next:\n  cohort eval {}{}\n", options.run, tokens);

@@ -12,6 +12,7 @@
 #include "commands/commands.hpp"
 #include "commands/step_option.hpp"
 #include "commands/work_progress.hpp"
+#include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "runtime/ending.hpp"
 #include "train/checkpointing.hpp"

@@ -11,6 +11,7 @@
 #include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
 #include "commands/step_option.hpp"
+#include "config/model_rules.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"

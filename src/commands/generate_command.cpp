@@ -11,6 +11,7 @@
 #include "commands/numbers.hpp"
 #include "commands/open_world.hpp"
 #include "commands/step_option.hpp"
+#include "config/model_rules.hpp"
 #include "models/model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
@@ -42,8 +43,9 @@ int generate_text(const GenerateCommandOptions& options) {
   std::vector<std::string> overrides;
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
   RunConfig config = run_of_checkpoint(runtime, *world, state.run_file, overrides);
-  if (config.model.kind == "mlp")
-    fail(ExitCode::usage, "{} holds an mlp, a classifier: it has no text to generate", options.checkpoint);
+  if (!attention_of(config.model)) {
+    fail(ExitCode::usage, "{} holds an {}, which has no text to generate", options.checkpoint, config.model.kind);
+  }
   const RunData data = open_data(*world, config, DataUse::evaluation, state.data);
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));

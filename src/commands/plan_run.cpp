@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
@@ -46,7 +47,7 @@ Plan make_plan(const RunConfig& config) {
     const PlannedPart part(config, stage);
     plan.own_parameters = std::max(plan.own_parameters, part.model().parameters().elements());
     if (stage > 0) continue;
-    const Count tokens = config.model.kind == "mlp" ? 1 : config.model.context;
+    const Count tokens = units_per_sample(config.model);
     plan.flops = part.model().flops_per_token(tokens) * static_cast<double>(tokens * config.train.global_batch) /
                  static_cast<double>(plan.mesh.world());
   }
@@ -162,7 +163,7 @@ RunConfig load_plan(const PlanRunOptions& options) {
 
 RunConfig read_plan_file(const PlanRunOptions& options) {
   RunConfig config = load_run_file(options.run_file, options.overrides);
-  if (config.model.kind == "mlp" || config.model.vocabulary > 0 || config.data.tokens.empty()) return config;
+  if (config.data.kind != "tokens" || config.model.vocabulary > 0 || config.data.tokens.empty()) return config;
   try {
     config.model.vocabulary = TokenFile(config.data.tokens).vocabulary_size();
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/model_rules.hpp"
 #include "pipeline/stage_ranges.hpp"
 
 namespace cohort {
@@ -40,9 +41,10 @@ pipeline::Schedule schedule_of(const ParallelSection& config, Count micro_batche
 
 void check_pipeline(const ModelSection& model, const ParallelSection& config, Count micro_batches) {
   if (config.pp == 1) return;
-  if (model.kind == "mlp") {
+  if (!rules_of(model).is_decoder()) {
     fail(ExitCode::config,
-         "model.kind = \"mlp\" with parallel.pp = {}: pipeline stages are cut between the blocks of gpt2 and llama", config.pp);
+         "model.kind = \"{}\" with parallel.pp = {}: pipeline stages are cut between transformer blocks, and it has none",
+         model.kind, config.pp);
   }
   check_strategy(config);
   const pipeline::Schedule schedule = schedule_of(config, micro_batches);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <variant>
 
 #include "base/units.hpp"
 
@@ -21,24 +22,30 @@ struct RunSection {
   bool operator==(const RunSection&) const = default;
 };
 
-/// [model]
+/// The value of a key that one family of models alone has (config/model_rules.hpp).
+using ModelKeyValue = std::variant<std::string, Count, double, bool>;
+/// All such keys of all families, with their defaults.
+std::map<std::string, ModelKeyValue> own_keys_at_defaults();
+
+/// [model]: what families share; which of it a family takes is said in its folder, src/models/FAMILY
 struct ModelSection {
-  std::string kind = "gpt2";  // gpt2 | llama | mlp
-  Count layers = 4;           // transformer blocks; linear layers for mlp
+  std::string kind = "gpt2";  // the family
+  Count layers = 4;           // transformer blocks, or hidden linear layers
   Count width = 128;          // C, model width
   Count heads = 4;            // NH, query heads
-  Count kv_heads = 0;         // NKV, key and value heads (llama); 0 = heads
-  Count ffn_width = 0;        // F; 0 = 4 C (gpt2), 8/3 C rounded up to a multiple of 32 (llama)
+  Count kv_heads = 0;         // NKV, key and value heads; 0 = heads
+  Count ffn_width = 0;        // F; 0 = what the family usually has
   Count context = 64;         // T, tokens of one sample
   Count vocabulary = 0;       // V; 0 = that of the token file
   bool tied_head = true;      // the output projection shares the embedding's weight
-  double dropout = 0.0;       // probability, gpt2 only
+  double dropout = 0.0;       // probability
   double init_std = 0.02;     // of normal initial values; residual projections are divided by sqrt(2 layers)
   double rope_theta = 10000.0;
   double norm_epsilon = 1e-5;
   bool activation_checkpointing = false;  // keep only each block's input, recompute the rest in backward
-  Count inputs = 16;                      // mlp: features of a sample
-  Count classes = 2;                      // mlp: width of the head
+  Count inputs = 16;                      // of a classifier: features of a sample
+  Count classes = 2;                      // of a classifier: width of the head
+  std::map<std::string, ModelKeyValue> own = own_keys_at_defaults();
 
   bool operator==(const ModelSection&) const = default;
 };

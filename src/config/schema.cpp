@@ -6,57 +6,13 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/key_ranges.hpp"
+#include "config/model_keys.hpp"
 
 namespace cohort {
 namespace {
 
-// Ends of ranges. They are wide; they exist so that products of sizes cannot overflow 64 bits, so that steps fit the 32 bits that
-// the random generator keeps for them, and so that no epsilon becomes zero in fp32.
-constexpr Count kMaxSize = 1 << 20;
-constexpr Count kMaxRanks = 1 << 15;
-constexpr Count kMaxSteps = 2147483647;
-constexpr Count kMaxSamples = 2147483647;
-constexpr NumberRange kPositive{0.0, 1e6, true};
-constexpr NumberRange kNotNegative{0.0, 1e6};
-constexpr NumberRange kBelowOne{0.0, 1.0, false, true};
-constexpr NumberRange kEpsilon{1e-30, 1.0};
-constexpr std::monostate kAny{};
-
 using OnlyWith = KeySpec::OnlyWith;
-
-// The name of a key is the name of its member: the macro makes both from one word, so that they cannot differ.
-#define KEY(section, name, ...)                                                                    \
-  KeySpec {                                                                                        \
-#section, #name, [](RunConfig & config) -> Field { return &config.section.name; }, __VA_ARGS__ \
-  }
-
-std::vector<KeySpec> model_keys() {
-  const OnlyWith transformer{"model.kind", {"gpt2", "llama"}};
-  const OnlyWith gpt2{"model.kind", {"gpt2"}};
-  const OnlyWith llama{"model.kind", {"llama"}};
-  const OnlyWith mlp{"model.kind", {"mlp"}};
-  return {
-      KEY(model, kind, Choices{{"gpt2", "llama", "mlp"}}, "architecture", {}),
-      KEY(model, layers, IntegerRange{1, 10000}, "transformer blocks; linear layers of the mlp", {}),
-      KEY(model, width, IntegerRange{1, kMaxSize}, "model width C; a multiple of heads", {}),
-      KEY(model, heads, IntegerRange{1, kMaxSize}, "query heads", transformer),
-      KEY(model, kv_heads, IntegerRange{0, kMaxSize}, "key and value heads, a divisor of heads; 0 = heads", llama),
-      KEY(model, ffn_width, IntegerRange{0, kMaxSize},
-          "inner width of the feed-forward part; 0 = 4 C (gpt2), 8/3 C rounded up to a multiple of 32 (llama)", transformer),
-      KEY(model, context, IntegerRange{1, kMaxSize}, "tokens of one sample", transformer),
-      KEY(model, vocabulary, IntegerRange{0, kMaxSamples}, "tokens in the vocabulary; 0 = that of the token file", transformer),
-      KEY(model, tied_head, kAny, "the output projection shares the embedding's weight", transformer),
-      KEY(model, dropout, kBelowOne, "probability of zeroing an activation in training", gpt2),
-      KEY(model, init_std, kPositive, "standard deviation of initial weights; residual projections: divided by sqrt(2 layers)",
-          transformer),
-      KEY(model, rope_theta, (NumberRange{1.0, 1e12, true}), "base of the rotary position angles", llama),
-      KEY(model, norm_epsilon, kEpsilon, "added to the variance in LayerNorm and RMSNorm", transformer),
-      KEY(model, activation_checkpointing, kAny,
-          "keep only each block's input and recompute the rest in backward: less memory, more work", transformer),
-      KEY(model, inputs, IntegerRange{1, kMaxSize}, "features of one sample", mlp),
-      KEY(model, classes, IntegerRange{2, kMaxSize}, "classes that the head tells apart", mlp),
-  };
-}
 
 std::vector<KeySpec> training_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
@@ -64,7 +20,7 @@ std::vector<KeySpec> training_keys() {
   const OnlyWith decaying{"schedule.kind", {"cosine", "linear"}};
   const OnlyWith skipping{"train.on_nonfinite", {"skip"}};
   return {
-      KEY(data, kind, Choices{{"tokens", "two_moons"}}, "tokens for gpt2 and llama, two_moons (generated points) for the mlp",
+      KEY(data, kind, Choices{{"tokens", "two_moons"}}, "what samples are: text, or generated points. " + data_kinds_of_models(),
           {}),
       KEY(data, tokens, kAny, "token file written by `cohort data prepare`", tokens),
       KEY(data, samples, IntegerRange{1, kMaxSamples}, "training samples to generate", two_moons),
@@ -251,8 +207,6 @@ std::vector<KeySpec> other_keys() {
           {}),
   };
 }
-
-#undef KEY
 
 std::string number_as_toml(double value) {
   std::string text = fmt::format("{}", value);  // the shortest text that reads back to the same bits

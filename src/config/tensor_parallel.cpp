@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/model_rules.hpp"
 #include "config/nearest.hpp"
 
 namespace cohort {
@@ -19,11 +20,8 @@ bool divides_vocabulary(Count vocabulary, Count tp) {
   return vocabulary == 0 || (vocabulary + tp - 1) / tp * (tp - 1) < vocabulary;
 }
 
-// Query heads and their features; key/value heads are those of llama.
-Count kv_heads_of(const ModelSection& model) { return model.kind == "llama" ? model.kv_heads : model.heads; }
-
 bool fits(const ModelSection& model, Count tp, bool sequence, Count cp) {
-  return model.heads % tp == 0 && divides_kv_heads(kv_heads_of(model), tp) && model.ffn_width % tp == 0 &&
+  return model.heads % tp == 0 && divides_kv_heads(attention_of(model)->kv_heads, tp) && model.ffn_width % tp == 0 &&
          (!sequence || tp == 1 || model.context % (tp * cp) == 0) && divides_vocabulary(model.vocabulary, tp);
 }
 
@@ -42,9 +40,9 @@ std::string nearest_degrees(const ModelSection& model, Count tp, bool sequence, 
 
 void check_tensor_parallel(const ModelSection& model, Count tp, bool sequence, const std::string& where, Count cp) {
   if (tp == 1) return;
-  if (model.kind == "mlp") {
-    fail(ExitCode::config, "{}parallel.tp = {}, but model.kind = \"mlp\" has no tensor parallelism; set parallel.tp = 1", where,
-         tp);
+  if (!rules_of(model).is_decoder()) {
+    fail(ExitCode::config, "{}parallel.tp = {}, but model.kind = \"{}\" has no tensor parallelism; set parallel.tp = 1", where,
+         tp, model.kind);
   }
   const auto refuse = [&](const std::string& fault) {
     fail(ExitCode::config, "{}{}; parallel.tp that fit this model: {}", where, fault, nearest_degrees(model, tp, sequence, cp));
@@ -55,7 +53,7 @@ void check_tensor_parallel(const ModelSection& model, Count tp, bool sequence, c
                          nearest_multiples(value, tp)));
   };
   need_multiple("model.heads", model.heads);
-  const Count kv_heads = kv_heads_of(model);
+  const Count kv_heads = attention_of(model)->kv_heads;
   if (!divides_kv_heads(kv_heads, tp)) {
     refuse(fmt::format("model.kv_heads = {} is neither a multiple nor a divisor of parallel.tp = {}", kv_heads, tp));
   }

@@ -5,23 +5,16 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/checkpointing.hpp"
+#include "config/model_rules.hpp"
 #include "config/nearest.hpp"
 #include "config/offload.hpp"
 #include "config/pipeline.hpp"
 #include "config/schema.hpp"
 #include "config/tensor_parallel.hpp"
+#include "config/where_set.hpp"
 
 namespace cohort {
 namespace {
-
-// "run.toml:7: " for the first of these keys that was set, to begin a message with; "" if all are at their defaults.
-std::string at(const RunConfig& config, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    const auto origin = config.origins.find(key);
-    if (origin != config.origins.end()) return origin->second + ": ";
-  }
-  return "";
-}
 
 void check_run(RunConfig& config) {
   const std::string& name = config.run.name;
@@ -34,48 +27,21 @@ void check_run(RunConfig& config) {
     fail(ExitCode::config,
          "{}run.name = {} cannot name a folder: use 1 to 100 letters, digits, '.', '_' and '-', and begin with a letter, digit "
          "or '_'",
-         at(config, {"run.name"}), toml_string(name));
+         where_set(config, {"run.name"}), toml_string(name));
   }
   if (config.run.directory.empty()) config.run.directory = "runs/" + name;
 }
 
-void check_heads(RunConfig& config) {
-  ModelSection& model = config.model;
-  const std::string where = at(config, {"model.width", "model.heads"});
-  const bool llama = model.kind == "llama";
-  // RoPE turns pairs of features, so a head of llama has an even number of them.
-  const Count unit = llama ? 2 : 1;
-  const auto fits = [&](Count width, Count heads) { return width % (heads * unit) == 0; };
-  if (!fits(model.width, model.heads)) {
-    fail(ExitCode::config,
-         "{}model.width = {} is not a multiple of {}model.heads = {}{}; widths that fit: {}; heads that fit: {}", where,
-         model.width, llama ? "2 x " : "", model.heads, llama ? " (RoPE needs an even head size)" : "",
-         nearest_multiples(model.width, model.heads * unit),
-         nearest_fits(model.heads, model.width, [&](Count heads) { return fits(model.width, heads); }));
-  }
-  if (!llama) return;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.heads % model.kv_heads != 0) {
-    fail(ExitCode::config, "{}model.heads = {} is not a multiple of model.kv_heads = {}; kv_heads that fit: {}",
-         at(config, {"model.kv_heads", "model.heads"}), model.heads, model.kv_heads,
-         nearest_fits(model.kv_heads, model.heads, [&](Count kv_heads) { return model.heads % kv_heads == 0; }));
-  }
-}
-
 void check_model(RunConfig& config) {
-  ModelSection& model = config.model;
-  const bool mlp = model.kind == "mlp";
-  const std::string needed = mlp ? "two_moons" : "tokens";
-  if (config.data.kind != needed) {
+  const ModelRules& rules = rules_of(config.model);
+  if (config.data.kind != rules.data) {
     fail(ExitCode::config, "{}model.kind = \"{}\" is trained on data.kind = \"{}\", but data.kind is \"{}\"",
-         at(config, {"data.kind", "model.kind"}), model.kind, needed, config.data.kind);
+         where_set(config, {"data.kind", "model.kind"}), rules.kind, rules.data, config.data.kind);
   }
-  if (mlp) return;
-  check_heads(config);
-  if (model.ffn_width == 0) model.ffn_width = model.kind == "gpt2" ? 4 * model.width : (8 * model.width + 95) / 96 * 32;
-  if (config.data.tokens.empty()) {
+  rules.resolve(config);
+  if (config.data.kind == "tokens" && config.data.tokens.empty()) {
     fail(ExitCode::config, "{}data.tokens is not set: name a token file; `cohort data prepare` makes one from text",
-         at(config, {"data.tokens"}));
+         where_set(config, {"data.tokens"}));
   }
 }
 
@@ -86,7 +52,7 @@ void translate_fsdp_names(RunConfig& config) {
     fail(ExitCode::config,
          "{}parallel.data = \"HYBRID_SHARD\" shards within a node and replicates across nodes: set parallel.shard_ranks to the "
          "number of ranks on a node",
-         at(config, {"parallel.data"}));
+         where_set(config, {"parallel.data"}));
   }
   if (data == "NO_SHARD") data = "bucketed";
   if (data == "SHARD_GRAD_OP") data = "zero2";
@@ -96,9 +62,9 @@ void translate_fsdp_names(RunConfig& config) {
 void check_sequence(const RunConfig& config) {
   const Count cp = config.parallel.cp;
   if (cp == 1) return;
-  const std::string where = at(config, {"parallel.cp"});
-  if (config.model.kind == "mlp")
-    fail(ExitCode::config, "{}parallel.cp = {}: the mlp has no sequence to divide; set it to 1", where, cp);
+  const std::string where = where_set(config, {"parallel.cp"});
+  if (!rules_of(config.model).is_decoder())
+    fail(ExitCode::config, "{}parallel.cp = {}: an {} has no sequence to divide; set it to 1", where, cp, config.model.kind);
   if (config.model.context % (2 * cp) != 0) {
     fail(ExitCode::config,
          "{}model.context = {} is not a multiple of 2 x parallel.cp = {}: each rank takes an early and a late chunk of the "
@@ -115,7 +81,7 @@ void check_shards(const RunConfig& config) {
   const auto fits = [&](Count ranks) { return replicas % ranks == 0; };
   if (parallel.shard_ranks != 0 && !fits(parallel.shard_ranks)) {
     fail(ExitCode::config, "{}parallel.shard_ranks = {} does not divide dp {} x cp {} = {}; what fits: {}",
-         at(config, {"parallel.shard_ranks"}), parallel.shard_ranks, parallel.dp, parallel.cp, replicas,
+         where_set(config, {"parallel.shard_ranks"}), parallel.shard_ranks, parallel.dp, parallel.cp, replicas,
          nearest_fits(parallel.shard_ranks, replicas, fits));
   }
 }
@@ -126,7 +92,7 @@ void check_layout(RunConfig& config, Count world_size) {
   if (parallel.dp == 0) parallel.dp = std::max<Count>(1, world_size / others);
   if (parallel.dp * others != world_size) {
     fail(ExitCode::config, "{}the layout dp {} x pp {} x cp {} x tp {} needs {}, but the job has {}; start {}, or {}",
-         at(config, {"parallel.dp", "parallel.pp", "parallel.cp", "parallel.tp"}), parallel.dp, parallel.pp, parallel.cp,
+         where_set(config, {"parallel.dp", "parallel.pp", "parallel.cp", "parallel.tp"}), parallel.dp, parallel.pp, parallel.cp,
          parallel.tp, counted(parallel.dp * others, "rank"), world_size, counted(parallel.dp * others, "rank"),
          world_size % others == 0 ? fmt::format("set parallel.dp = {} (or 0)", world_size / others)
                                   : fmt::format("choose pp, cp and tp whose product ({} now) divides {}", others, world_size));
@@ -135,11 +101,11 @@ void check_layout(RunConfig& config, Count world_size) {
     fail(ExitCode::config,
          "{}parallel.data = \"{}\" runs on one rank, but the job has {}; start one rank, or choose naive, hooks, bucketed or "
          "zero1 to zero3",
-         at(config, {"parallel.data"}), parallel.data, world_size);
+         where_set(config, {"parallel.data"}), parallel.data, world_size);
   }
   if (parallel.data == "manual" && config.train.micro_batch % 2 != 0) {
     fail(ExitCode::config, "{}parallel.data = \"manual\" halves each micro-batch, but train.micro_batch = {} is odd; {} fits",
-         at(config, {"train.micro_batch", "parallel.data"}), config.train.micro_batch, config.train.micro_batch + 1);
+         where_set(config, {"train.micro_batch", "parallel.data"}), config.train.micro_batch, config.train.micro_batch + 1);
   }
 }
 
@@ -154,7 +120,7 @@ void check_batch(RunConfig& config) {
   TrainSection& train = config.train;
   const Count dp = config.parallel.dp;
   const Count once = train.micro_batch * dp;  // samples of one micro-batch over all ranks
-  const std::string where = at(config, {"train.global_batch", "train.accumulation", "train.micro_batch"});
+  const std::string where = where_set(config, {"train.global_batch", "train.accumulation", "train.micro_batch"});
   if (train.accumulation == 0) {
     if (train.global_batch % once != 0) {
       fail(ExitCode::config,
@@ -173,7 +139,7 @@ void check_batch(RunConfig& config) {
   }
   if (config.data.kind == "two_moons" && config.data.samples < train.global_batch) {
     fail(ExitCode::config, "{}data.samples = {} are fewer than the {} of one step (train.global_batch); give at least as many",
-         at(config, {"data.samples"}), config.data.samples, train.global_batch);
+         where_set(config, {"data.samples"}), config.data.samples, train.global_batch);
   }
 }
 
@@ -181,7 +147,7 @@ void check_stages(const RunConfig& config) {
   try {
     check_pipeline(config.model, config.parallel, config.train.accumulation);
   } catch (const Error& error) {
-    const std::string where = at(config, {"parallel.chunks", "parallel.schedule", "parallel.pp"});
+    const std::string where = where_set(config, {"parallel.chunks", "parallel.schedule", "parallel.pp"});
     const bool odd = config.train.accumulation % config.parallel.pp != 0;
     fail(error.code(), "{}{}{}", where, error.what(),
          odd ? fmt::format(" (the micro-batches of a step are train.accumulation = {})", config.train.accumulation) : "");
@@ -192,7 +158,7 @@ void check_schedule(RunConfig& config) {
   ScheduleSection& schedule = config.schedule;
   if (schedule.warmup_steps >= config.train.steps) {
     fail(ExitCode::config, "{}schedule.warmup_steps = {} must be fewer than train.steps = {}",
-         at(config, {"schedule.warmup_steps", "train.steps"}), schedule.warmup_steps, config.train.steps);
+         where_set(config, {"schedule.warmup_steps", "train.steps"}), schedule.warmup_steps, config.train.steps);
   }
   if (schedule.kind == "constant") return;
   if (schedule.decay_steps == 0) {
@@ -201,7 +167,7 @@ void check_schedule(RunConfig& config) {
   }
   if (schedule.decay_steps <= schedule.warmup_steps) {
     fail(ExitCode::config, "{}schedule.decay_steps = {} must be more than schedule.warmup_steps = {}",
-         at(config, {"schedule.decay_steps"}), schedule.decay_steps, schedule.warmup_steps);
+         where_set(config, {"schedule.decay_steps"}), schedule.decay_steps, schedule.warmup_steps);
   }
 }
 
@@ -210,16 +176,16 @@ void check_device(const RunConfig& config, BuildFeatures features) {
     fail(
         ExitCode::config,
         "{}device.kind = \"cuda\", but this cohort was built without CUDA; build the preset `cuda`, or set device.kind = \"cpu\"",
-        at(config, {"device.kind"}));
+        where_set(config, {"device.kind"}));
   }
   if (config.device.kind == "cpu" && config.precision.policy == "tf32") {
     fail(ExitCode::config,
          "{}precision.policy = \"tf32\" is a mode of NVIDIA's matrix products; on a CPU choose fp32, bf16 or fp16",
-         at(config, {"precision.policy", "device.kind"}));
+         where_set(config, {"precision.policy", "device.kind"}));
   }
   if (config.precision.policy == "fp16" && config.precision.min_loss_scale > config.precision.loss_scale) {
     fail(ExitCode::config, "{}precision.min_loss_scale = {} is above precision.loss_scale = {}",
-         at(config, {"precision.min_loss_scale", "precision.loss_scale"}), config.precision.min_loss_scale,
+         where_set(config, {"precision.min_loss_scale", "precision.loss_scale"}), config.precision.min_loss_scale,
          config.precision.loss_scale);
   }
 }
@@ -244,14 +210,14 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_model(config);
   check_layout(config, world_size);
   check_sequence(config);
-  check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, at(config, {"parallel.tp"}),
+  check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, where_set(config, {"parallel.tp"}),
                         config.parallel.cp);
   check_shards(config);
-  check_offload(config, at(config, {"parallel.offload"}));
+  check_offload(config, where_set(config, {"parallel.offload"}));
   choose_bucket(config);
   check_batch(config);
   check_stages(config);
-  validate_checkpointing(config, [&](const char* key) { return at(config, {key}); });
+  validate_checkpointing(config, [&](const char* key) { return where_set(config, {key}); });
   check_schedule(config);
   check_device(config, features);
 }
@@ -261,10 +227,10 @@ void set_vocabulary(RunConfig& config, Count token_file_vocabulary) {
   if (config.model.vocabulary < token_file_vocabulary) {
     fail(ExitCode::config,
          "{}model.vocabulary = {} is smaller than the {} tokens of the token file '{}'; set it to 0 or to at least {}",
-         at(config, {"model.vocabulary"}), config.model.vocabulary, token_file_vocabulary, config.data.tokens,
+         where_set(config, {"model.vocabulary"}), config.model.vocabulary, token_file_vocabulary, config.data.tokens,
          token_file_vocabulary);
   }
-  check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, at(config, {"parallel.tp"}),
+  check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, where_set(config, {"parallel.tp"}),
                         config.parallel.cp);
 }
 

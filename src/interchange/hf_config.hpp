@@ -1,4 +1,4 @@
-// config.json of Hugging Face's transformers: GPT2LMHeadModel and LlamaForCausalLM, the two models that gpt2 and llama here equal
+// config.json of Hugging Face's transformers, for the families that have a form there (models/hugging_face.hpp) and equal it
 // number for number.
 #pragma once
 
@@ -7,11 +7,15 @@
 
 #include "base/dtype.hpp"
 #include "config/run_config.hpp"
+#include "models/hugging_face.hpp"
 
 namespace cohort {
 
+/// Error (config) if the family has none.
+const HuggingFaceForm& hugging_face_form_of(const ModelSection& model);
+
 /// The text of config.json for weights of this type. Our tokenizers have no special tokens, so none is named. Throws
-/// Error(config) for an mlp.
+/// as above.
 std::string hf_config_json(const ModelSection& model, DType dtype);
 
 /// Reads a config.json. Every key is understood, known to change no result, or refused with its value; keys that are left out

@@ -6,70 +6,11 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "interchange/hf_config.hpp"
 #include "models/model.hpp"
 
 namespace cohort {
 namespace {
-
-// A tensor of transformers, and the parameters here whose rows, one below the other, it holds.
-struct Correspondence {
-  std::string theirs;
-  std::vector<std::string> ours;
-  bool transposed = false;
-};
-
-void add_gpt2_block(std::vector<Correspondence>& all, const std::string& there, const std::string& here) {
-  for (const char* part : {".weight", ".bias"}) {
-    const bool matrix = std::string(part) == ".weight";
-    const auto add = [&](const char* theirs, std::vector<std::string> ours, bool transposed) {
-      for (std::string& name : ours) name = here + name + part;
-      all.push_back({there + theirs + part, std::move(ours), transposed});
-    };
-    add("ln_1", {"norm1"}, false);
-    add("attn.c_attn", {"attention.query", "attention.key", "attention.value"}, matrix);
-    add("attn.c_proj", {"attention.output"}, matrix);
-    add("ln_2", {"norm2"}, false);
-    add("mlp.c_fc", {"feed_forward.up"}, matrix);
-    add("mlp.c_proj", {"feed_forward.down"}, matrix);
-  }
-}
-
-void add_llama_block(std::vector<Correspondence>& all, const std::string& there, const std::string& here) {
-  constexpr std::pair<const char*, const char*> kNames[] = {{"input_layernorm", "norm1"},
-                                                            {"self_attn.q_proj", "attention.query"},
-                                                            {"self_attn.k_proj", "attention.key"},
-                                                            {"self_attn.v_proj", "attention.value"},
-                                                            {"self_attn.o_proj", "attention.output"},
-                                                            {"post_attention_layernorm", "norm2"},
-                                                            {"mlp.gate_proj", "feed_forward.gate"},
-                                                            {"mlp.up_proj", "feed_forward.up"},
-                                                            {"mlp.down_proj", "feed_forward.down"}};
-  for (const auto& [theirs, ours] : kNames) {
-    all.push_back({there + theirs + ".weight", {here + std::string(ours) + ".weight"}});
-  }
-}
-
-std::string prefix_of(const ModelSection& model) { return model.kind == "gpt2" ? "transformer." : "model."; }
-
-std::vector<Correspondence> correspondences(const ModelSection& model) {
-  const bool gpt2 = model.kind == "gpt2";
-  COHORT_CHECK(gpt2 || model.kind == "llama", "the {} has no correspondence", model.kind);
-  const std::string prefix = prefix_of(model);
-  std::vector<Correspondence> all{{prefix + (gpt2 ? "wte" : "embed_tokens") + ".weight", {"embedding.weight"}}};
-  if (gpt2) all.push_back({prefix + "wpe.weight", {"positions.weight"}});
-  for (Count layer = 0; layer < model.layers; ++layer) {
-    const std::string here = fmt::format("blocks.{}.", layer);
-    if (gpt2) {
-      add_gpt2_block(all, fmt::format("{}h.{}.", prefix, layer), here);
-    } else {
-      add_llama_block(all, fmt::format("{}layers.{}.", prefix, layer), here);
-    }
-  }
-  all.push_back({prefix + (gpt2 ? "ln_f.weight" : "norm.weight"), {"norm.weight"}});
-  if (gpt2) all.push_back({prefix + "ln_f.bias", {"norm.bias"}});
-  if (!model.tied_head) all.push_back({"lm_head.weight", {"head.weight"}});
-  return all;
-}
 
 using Positions = std::map<std::string, std::size_t>;
 
@@ -111,7 +52,7 @@ class HuggingFaceView : public TensorSource {
   HuggingFaceView(const TensorSource& ours, const ModelSection& model)
       : ours_(ours),
         positions_(positions_of(ours.tensors())),
-        correspondences_(correspondences(model)),
+        correspondences_(hugging_face_form_of(model).correspondences(model)),
         tensors_(tensors_of(correspondences_, ours.tensors())) {}
 
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
@@ -141,7 +82,7 @@ class CohortView : public TensorSource {
   CohortView(const TensorSource& theirs, const ModelSection& model, const Positions& positions)
       : theirs_(theirs), tensors_(parameters_of(model)), pieces_(tensors_.size()) {
     const Positions parameters = positions_of(tensors_);
-    for (const Correspondence& one : correspondences(model)) {
+    for (const Correspondence& one : hugging_face_form_of(model).correspondences(model)) {
       Count first_row = 0;
       for (const std::string& name : one.ours) {
         const std::size_t parameter = parameters.at(name);
@@ -183,9 +124,8 @@ class CohortView : public TensorSource {
   mutable std::vector<float> values_, scratch_;
 };
 
-// What older versions of transformers stored beside the weights; it follows from the configuration.
-bool is_buffer(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+bool is_derived(const std::string& name, const HuggingFaceForm& form) {
+  return std::any_of(form.derived.begin(), form.derived.end(), [&](const std::string& end) { return name.ends_with(end); });
 }
 
 void require_equal(const TensorSource& source, std::size_t a, std::size_t b, const std::string& where) {
@@ -214,8 +154,9 @@ std::unique_ptr<TensorSource> as_hugging_face(const TensorSource& ours, const Mo
 }
 
 std::unique_ptr<TensorSource> as_cohort(const TensorSource& theirs, const ModelSection& model, const std::string& where) {
-  const std::vector<TensorInfo> wanted = tensors_of(correspondences(model), parameters_of(model));
-  const std::string prefix = prefix_of(model);
+  const HuggingFaceForm& form = hugging_face_form_of(model);
+  const std::vector<TensorInfo> wanted = tensors_of(form.correspondences(model), parameters_of(model));
+  const std::string& prefix = form.prefix;
   const bool prefixed = std::any_of(theirs.tensors().begin(), theirs.tensors().end(),
                                     [&](const TensorInfo& tensor) { return tensor.name.starts_with(prefix); });
   std::vector<TensorInfo> found;
@@ -223,7 +164,7 @@ std::unique_ptr<TensorSource> as_cohort(const TensorSource& theirs, const ModelS
   std::size_t tied_head = theirs.tensors().size();
   for (std::size_t i = 0; i < theirs.tensors().size(); ++i) {
     TensorInfo tensor = theirs.tensors()[i];
-    if (is_buffer(tensor.name)) continue;
+    if (is_derived(tensor.name, form)) continue;
     if (model.tied_head && tensor.name == "lm_head.weight") {
       tied_head = i;
       continue;

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "interchange/strict_json.hpp"
+#include "base/strict_json.hpp"
 
 namespace cohort {
 namespace {

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "base/strict_json.hpp"
 #include "base/text.hpp"
-#include "interchange/strict_json.hpp"
 #include "interchange/tensor_source.hpp"
 
 namespace cohort {

@@ -1,4 +1,4 @@
-// The decoder that gpt2 and llama are instances of: embedding, blocks, final norm, output head with the loss.
+// The decoder of which families are instances: embedding, blocks, final norm, output head with the loss.
 //
 // An object holds the whole model, or chunks of consecutive layers (pipeline parallelism; parallel/pipeline says who holds
 // which). Its parameters have the names and ids that they have in the whole model. The functions of Model run the whole model;
@@ -56,6 +56,7 @@ class Decoder : public Model {
   double flops_per_token(Count tokens) const override;
   /// Of all chunks, for one micro-batch: held_bytes() of each and scratch_bytes().
   Bytes activation_bytes(Count samples, Count tokens) const override;
+  bool loss_computes_head_gradient() const override { return true; }
 
   const std::vector<ChunkSpec>& chunks() const { return chunks_; }
   /// Of the stream between chunks: the own rows (nn/tensor_parallel.hpp) of the micro-batch, and the width.
@@ -139,7 +140,10 @@ class Decoder : public Model {
   Saved saved_;                                      // between Model's forward and backward
 };
 
-/// The gpt2 or llama of a validated run file, or chunks of it, declared as by declare_model. Throws Error(config) for an mlp.
+/// What all families take from the section alike: a family sets the rest.
+DecoderSpec common_decoder(const ModelSection& model, DeviceKind device);
+
+/// The decoder of a validated run file, or chunks of it, declared as by declare_model. Error (config) for a family that is none.
 std::unique_ptr<Decoder> declare_decoder(const ModelSection& config, const Placement& placement, TensorParallel& parallel,
                                          std::span<const ChunkSpec> chunks);
 

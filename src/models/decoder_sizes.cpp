@@ -32,7 +32,8 @@ double Decoder::flops_per_token(Count tokens) const {
   rest.declare("tables", {spec_.tied_head ? 1 : 2, spec_.vocabulary, spec_.width}, {});
   const Count elements = spec_.layers * whole_elements(layer) + whole_elements(rest);
   return 6.0 * static_cast<double>(elements) +
-         12.0 * static_cast<double>(spec_.layers) * static_cast<double>(spec_.width) * static_cast<double>(tokens);
+         12.0 * static_cast<double>(spec_.layers) *
+             static_cast<double>(spec_.block.attention.heads * spec_.block.attention.head_size) * static_cast<double>(tokens);
 }
 
 Bytes Decoder::held_bytes(std::size_t chunk, Count samples, Count tokens) const {

@@ -7,7 +7,7 @@ namespace {
 
 // The key/value heads that the query heads of this part read.
 ShardSpec kv_shard(const AttentionSpec& spec, const TensorParallel& parallel) {
-  const Count head_size = spec.width / spec.heads;
+  const Count head_size = spec.head_size;
   if (spec.kv_heads >= parallel.parts()) return parallel.split(0, spec.kv_heads * head_size);
   COHORT_CHECK(parallel.parts() % spec.kv_heads == 0, "{} key/value heads for {} parts", spec.kv_heads, parallel.parts());
   const Count holders = parallel.parts() / spec.kv_heads;
@@ -17,9 +17,9 @@ ShardSpec kv_shard(const AttentionSpec& spec, const TensorParallel& parallel) {
 }
 
 std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& spec, const TensorParallel& parallel) {
-  const Count kv_width = spec.kv_heads * (spec.width / spec.heads);
+  const Count width = spec.heads * spec.head_size, kv_width = spec.kv_heads * spec.head_size;
   const bool shared = spec.kv_heads < parallel.parts();
-  return {{name + ".query", spec.width, spec.init_std, parallel.split(0, spec.width)},
+  return {{name + ".query", width, spec.init_std, parallel.split(0, width)},
           {name + ".key", kv_width, spec.init_std, kv_shard(spec, parallel), shared},
           {name + ".value", kv_width, spec.init_std, kv_shard(spec, parallel), shared}};
 }
@@ -38,8 +38,10 @@ Attention::Attention(ParameterRegistry& registry, const std::string& name, const
       kv_heads_(std::max<Count>(1, spec.kv_heads / parallel.parts())),
       layer_(layer),
       qkv_(registry, qkv_specs(name, spec, parallel), spec.width, spec.bias, parallel),
-      output_(registry, {{name + ".output", spec.width, spec.output_std, parallel.split(1, spec.width)}}, spec.width, spec.bias,
-              parallel) {}
+      output_(registry, {{name + ".output", spec.width, spec.output_std, parallel.split(1, spec.heads * spec.head_size)}},
+              spec.heads * spec.head_size, spec.bias, parallel) {
+  if (spec.qk_norm) qk_norm_.emplace(registry, name, spec.head_size, spec.norm_epsilon, parallel);
+}
 
 ops::DropoutKey Attention::dropout_key(const StepContext& context) const {
   ops::DropoutKey key = context.dropout_key(spec_.dropout, layer_);
@@ -50,7 +52,7 @@ ops::DropoutKey Attention::dropout_key(const StepContext& context) const {
 
 Attention::RopeTables Attention::rope_tables(const StepContext& context, Count tokens) const {
   if (!tables_.cosines.defined()) {
-    const Shape shape{spec_.tokens, spec_.width / spec_.heads / 2};
+    const Shape shape{spec_.tokens, spec_.head_size / 2};
     const RopeTables host{Tensor::zeros("rope.cosines", shape), Tensor::zeros("rope.sines", shape)};
     ops::rope_tables(host.cosines, host.sines, spec_.rope_theta);
     tables_ = {host.cosines.to(context.exec.device, "rope.cosines"), host.sines.to(context.exec.device, "rope.sines")};
@@ -71,6 +73,7 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
     const Arena::Scope scratch(*context.activations);
     qkv_.forward(context, saved.qkv, parallel_->gather_rows(context, x));
   }
+  if (qk_norm_) saved.qk_norm = qk_norm_->forward(context, s, saved.qkv, /*scratch=*/saved.heads);
   if (spec_.rotary) {
     const Arena::Scope scratch(*context.activations);
     const RopeTables tables = rope_tables(context, s.tokens);
@@ -106,6 +109,7 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
     const RopeTables tables = rope_tables(context, s.tokens);
     ops::rope_backward(context.exec, s, dqkv, tables.cosines, tables.sines);
   }
+  if (qk_norm_) qk_norm_->backward(context, s, dqkv, saved.qk_norm, /*scratch=*/dheads);
   parallel_->finish();  // x_rows is there
   qkv_.start_backward_input(context, dx, dqkv);
   qkv_.backward_parameters(context, dqkv, x_rows);
@@ -115,6 +119,9 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
 std::vector<Parameter*> Attention::parameters() const {
   std::vector<Parameter*> all = qkv_.parameters();
   for (Parameter* parameter : output_.parameters()) all.push_back(parameter);
+  if (qk_norm_) {
+    for (Parameter* parameter : qk_norm_->parameters()) all.push_back(parameter);
+  }
   return all;
 }
 

@@ -1,23 +1,29 @@
-// Causal self-attention as a layer: query, key and value projections, optional rotary positions, attention, output projection.
+// Causal self-attention as a layer: query, key and value projections, optional normalisation of queries and keys, optional rotary
+// positions, attention, output projection.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nn/linear.hpp"
+#include "nn/qk_norm.hpp"
 #include "ops/attention.hpp"
 
 namespace cohort {
 
 struct AttentionSpec {
-  Count width = 0;     // C
-  Count heads = 0;     // NH
-  Count kv_heads = 0;  // NKV
-  Count tokens = 0;    // T, the longest sample
+  Count width = 0;      // C
+  Count heads = 0;      // NH
+  Count kv_heads = 0;   // NKV
+  Count head_size = 0;  // HS; NH HS need not be C
+  Count tokens = 0;     // T, the longest sample
   bool bias = false;
   bool rotary = false;
   double rope_theta = 10000.0;
-  double dropout = 0.0;  // of the softmax weights
+  bool qk_norm = false;
+  double norm_epsilon = 1e-5;  // of the normalisation of queries and keys
+  double dropout = 0.0;        // of the softmax weights
   double init_std = 0.02;
   double output_std = 0.02;  // of the output projection
   DeviceKind device = DeviceKind::cpu;
@@ -25,14 +31,17 @@ struct AttentionSpec {
 
 class Attention {
  public:
-  /// Declares name.query, name.key, name.value and name.output. `layer` keys the dropout masks. Each part has as many query heads
-  /// and the key/value heads that they read: if there are fewer of these than parts, several parts hold the same one.
+  /// Declares name.query, name.key, name.value, name.output and what QkNorm declares. `layer` keys the dropout masks. Each part
+  /// has as many query heads and the key/value heads that they read: if there are fewer of these than parts, several parts hold
+  /// the same one.
   Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer,
             TensorParallel& parallel = TensorParallel::none());
 
-  /// What backward needs: the packed projections (biased and rotated), the heads' outputs and the softmax denominators.
+  /// What backward needs: the packed projections (biased, normalised and rotated), the heads' outputs and the softmax
+  /// denominators.
   struct Saved {
     Tensor qkv, heads, lse;
+    QkNorm::Saved qk_norm;
     ops::AttentionShape shape;
   };
 
@@ -46,9 +55,7 @@ class Attention {
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
   /// Sizes of this part.
-  ops::AttentionShape shape(Count batch, Count tokens) const {
-    return {batch, tokens, heads_, kv_heads_, spec_.width / spec_.heads};
-  }
+  ops::AttentionShape shape(Count batch, Count tokens) const { return {batch, tokens, heads_, kv_heads_, spec_.head_size}; }
 
   const Linear& output() const { return output_; }
   std::vector<Parameter*> parameters() const;
@@ -62,6 +69,7 @@ class Attention {
   std::uint32_t layer_;
   Linear qkv_;
   Linear output_;
+  std::optional<QkNorm> qk_norm_;
   // The tables of rope for the positions of the `tokens` tokens of a sample that are here, [tokens, HS/2] each.
   struct RopeTables {
     Tensor cosines, sines;

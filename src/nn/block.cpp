@@ -98,7 +98,8 @@ Bytes Block::inside_bytes(Count samples, Count tokens, DType dtype) const {
   const Count up = ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 2 : 1);
   const Count elements = own * 3 * spec_.attention.width + rows * (shape.width() + shape.packed_width() + up + ffn);
   const Count statistics = own * 4 + rows * shape.heads;
-  return elements * size_of(dtype) + statistics * size_of(DType::f32);
+  const Bytes of_qk_norm = spec_.attention.qk_norm ? QkNorm::saved_bytes(shape, dtype) : 0;
+  return elements * size_of(dtype) + statistics * size_of(DType::f32) + of_qk_norm;
 }
 
 Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype, Bytes divided_attention) const {
@@ -107,6 +108,7 @@ Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype, Bytes divi
   const ops::AttentionShape shape = attention_.shape(samples, tokens);
   const Bytes of_attention =
       rows * (shape.width() + shape.packed_width()) * size_of(dtype) +
+      (spec_.attention.qk_norm ? QkNorm::backward_bytes(shape, dtype) : 0) +
       (divided_attention > 0 ? divided_attention : ops::attention_scratch_bytes(spec_.attention.device, shape, dtype));
   const Count ffn = parallel_->share(spec_.feed_forward.ffn_width);
   const Bytes of_feed_forward = rows * ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1) * size_of(dtype);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "plan/part.hpp"
@@ -97,7 +98,7 @@ ByKind<PaperMemory> paper_memory(const RunConfig& config) {
   paper[MemoryKind::parameters] = divided(halves(config) ? 2 : 4, 3);
   paper[MemoryKind::gradients] = divided(halves(config) ? 2 : 4, 2);
   paper[MemoryKind::optimizer] = divided(halves(config) ? 12 : 8, 1);
-  if (config.model.kind != "mlp") paper[MemoryKind::activations] = paper_activations(config);
+  if (attention_of(config.model)) paper[MemoryKind::activations] = paper_activations(config);
   return paper;
 }
 

@@ -1,5 +1,6 @@
 #include "plan/part.hpp"
 
+#include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/precision.hpp"
@@ -14,8 +15,7 @@ PlannedPart::PlannedPart(const RunConfig& config, int stage)
                                         : schedule_of(config.parallel, config.train.accumulation)),
       model_(declare_model_of_rank(config, stage, parallel_)),
       decoder_(dynamic_cast<const Decoder*>(model_.get())),
-      rows_(config.model.kind == "mlp" ? config.train.micro_batch
-                                       : config.train.micro_batch * config.model.context / config.parallel.cp) {}
+      rows_(config.train.micro_batch * units_per_sample(config.model) / config.parallel.cp) {}
 
 Count PlannedPart::layers() const {
   if (decoder_ == nullptr) return config_.model.layers;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "mesh/mesh_shape.hpp"
 #include "models/model.hpp"
@@ -45,7 +46,7 @@ std::vector<std::string> words_of_layouts(int ranks) {
 RankSpeed usual_speed(DeviceKind device) { return device == DeviceKind::cuda ? RankSpeed{300e12, 50e9} : RankSpeed{50e9, 1e9}; }
 
 Suggestions suggest_layouts(const RunConfig& config, int ranks, Bytes most_memory, const RankSpeed& speed) {
-  const Count tokens = config.model.kind == "mlp" ? 1 : config.model.context;
+  const Count tokens = units_per_sample(config.model);
   const double flops =
       declare_model(config.model)->flops_per_token(tokens) * static_cast<double>(tokens * config.train.global_batch);
   Suggestions suggestions;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/model_rules.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/zero/pass_plan.hpp"
 #include "pipeline/messages.hpp"
@@ -48,11 +49,10 @@ void add_data_parallel(TrafficTable& table, const RunConfig& config, const Plann
 Count forward_passes(const RunConfig& config) { return config.model.activation_checkpointing ? 2 : 1; }
 
 void add_context_parallel(TrafficTable& table, const RunConfig& config, const PlannedPart& part) {
-  const ModelSection& model = config.model;
   const Count ranks = config.parallel.cp;
-  const Count kv_heads = model.kind == "llama" ? model.kv_heads : model.heads;
-  const Count own_heads = std::max<Count>(1, kv_heads / config.parallel.tp);
-  const Count elements = part.rows() * 2 * own_heads * (model.width / model.heads);
+  const AttentionSizes sizes = *attention_of(config.model);
+  const Count own_heads = std::max<Count>(1, sizes.kv_heads / config.parallel.tp);
+  const Count elements = part.rows() * 2 * own_heads * sizes.head_size;
   const Bytes turn = elements * size_of(placement_of(config).compute);
   const Bytes layer = (forward_passes(config) + 1) * (ranks - 1) * turn + ranks * elements * size_of(DType::f32);
   table.add("cp", "send", "keys and values", static_cast<int>(ranks), config.train.accumulation * part.layers() * layer);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
 #include "optim/offloaded_adamw.hpp"
@@ -18,8 +19,6 @@
 
 namespace cohort {
 namespace {
-
-Count tokens_per_sample(const RunConfig& config) { return config.model.kind == "mlp" ? 1 : config.model.context; }
 
 // Moves what parallel.offload keeps elsewhere out of a rank's memory, of which `owned` elements are its own, in groups of
 // `largest` at most.
@@ -99,26 +98,25 @@ MemoryEstimate whole_state(const RunConfig& config, const Model& model) {
 
 // Of one layer's attention over divided samples; 0 if they are whole.
 Bytes ring_bytes(const RunConfig& config, Count samples, Count tokens) {
-  const ModelSection& model = config.model;
   if (config.parallel.cp == 1) return 0;
   const Count tp = config.parallel.tp;
-  const Count kv_heads = model.kind == "llama" ? std::max<Count>(1, model.kv_heads / tp) : model.heads / tp;
-  const ops::AttentionShape here{samples, tokens, model.heads / tp, kv_heads, model.width / model.heads};
+  const AttentionSizes sizes = *attention_of(config.model);
+  const ops::AttentionShape here{samples, tokens, sizes.heads / tp, std::max<Count>(1, sizes.kv_heads / tp), sizes.head_size};
   return RingAttention::scratch_bytes(device_of(config), here, static_cast<int>(config.parallel.cp),
                                       placement_of(config).compute);
 }
 
 ActivationEstimate activations_of(const RunConfig& config, int stage, const Model& model) {
   const auto [samples, tokens] = micro_batch_shape(config);
-  if (config.model.kind == "mlp") return {.arena = model.activation_bytes(samples, tokens)};
-  const auto& decoder = dynamic_cast<const Decoder&>(model);
-  const Bytes scratch = decoder.scratch_bytes(samples, tokens, ring_bytes(config, samples, tokens));
-  if (config.parallel.pp == 1) return {.arena = decoder.held_bytes(0, samples, tokens) + scratch};
+  const auto* decoder = dynamic_cast<const Decoder*>(&model);
+  if (decoder == nullptr) return {.arena = model.activation_bytes(samples, tokens)};
+  const Bytes scratch = decoder->scratch_bytes(samples, tokens, ring_bytes(config, samples, tokens));
+  if (config.parallel.pp == 1) return {.arena = decoder->held_bytes(0, samples, tokens) + scratch};
   const pipeline::Schedule schedule = schedule_of(config.parallel, config.train.accumulation);
-  const std::vector<Bytes> held = pipeline::Engine::held_bytes(decoder, schedule, stage, samples, tokens);
+  const std::vector<Bytes> held = pipeline::Engine::held_bytes(*decoder, schedule, stage, samples, tokens);
   return {.arena = scratch,
           .under_way = std::accumulate(held.begin(), held.end(), Bytes{0}),
-          .messages = pipeline::Engine::message_bytes(decoder, schedule, stage, samples, tokens)};
+          .messages = pipeline::Engine::message_bytes(*decoder, schedule, stage, samples, tokens)};
 }
 
 // Of all arenas of a rank.
@@ -194,7 +192,7 @@ std::string batch_arithmetic(const RunConfig& config) {
   const TrainSection& train = config.train;
   std::string text = fmt::format("global batch {} = micro-batch {} x dp {} x accumulation {}", train.global_batch,
                                  train.micro_batch, config.parallel.dp, train.accumulation);
-  if (config.model.kind != "mlp") text += fmt::format(": {} a step", counted(train.global_batch * config.model.context, "token"));
+  if (attention_of(config.model)) text += fmt::format(": {} a step", counted(train.global_batch * config.model.context, "token"));
   return text;
 }
 
@@ -204,9 +202,8 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
                                  human_count(static_cast<double>(count_parameters(config.model))));
   text += fmt::format("batch       {}\n", batch_arithmetic(config));
   text += fmt::format("length      {}, {} {}, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
-                      human_count(samples * static_cast<double>(tokens_per_sample(config))),
-                      config.model.kind == "mlp" ? "samples" : "tokens", samples / static_cast<double>(training_samples),
-                      counted(training_samples, "sample"));
+                      human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model),
+                      samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
   text += fmt::format("precision   {}\n", config.precision.policy);
   text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
   return text + "\n";

@@ -31,15 +31,6 @@ bool binds(const KeySpec& key) {
 
 }  // namespace
 
-std::string describe_model(const ModelSection& config) {
-  if (config.kind == "mlp") {
-    return fmt::format("mlp inputs={} layers={} width={} classes={}", config.inputs, config.layers, config.width, config.classes);
-  }
-  return fmt::format("{} layers={} width={} heads={} kv_heads={} ffn_width={} context={} vocabulary={} tied_head={}", config.kind,
-                     config.layers, config.width, config.heads, config.kv_heads, config.ffn_width, config.context,
-                     config.vocabulary, config.tied_head);
-}
-
 std::string keep_schedule(const TrainingState& saved, RunConfig& now) {
   const ScheduleSection before = parse_run_file(saved.run_file, "the checkpoint's run file").schedule;
   ScheduleSection& schedule = now.schedule;

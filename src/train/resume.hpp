@@ -9,9 +9,6 @@
 
 namespace cohort {
 
-/// The model in the words that checkpoints compare: kind and sizes, nothing else.
-std::string describe_model(const ModelSection& config);
-
 /// A decay that nobody set follows train.steps. A run that goes on keeps the decay that it began with instead, so that it is the
 /// same run with more, or fewer, steps: puts the checkpoint's schedule.decay_steps into `now`, unless it was set. Returns what is
 /// to be said of it; "" if nothing was changed.

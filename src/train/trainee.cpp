@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
 #include "comm/nccl_communicator.hpp"
+#include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
 #include "ops/gemm.hpp"

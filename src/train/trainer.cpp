@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "config/describe.hpp"
+#include "config/model_rules.hpp"
 #include "gpu/device.hpp"
 #include "observe/flight_recorder.hpp"
 #include "tensor/memory_report.hpp"
@@ -70,10 +71,8 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
     write_resolved_run_file(config_);
     metrics_ = std::make_unique<MetricsWriter>(fs::path(config.run.directory) / "metrics.jsonl",
                                                resumed ? std::optional<Count>(done_) : std::nullopt);
-    progress_ = std::make_unique<ProgressLine>(ProgressLine::Options{.first_step = done_,
-                                                                     .total_steps = config.train.steps,
-                                                                     .every = config.log.every,
-                                                                     .unit = config.model.kind == "mlp" ? "samples" : "tokens"});
+    progress_ = std::make_unique<ProgressLine>(ProgressLine::Options{
+        .first_step = done_, .total_steps = config.train.steps, .every = config.log.every, .unit = units_name(config.model)});
   });
   watch_for_stragglers();
   if (trainee_.device() == DeviceKind::cuda) gpu_metrics_ = std::make_unique<GpuMetrics>(gpu::facts().pci_id);

@@ -10,6 +10,7 @@
 #include "checkpoint/set_aside.hpp"
 #include "checkpoint/shards.hpp"
 #include "config/describe.hpp"
+#include "config/model_rules.hpp"
 #include "observe/clock.hpp"
 #include "train/data_record.hpp"
 #include "train/resume.hpp"
@@ -108,7 +109,7 @@ TrainingState Trainer::state() const {
   TrainingState state;
   state.step = done_;
   state.samples_seen = done_ * sampler_.global_batch();
-  state.tokens_seen = state.samples_seen * (config_.model.kind == "mlp" ? 1 : config_.model.context);
+  state.tokens_seen = state.samples_seen * units_per_sample(config_.model);
   state.seed = config_.run.seed;
   state.model = describe_model(config_.model);
   state.data = data_.description;

@@ -50,6 +50,7 @@ TEST(Schema, EveryMemberOfEverySectionIsDescribedOnce) {
     std::visit(
         [&](auto* member) {
           EXPECT_TRUE(members.insert(member).second) << key.full_name();
+          if (config.model.own.contains(key.name)) return;  // elsewhere in memory
           bytes += static_cast<Bytes>(sizeof(*member));
           bools += std::is_same_v<decltype(member), bool*> ? 1 : 0;
         },
@@ -59,7 +60,7 @@ TEST(Schema, EveryMemberOfEverySectionIsDescribedOnce) {
   }
   // What is not described is padding: at most 7 bytes after each bool. A forgotten member would be more (unless it is a bool in
   // the padding of another).
-  const auto sections = static_cast<Bytes>(sizeof(RunConfig) - sizeof(config.origins));
+  const auto sections = static_cast<Bytes>(sizeof(RunConfig) - sizeof(config.origins) - sizeof(config.model.own));
   EXPECT_LE(sections - bytes, 7 * bools) << "a member of RunConfig has no KeySpec";
   for (const SectionSpec& section : all_sections()) {
     bool found = false;

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "interchange/safetensors_writer.hpp"
-#include "interchange/strict_json.hpp"
+#include "base/strict_json.hpp"
 #include "safetensors_fixture.hpp"
 
 namespace cohort::test {

@@ -206,7 +206,7 @@ TEST_F(HfConfig, NoConfigAtAll) {
   write_bytes(file_, R"({"model_type":"gpt2","n_inner":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}");
   EXPECT_ERROR(read_hf_config(file_), ExitCode::checkpoint, "config.json", "nested deeper");
   EXPECT_ERROR(read(Json::array()), ExitCode::checkpoint, "not a JSON object");
-  EXPECT_ERROR(read({{"model_type", "mistral"}}), ExitCode::checkpoint, "mistral", "gpt2 and llama");
+  EXPECT_ERROR(read({{"model_type", "mistral"}}), ExitCode::checkpoint, "mistral", "gpt2, llama");
   EXPECT_ERROR(read({{"model_type", 3}}), ExitCode::checkpoint, "model_type");
 }
 

@@ -20,6 +20,7 @@ BlockSpec gpt2_block(double dropout) {
   return {.attention = {.width = kBlockWidth,
                         .heads = 2,
                         .kv_heads = 2,
+                        .head_size = kBlockWidth / 2,
                         .tokens = kTokens,
                         .bias = true,
                         .dropout = dropout,

@@ -91,7 +91,14 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
 TEST(Attention, AddsItsOutputBiasAndTheResidual) {
   ParameterRegistry registry;
   const Attention layer(registry, "a",
-                        {.width = kLayerWidth, .heads = 2, .kv_heads = 1, .tokens = 3, .bias = true, .device = test_device()}, 0);
+                        {.width = kLayerWidth,
+                         .heads = 2,
+                         .kv_heads = 1,
+                         .head_size = kLayerWidth / 2,
+                         .tokens = 3,
+                         .bias = true,
+                         .device = test_device()},
+                        0);
   randomise(registry);
   Arena arena("test", test_device());
   const StepContext context = context_with(&arena);
@@ -121,7 +128,7 @@ TEST(Attention, AddsItsOutputBiasAndTheResidual) {
 
 TEST(Attention, DeclaresItsProjections) {
   ParameterRegistry registry;
-  const Attention layer(registry, "a", {.width = 12, .heads = 6, .kv_heads = 2, .tokens = 4, .bias = true}, 0);
+  const Attention layer(registry, "a", {.width = 12, .heads = 6, .kv_heads = 2, .head_size = 2, .tokens = 4, .bias = true}, 0);
   const std::set<std::string> expected{"a.query.weight", "a.key.weight", "a.value.weight", "a.output.weight",
                                        "a.query.bias",   "a.key.bias",   "a.value.bias",   "a.output.bias"};
   const auto names = names_of(layer.parameters());
@@ -141,10 +148,15 @@ TEST(Attention, DropsSoftmaxWeightsByLayerStepAndSlot) {
   const ops::Indices<Count> device_slots(slots);
   for (const std::uint32_t layer_key : {0u, 5u}) {
     ParameterRegistry registry;
-    const Attention layer(
-        registry, "a",
-        {.width = kTokens, .heads = 1, .kv_heads = 1, .tokens = kTokens, .dropout = kProbability, .device = test_device()},
-        layer_key);
+    const Attention layer(registry, "a",
+                          {.width = kTokens,
+                           .heads = 1,
+                           .kv_heads = 1,
+                           .head_size = kTokens,
+                           .tokens = kTokens,
+                           .dropout = kProbability,
+                           .device = test_device()},
+                          layer_key);
     registry.allocate(1, {.device = test_device()});
     set_all(registry, "a.query.weight", 0.0f);
     set_all(registry, "a.key.weight", 0.0f);

@@ -44,6 +44,9 @@ FORBIDDEN_WORDS = [
     ("the host of a package mirror", re.compile(r"\b[\w-]+\.(?:pkg\.dev|jfrog\.io|internal)\b|artifactory\.")),
 ]
 
+# Where the default of model.kind stands.
+NAMES_A_FAMILY = {"config/run_config.hpp"}
+
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 DISPATCH = re.compile(r"\bparallel_(?:for|reduce|scan)\s*(?:<[^;(]*>)?\(\s*(.{0,60})", re.S)
 ALLOCATION = re.compile(
@@ -115,6 +118,20 @@ def check_includes(root, name, text, order, with_kokkos):
             yield line, f"includes {header}: {own} must not know {other}"
 
 
+def families(root):
+    """The families of models: folders of src/models with rules of their own."""
+    return [path.parent.name for path in sorted(root.glob("src/models/*/rules.cpp"))]
+
+
+def check_families(name, code, known):
+    """What is peculiar to a family of models stands in its folder: nobody else may ask for its name."""
+    if not known or name in NAMES_A_FAMILY:
+        return
+    for match in re.finditer(rf'"({"|".join(known)})"', code):
+        if not name.startswith(f"models/{match[1]}/"):
+            yield line_of(code, match.start()), f"names the family {match[1]}: ask its rules or its family object (models/family.hpp)"
+
+
 def check_labels(text):
     """Kernels and allocations carry labels with the prefix cohort::, which is how profilers tell ours from a library's."""
     for match in DISPATCH.finditer(text):
@@ -166,6 +183,7 @@ def check_tree(root):
     """All faults of the tree at `root` as (file, line, message)."""
     order = module_order(root)
     with_kokkos = kokkos_sources(root)
+    known = families(root)
     faults = []
     for path in files_of(root):
         name = path.relative_to(root).as_posix()
@@ -182,6 +200,7 @@ def check_tree(root):
             code = without_comments(text)
             found += check_includes(root, name[len("src/"):], code, order, with_kokkos)
             found += check_labels(code)
+            found += check_families(name[len("src/"):], code, known)
             if path.suffix in (".hpp", ".cuh"):
                 found += check_guard(code)
         faults += [(name, line, message) for line, message in found]

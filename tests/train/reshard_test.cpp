@@ -2,6 +2,7 @@
 // the ranks would have written, and for training as good as the original.
 #include "checkpoint/collective.hpp"
 #include "checkpoint/rewrite.hpp"
+#include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "support/expect_error.hpp"
 #include "train/checkpointing.hpp"

@@ -74,7 +74,7 @@ class Player {
 
  private:
   // Whether a unit adds to the gradients of the unit before it: a decoder's blocks do.
-  bool begins_early() const { return model_.kind() != "mlp"; }
+  bool begins_early() const { return model_.loss_computes_head_gradient(); }
 
   // The weights of a unit are in memory, those of `next` (if there is such a unit) on their way, and no others.
   void need(std::size_t unit, std::size_t next) {

@@ -1,4 +1,4 @@
-#include "interchange/hf_keys.hpp"
+#include "models/hf_keys.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/strict_json.hpp"
 #include "base/text.hpp"
 #include "config/schema.hpp"
-#include "interchange/strict_json.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "interchange/strict_json.hpp"
+#include "base/strict_json.hpp"
 
 #include <vector>
 

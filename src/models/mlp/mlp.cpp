@@ -1,4 +1,4 @@
-#include "models/mlp.hpp"
+#include "models/mlp/mlp.hpp"
 
 #include <cmath>
 
@@ -15,7 +15,7 @@ double he_std(Count inputs) { return std::sqrt(2.0 / static_cast<double>(inputs)
 }  // namespace
 
 Mlp::Mlp(const ModelSection& config, const Placement& placement)
-    : Model("mlp", placement), inputs_(config.inputs), classes_(config.classes) {
+    : Model(config.kind, placement), inputs_(config.inputs), classes_(config.classes) {
   Count inputs = config.inputs;
   for (Count layer = 0; layer < config.layers; ++layer) {
     const std::string name = fmt::format("layers.{}", layer);

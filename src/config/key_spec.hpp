@@ -1,0 +1,57 @@
+// The description of one key of the run file.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// A key's value inside a RunConfig; which pointer it is says the key's type.
+using Field = std::variant<std::string*, Count*, double*, bool*, std::uint64_t*>;
+
+/// Both ends are allowed.
+struct IntegerRange {
+  Count low;
+  Count high;
+};
+/// Both ends are allowed unless open. NaN and infinities never are.
+struct NumberRange {
+  double low;
+  double high;
+  bool low_open = false;
+  bool high_open = false;
+};
+struct Choices {
+  std::vector<std::string> names;
+};
+/// monostate: every string, or true and false.
+using Allowed = std::variant<std::monostate, IntegerRange, NumberRange, Choices>;
+
+/// No size in a run file is larger: products of sizes do not overflow 64 bits.
+inline constexpr Count kMaxSize = 1 << 20;
+
+struct KeySpec {
+  std::string section;
+  std::string name;
+  std::function<Field(RunConfig&)> field;
+  Allowed allowed;
+  std::string help;
+
+  /// The key has an effect only if `key`, one with Choices, has one of `values`; or, without values, if that is a number above 1.
+  /// No key: it always has.
+  struct OnlyWith {
+    std::string key;
+    std::vector<std::string> values;
+    /// "naive or hooks", "2 or more".
+    std::string values_in_words() const;
+  } only_with;
+
+  /// "model.width"
+  std::string full_name() const { return section + "." + name; }
+};
+
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#include "models/family.hpp"
+
+#include <cmath>
+
+namespace cohort {
+
+const ModelFamily& family_of(const ModelSection& model) {
+  const ModelRules& rules = rules_of(model);
+  for (const ModelFamily* family : all_model_families()) {
+    if (&family->rules == &rules) return *family;
+  }
+  COHORT_CHECK(false, "the family {} has rules, but cannot be built", rules.kind);
+}
+
+std::unique_ptr<Decoder> declare_decoder(const ModelSection& model, const Placement& placement, TensorParallel& parallel,
+                                         std::span<const ChunkSpec> chunks) {
+  const ModelFamily& family = family_of(model);
+  if (family.decoder == nullptr) {
+    fail(ExitCode::config, "model.kind = \"{}\" cannot be cut into pipeline stages: it has no transformer blocks", model.kind);
+  }
+  return std::make_unique<Decoder>(model.kind, family.decoder(model, placement.device), placement, parallel, chunks);
+}
+
+std::unique_ptr<Model> declare_model(const ModelSection& model, const Placement& placement, TensorParallel& parallel) {
+  const ModelFamily& family = family_of(model);
+  if (family.decoder != nullptr) return declare_decoder(model, placement, parallel, {});
+  COHORT_CHECK(parallel.parts() == 1, "the {} has no tensor parallelism, but {} parts", model.kind, parallel.parts());
+  return family.declare(model, placement);
+}
+
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement,
+                                  TensorParallel& parallel) {
+  std::unique_ptr<Model> model = declare_model(config, placement, parallel);
+  model->parameters().allocate(seed, placement);
+  return model;
+}
+
+Count count_parameters(const ModelSection& config) { return declare_model(config, {})->parameters().elements(); }
+
+Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement, TensorParallel& parallel) {
+  return declare_model(config, placement, parallel)->activation_bytes(samples, config.context);
+}
+
+DecoderSpec common_decoder(const ModelSection& model, DeviceKind device) {
+  const AttentionSizes sizes = *attention_of(model);
+  // Each block adds two branches to the residual stream; their last layers start smaller so that its variance does not grow with
+  // depth (GPT-2 paper, section 2.3).
+  const double output_std = model.init_std / std::sqrt(2.0 * static_cast<double>(model.layers));
+  DecoderSpec spec;
+  spec.layers = model.layers;
+  spec.width = model.width;
+  spec.vocabulary = model.vocabulary;
+  spec.tokens = model.context;
+  spec.tied_head = model.tied_head;
+  spec.init_std = model.init_std;
+  spec.block.norm_epsilon = model.norm_epsilon;
+  spec.block.checkpointing = model.activation_checkpointing;
+  spec.block.attention = {.width = model.width,
+                          .heads = sizes.heads,
+                          .kv_heads = sizes.kv_heads,
+                          .head_size = sizes.head_size,
+                          .tokens = model.context,
+                          .rope_theta = model.rope_theta,
+                          .norm_epsilon = model.norm_epsilon,
+                          .init_std = model.init_std,
+                          .output_std = output_std,
+                          .device = device};
+  spec.block.feed_forward = {
+      .width = model.width, .ffn_width = model.ffn_width, .init_std = model.init_std, .output_std = output_std};
+  return spec;
+}
+
+}  // namespace cohort

@@ -1,0 +1,38 @@
+// Llama (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU, grouped-query attention, no biases.
+#include "models/family.hpp"
+
+namespace cohort::llama {
+
+const ModelRules& rules();
+const HuggingFaceForm& hugging_face();
+
+namespace {
+
+DecoderSpec decoder(const ModelSection& model, DeviceKind device) {
+  DecoderSpec spec = common_decoder(model, device);
+  spec.block.norm = NormKind::rms;
+  spec.block.attention.rotary = true;
+  spec.block.feed_forward.kind = FeedForwardKind::swiglu;
+  return spec;
+}
+
+}  // namespace
+
+const ModelFamily& family() {
+  static const ModelFamily kFamily{.rules = rules(),
+                                   .decoder = decoder,
+                                   .hugging_face = &hugging_face(),
+                                   .known_models = {{"llama-1b",
+                                                     {.kind = "llama",
+                                                      .layers = 16,
+                                                      .width = 2048,
+                                                      .heads = 32,
+                                                      .kv_heads = 8,
+                                                      .ffn_width = 8192,
+                                                      .context = 2048,
+                                                      .vocabulary = 32000,
+                                                      .tied_head = false}}}};
+  return kFamily;
+}
+
+}  // namespace cohort::llama

@@ -1,0 +1,16 @@
+#include "models/family.hpp"
+#include "models/mlp/mlp.hpp"
+
+namespace cohort::mlp {
+
+const ModelRules& rules();
+
+const ModelFamily& family() {
+  static const ModelFamily kFamily{
+      .rules = rules(), .declare = [](const ModelSection& model, const Placement& placement) -> std::unique_ptr<Model> {
+        return std::make_unique<Mlp>(model, placement);
+      }};
+  return kFamily;
+}
+
+}  // namespace cohort::mlp
