@@ -4,8 +4,8 @@
 #include <chrono>
 #include <random>
 
-#include "interchange/safetensors_writer.hpp"
 #include "base/strict_json.hpp"
+#include "interchange/safetensors_writer.hpp"
 #include "safetensors_fixture.hpp"
 
 namespace cohort::test {
