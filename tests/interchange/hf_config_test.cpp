@@ -35,6 +35,13 @@ ModelSection llama() {
   return model;
 }
 
+ModelSection qwen3() {
+  ModelSection model = llama();
+  model.kind = "qwen3";
+  model.own["head_size"] = Count{10};
+  return model;
+}
+
 class HfConfig : public ::testing::Test {
  protected:
   ModelSection read(const Json& json) {
@@ -60,7 +67,7 @@ class HfConfig : public ::testing::Test {
 };
 
 TEST_F(HfConfig, ReadBack) {
-  for (ModelSection model : {gpt2(), llama()}) {
+  for (ModelSection model : {gpt2(), llama(), qwen3()}) {
     EXPECT_EQ(read(written(model)), model);
     model.tied_head = true;
     EXPECT_EQ(read(written(model)), model);
@@ -99,6 +106,21 @@ TEST_F(HfConfig, Gpt2ThatOursIsNot) {
   refused(gpt2(), "add_cross_attention", true);
   refused(gpt2(), "attn_pdrop", 0.5, {"equal"});
   refused(gpt2(), "quantization_config", Json::object());
+}
+
+TEST_F(HfConfig, Qwen3) {
+  Json json = written(qwen3());
+  for (const char* key : {"head_dim", "tie_word_embeddings"}) json.erase(key);
+  ModelSection expected = qwen3();
+  expected.own["head_size"] = Count{128};
+  EXPECT_EQ(read(json), expected);
+  accepted(qwen3(), "max_window_layers", 28);
+  accepted(qwen3(), "layer_types", Json::array({"full_attention", "full_attention"}));
+  refused(qwen3(), "layer_types", Json::array({"full_attention", "sliding_attention"}), {"full_attention"});
+  refused(qwen3(), "use_sliding_window", true);
+  refused(qwen3(), "attention_bias", true);
+  json["head_dim"] = 9;
+  EXPECT_ERROR(read(json), ExitCode::checkpoint, "config.json", "head_size = 9 is odd", "8 and 10");
 }
 
 TEST_F(HfConfig, LlamaThatOursIsNot) {

@@ -19,6 +19,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import qwen3_reference
+
 COHORT, LOGITS_OF_RUN = sys.argv[1:]
 CONTEXT, VOCABULARY = 16, 260  # the vocabulary is larger than the byte tokenizer's, as where it is padded
 # Both sides compute in fp32 and add in different orders: some ten operations that each err by about 1e-6 of the largest logit.
@@ -54,6 +56,8 @@ OURS = {
     "gpt2_untied": ("gpt2", "tied_head = false"),
     "llama_grouped_untied": ("llama", "kv_heads = 2\ntied_head = false\nrope_theta = 100.0\nnorm_epsilon = 1e-3"),
     "llama_tied": ("llama", "tied_head = true"),
+    "qwen3_grouped_untied": ("qwen3", "head_size = 10\nkv_heads = 2\ntied_head = false\nrope_theta = 100.0\nnorm_epsilon = 1e-3"),
+    "qwen3_tied": ("qwen3", "tied_head = true"),
 }
 failures = 0
 
@@ -89,6 +93,9 @@ def difference(ours, model, tokens):
 
 
 def load(folder):
+    if qwen3_reference.config_of(folder)["model_type"] == "qwen3":
+        model, report = qwen3_reference.load(folder)
+        return model.float().eval(), report
     model, report = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     return model.float().eval(), report
 
@@ -145,10 +152,15 @@ def planted_mistakes(model):
         yield "a bias left out", changed(bias, torch.zeros_like(weights[bias]))
     else:
         query, key = (f"model.layers.0.self_attn.{part}_proj.weight" for part in "qk")
-        neighbours = {name: weights[name].reshape(-1, 2, 4, 32).transpose(1, 2).reshape(-1, 32) for name in (query, key)}
+        half = model.config.head_dim // 2 if model.config.model_type == "qwen3" else 4
+        neighbours = {name: weights[name].reshape(-1, 2, half, 32).transpose(1, 2).reshape(-1, 32) for name in (query, key)}
         yield "rotary pairs of neighbours", {**weights, **neighbours}
         gate, up = (f"model.layers.1.mlp.{part}_proj.weight" for part in ("gate", "up"))
         yield "gate and up in the wrong order", {**weights, gate: weights[up], up: weights[gate]}
+    if model.config.model_type == "qwen3":
+        query, key = (f"model.layers.0.self_attn.{part}_norm.weight" for part in "qk")
+        yield "the norms of queries and keys in the wrong order", {**weights, query: weights[key], key: weights[query]}
+        yield "keys that are not normalised by their own weight", changed(key, torch.ones_like(weights[key]))
 
 
 def test_export(folder, name):
@@ -202,10 +214,15 @@ def their_models():
         transformers.LlamaConfig(num_key_value_heads=2, rope_theta=50.0, rms_norm_eps=1e-3, **llama))
     yield "their tied llama", transformers.LlamaForCausalLM(
         transformers.LlamaConfig(num_key_value_heads=1, tie_word_embeddings=True, **llama))
+    qwen3 = {"model_type": "qwen3", **llama, "num_key_value_heads": 2, "head_dim": 12, "rms_norm_eps": 1e-3, "rope_theta": 50.0,
+             "hidden_act": "silu", "use_sliding_window": False, "layer_types": ["full_attention"] * 2}
+    yield "their qwen3", qwen3_reference.Qwen3({**qwen3, "tie_word_embeddings": False})
+    yield "their tied qwen3", qwen3_reference.Qwen3({**qwen3, "tie_word_embeddings": True})
 
 
 def test_import(folder, name, model):
-    for form, shard in (("one file", "5GB"), ("shards", "20KB")):
+    forms = [("one file", "5GB"), ("shards", "20KB")]
+    for form, shard in forms[:1] if isinstance(model, qwen3_reference.Qwen3) else forms:
         saved, run = folder / f"{name} {form}", folder / f"{name} {form} run"
         model.save_pretrained(saved, max_shard_size=shard)
         check(f"{name}, {form}: saved so", os.path.exists(os.path.join(saved, "model.safetensors")) == (form == "one file"))

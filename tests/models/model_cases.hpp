@@ -34,6 +34,9 @@ inline std::vector<ModelCase> model_cases() {
       {"llama_one_token", llama_config(), 3, 1},
       {"llama_one_sample", llama_config(), 1, 6},
       {"llama_short_samples", llama_config(), 2, 5},
+      {"qwen3_one_kv_head_tied", qwen3_config(1, true), 3, 6},
+      {"qwen3_two_kv_heads_untied", qwen3_config(2, false), 3, 6},
+      {"qwen3_one_sample", qwen3_config(4, true), 1, 6},
       {"mlp", mlp_config(), 7, 0},
       {"mlp_one_sample", mlp_config(), 1, 0},
   };
@@ -61,7 +64,10 @@ inline std::vector<ModelCase> model_cases() {
 
 /// One of each kind, where the shape matters little.
 inline std::vector<ModelCase> main_cases() {
-  return {{"gpt2", gpt2_config(), 4, 6}, {"llama", llama_config(2, false), 4, 6}, {"mlp", mlp_config(), 4, 0}};
+  return {{"gpt2", gpt2_config(), 4, 6},
+          {"llama", llama_config(2, false), 4, 6},
+          {"qwen3", qwen3_config(2, false), 4, 6},
+          {"mlp", mlp_config(), 4, 0}};
 }
 
 }  // namespace cohort::test

@@ -37,6 +37,14 @@ inline ModelSection llama_config(Count kv_heads = 2, bool tied_head = true) {
   return config;
 }
 
+/// Heads that together are wider than the model.
+inline ModelSection qwen3_config(Count kv_heads = 2, bool tied_head = true) {
+  ModelSection config = llama_config(kv_heads, tied_head);
+  config.kind = "qwen3";
+  config.own["head_size"] = Count{6};
+  return config;
+}
+
 inline ModelSection mlp_config() {
   ModelSection config;
   config.kind = "mlp";
@@ -49,7 +57,7 @@ inline ModelSection mlp_config() {
 
 /// Large enough to show in memory and in statistics, small enough for milliseconds.
 inline ModelSection wide_config(const std::string& kind) {
-  ModelSection config = kind == "llama" ? llama_config(2, false) : gpt2_config();
+  ModelSection config = kind == "llama" ? llama_config(2, false) : kind == "qwen3" ? qwen3_config(2, false) : gpt2_config();
   config.kind = kind;
   config.layers = 3;
   config.width = 64;

@@ -1,4 +1,4 @@
-// The whole forward pass of gpt2, llama and mlp in double precision, put together from the references of the ops: what the
+// The whole forward pass of gpt2, llama, qwen3 and mlp in double precision, put together from the references of the ops: what the
 // models are tested against. Weights are looked up by their names, as a checkpoint has them. No dropout.
 #pragma once
 
@@ -99,10 +99,21 @@ class ReferenceModel {
     if (!gpt2()) return reference::rmsnorm_forward(x, weight, rows, config_.width, config_.norm_epsilon).out;
     return reference::layernorm_forward(x, weight, weights.at(name + ".bias"), rows, config_.width, config_.norm_epsilon).out;
   }
+  // The heads of a row one after the other, each normalised by itself, where the model has weights for that.
+  Array head_norm(const std::string& name, const Array& heads, Count rows) const {
+    const auto weight = weights.find(name + ".weight");
+    if (weight == weights.end()) return heads;
+    const Count size = static_cast<Count>(weight->second.size()), all = static_cast<Count>(heads.size()) / size;
+    EXPECT_EQ(all % rows, 0);
+    return reference::rmsnorm_forward(heads, weight->second, all, size, config_.norm_epsilon).out;
+  }
   Array attention(const std::string& name, const Array& x, Count samples, Count tokens) const {
-    const reference::Heads heads{samples, tokens, config_.heads, config_.kv_heads, config_.width / config_.heads};
     const Count rows = samples * tokens;
-    const Array parts[] = {linear(name + ".query", x, rows), linear(name + ".key", x, rows), linear(name + ".value", x, rows)};
+    const Array query = linear(name + ".query", x, rows);
+    const Count head_size = static_cast<Count>(query.size()) / rows / config_.heads;
+    const reference::Heads heads{samples, tokens, config_.heads, config_.kv_heads, head_size};
+    const Array parts[] = {head_norm(name + ".query_norm", query, rows),
+                           head_norm(name + ".key_norm", linear(name + ".key", x, rows), rows), linear(name + ".value", x, rows)};
     Array qkv;
     for (Count r = 0; r < rows; ++r) {
       for (const Array& part : parts) {

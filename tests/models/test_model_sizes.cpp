@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "config/model_rules.hpp"
 #include "model_cases.hpp"
 
 namespace cohort::test {
@@ -72,7 +73,7 @@ TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
   EXPECT_EQ(model->kind(), config.kind);
 }
 
-// 6 N + 12 L C T, N without the position embeddings (PaLM, appendix B); the mlp has no attention.
+// 6 N + 12 L C T, N without the position embeddings (PaLM, appendix B), C as wide as all heads; the mlp has no attention.
 TEST_P(ModelSizes, OperationsOfAToken) {
   const auto& [name, config, samples, tokens] = GetParam();
   const auto model = make_model(config, 1, test_placement());
@@ -80,7 +81,8 @@ TEST_P(ModelSizes, OperationsOfAToken) {
   for (const Count t : {1, 4, 6}) {
     double expected = 6.0 * all;
     if (config.kind == "gpt2") expected -= 6.0 * static_cast<double>(config.context * config.width);
-    if (config.kind != "mlp") expected += 12.0 * static_cast<double>(config.layers * config.width * t);
+    const Count heads = config.kind == "qwen3" ? config.heads * own_key<Count>(config, "head_size") : config.width;
+    if (config.kind != "mlp") expected += 12.0 * static_cast<double>(config.layers * heads * t);
     EXPECT_DOUBLE_EQ(model->flops_per_token(t), expected) << "T = " << t;
   }
 }
@@ -119,7 +121,7 @@ struct MemoryCase {
 
 // What the estimate before a run relies on. Five percent allow for the alignment of small tensors.
 TEST(ModelActivations, AreWhatAPassReallyHolds) {
-  for (const char* kind : {"gpt2", "llama", "mlp"}) {
+  for (const char* kind : {"gpt2", "llama", "qwen3", "mlp"}) {
     for (const bool checkpointing : {false, true}) {
       for (const auto& [samples, vocabulary] : {MemoryCase{1, 301}, MemoryCase{8, 301}, MemoryCase{4, 5000}}) {
         for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -144,7 +146,7 @@ TEST(ModelActivations, AreWhatAPassReallyHolds) {
 }
 
 TEST(ModelActivations, CheckpointingHoldsLess) {
-  for (const char* kind : {"gpt2", "llama"}) {
+  for (const char* kind : {"gpt2", "llama", "qwen3"}) {
     ModelSection config = wide_config(kind);
     config.layers = 12;
     const Bytes plain = count_activation_bytes(config, 16);
@@ -155,7 +157,7 @@ TEST(ModelActivations, CheckpointingHoldsLess) {
 
 // The bounds are five standard deviations of the estimates of mean and deviation from n values.
 TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
-  for (const char* kind : {"gpt2", "llama"}) {
+  for (const char* kind : {"gpt2", "llama", "qwen3"}) {
     ModelSection config = wide_config(kind);
     config.init_std = 0.05;
     const auto model = make_model(config, 7, test_placement());

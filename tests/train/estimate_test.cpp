@@ -75,6 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"gpt2", std::vector<std::string>{"parallel.data=manual"}},
                       std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
                       std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=true"}},
+                      std::pair{"qwen3", std::vector<std::string>{"model.kv_heads=2", "model.head_size=24"}},
+                      std::pair{"qwen3", std::vector<std::string>{"model.activation_checkpointing=true"}},
                       std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16"}},
                       std::pair{"gpt2", std::vector<std::string>{"precision.policy=bf16", "parallel.data=manual"}},
                       std::pair{"llama", std::vector<std::string>{"precision.policy=fp16"}},

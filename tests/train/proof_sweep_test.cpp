@@ -62,12 +62,14 @@ class ProofSweep : public TrainerTest {
     set("optimizer.beta2", draws.of({0.95, 0.999}));
     set("optimizer.weight_decay", draws.of({0.1, 0.01}));
     set("schedule.warmup_steps", draws.of({0, 2}));
-    if (draws.below(2) == 0) {
-      set("model.kind", "llama");
-      set("model.kv_heads", draws.of<Count>({2, heads}));
-    } else {
+    const std::string kind = draws.of<std::string>({"gpt2", "gpt2", "llama", "qwen3"});
+    set("model.kind", kind);
+    if (kind == "gpt2") {
       set("model.dropout", draws.of({0.0, 0.1}));
+    } else {
+      set("model.kv_heads", draws.of<Count>({2, heads}));
     }
+    if (kind == "qwen3") set("model.head_size", draws.of<Count>({0, 4, 10}));
     return keys;
   }
 
