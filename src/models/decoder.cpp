@@ -194,8 +194,8 @@ Tensor Decoder::forward_chunk(std::size_t chunk, const StepContext& given, const
 void Decoder::backward_head(const StepContext& context, const Tensor& dx, Hooks& hooks, const Saved& saved) {
   dx.zero();
   hooks.pre_backward(units_.back());
-  hooks.pre_gradient(units_[units_.size() - 2]);  // the norm adds the last block's bias gradient
-  norm_->backward(context, dx, saved.dnormed, saved.last, saved.norm, blocks_.back().last_bias_gradient(context));
+  partial_gradients_.back().begin();
+  norm_->backward(context, dx, saved.dnormed, saved.last, saved.norm);
   partial_gradients_.back().sum(context);
   for (Parameter* parameter : units_.back().parameters) {
     if (parameter != embedding_) hooks.grad_ready(*parameter);  // a tied head is ready after its last use, the embedding
@@ -220,24 +220,18 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
   const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
   const Block* const blocks = &blocks_[first_block(chunk)];
   const std::size_t first = first_unit(chunk);
-  // A block's last bias gets its gradient before the block's own backward, so all begin here.
-  for (std::size_t unit = chunks_[chunk].embeds ? 0 : first; unit < first + layers + chunks_[chunk].has_head; ++unit)
-    partial_gradients_[unit].begin();
-  if (chunks_[chunk].has_head) {
-    backward_head(context, dx, hooks, saved);
-  } else {
-    hooks.pre_gradient(units_[first + layers - 1]);
-    blocks[layers - 1].backward_last_bias(context, dx);
-  }
+  if (chunks_[chunk].has_head) backward_head(context, dx, hooks, saved);
   for (std::size_t i = layers; i-- > 0;) {
     hooks.pre_backward(units_[first + i]);
     FlightRecorder::of_process().beat();
-    if (i > 0 || chunks_[chunk].embeds) hooks.pre_gradient(units_[first + i - 1]);  // of the block before, as above
-    blocks[i].backward(context, dx, saved.blocks[i], i > 0 ? blocks[i - 1].last_bias_gradient(context) : Tensor{});
+    hooks.pre_gradient(units_[first + i]);
+    partial_gradients_[first + i].begin();
+    blocks[i].backward(context, dx, saved.blocks[i]);
     partial_gradients_[first + i].sum(context);
     for (Parameter* parameter : units_[first + i].parameters) hooks.grad_ready(*parameter);
   }
   if (chunks_[chunk].embeds) {
+    hooks.pre_gradient(units_.front());
     ops::dropout(context.exec, dx, parallel_.rows_of(context.dropout_key(spec_.dropout, 0), dx));
     embedding_backward(context, input, dx);
     for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);

@@ -39,8 +39,7 @@ class Model : public Predictor {
   /// are on this rank (mlp: not read).
   virtual Bytes activation_bytes(Count samples, Count tokens) const = 0;
 
-  /// Whether forward computes the gradients of the last unit together with the loss, and each unit's backward adds to the
-  /// gradients of the unit before it (Hooks::pre_gradient).
+  /// Whether forward computes gradients of the last unit, together with the loss (Hooks::pre_gradient).
   virtual bool loss_computes_head_gradient() const { return false; }
 
   const Placement& placement() const override { return placement_; }

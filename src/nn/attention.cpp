@@ -97,6 +97,7 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const Tensor dqkv = context.take(saved.qkv.shape());
   const Tensor dy_rows = parallel_->gather_rows(context, dy);
   const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
+  output_.backward_bias(context, dy);
   output_.backward_weight(context, dy_rows, saved.heads);
   output_.backward_input(context, dheads, dy_rows);
   if (context.sequence != nullptr) {

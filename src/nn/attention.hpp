@@ -49,15 +49,13 @@ class Attention {
   /// length; where context.sequence divides them, T counts the tokens that are here, and attention sees the others through it.
   /// x, y, dx and dy hold the own rows, what is saved all rows of this part's heads. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the output projection's
-  /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with output().
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
   // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
   /// Sizes of this part.
   ops::AttentionShape shape(Count batch, Count tokens) const { return {batch, tokens, heads_, kv_heads_, spec_.head_size}; }
 
-  const Linear& output() const { return output_; }
   std::vector<Parameter*> parameters() const;
 
  private:

@@ -66,28 +66,16 @@ Tensor Block::branch_gradient(const StepContext& context, const Tensor& dout, st
   return dbranch;
 }
 
-bool Block::drops(const StepContext& context) const { return context.dropout_key(spec_.dropout, 0).probability > 0.0; }
-
-Tensor Block::last_bias_gradient(const StepContext& context) const {
-  return drops(context) ? Tensor{} : feed_forward_.down().bias_gradient();
-}
-
-void Block::backward_last_bias(const StepContext& context, const Tensor& dout) const {
-  if (last_bias_gradient(context).defined()) feed_forward_.down().backward_bias(context, dout);
-}
-
-void Block::backward(const StepContext& context, const Tensor& dx, const Saved& saved, const Tensor& dx_column_sums) const {
+void Block::backward(const StepContext& context, const Tensor& dx, const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const Saved::Inside s = saved.inside ? *saved.inside : run(context, context.take(dx.shape()), saved.input, saved.batch);
   const Tensor dnormed = context.take(dx.shape());
   const Tensor dfeed_forward = branch_gradient(context, dx, first_place_ + 2);
-  if (drops(context)) feed_forward_.down().backward_bias(context, dfeed_forward);
   feed_forward_.backward(context, dnormed, dfeed_forward, s.normed2, s.feed_forward);
-  norm2_.backward(context, dx, dnormed, s.middle, s.norm2, drops(context) ? Tensor{} : attention_.output().bias_gradient());
+  norm2_.backward(context, dx, dnormed, s.middle, s.norm2);
   const Tensor dattention = branch_gradient(context, dx, first_place_ + 1);
-  if (drops(context)) attention_.output().backward_bias(context, dattention);
   attention_.backward(context, dnormed, dattention, s.normed1, s.attention);
-  norm1_.backward(context, dx, dnormed, saved.input, s.norm1, dx_column_sums);
+  norm1_.backward(context, dx, dnormed, saved.input, s.norm1);
 }
 
 Bytes Block::inside_bytes(Count samples, Count tokens, DType dtype) const {

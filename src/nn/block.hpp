@@ -42,16 +42,9 @@ class Block {
   /// out [B*T, C] from x [B*T, C], which hold the own rows (nn/tensor_parallel.hpp), as all here does; x must stay as it is until
   /// backward. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
-  /// dx [B*T, C] holds the gradient of out and, at the end, that of x. The parameters' gradients are accumulated, but for the
-  /// last bias: its gradient is the column sums of the gradient of out, which whoever made that gradient gets at little cost. So
-  /// does this block for the one before: if defined, dx_column_sums [C] (fp32) += column sums of the gradient of x.
+  /// dx [B*T, C] holds the gradient of out and, at the end, that of x. The parameters' gradients are accumulated.
   // Collective over: tp
-  void backward(const StepContext& context, const Tensor& dx, const Saved& saved, const Tensor& dx_column_sums = {}) const;
-  /// Where the column sums of the gradient of out are to be added; undefined if there is no bias, or if dropout follows it, so
-  /// that backward computes the gradient itself.
-  Tensor last_bias_gradient(const StepContext& context) const;
-  /// Adds them there, before backward, if nobody has got them at little cost: the gradient dout of out came from another rank.
-  void backward_last_bias(const StepContext& context, const Tensor& dout) const;
+  void backward(const StepContext& context, const Tensor& dx, const Saved& saved) const;
 
   std::vector<Parameter*> parameters() const;
 
@@ -71,8 +64,6 @@ class Block {
   ops::DropoutKey dropout_key(const StepContext& context, const Tensor& x, std::uint32_t place) const {
     return parallel_->rows_of(context.dropout_key(spec_.dropout, place), x);
   }
-  // Whether dropout acts at the ends of the branches.
-  bool drops(const StepContext& context) const;
   // The gradient of a branch's result, from that of the sum.
   Tensor branch_gradient(const StepContext& context, const Tensor& dout, std::uint32_t place) const;
 

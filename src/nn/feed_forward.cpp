@@ -47,6 +47,7 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
   const Tensor dbefore = context.take(saved.before.shape());
   const Tensor dy_rows = parallel_->gather_rows(context, dy);
   const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
+  down_.backward_bias(context, dy);
   down_.backward_weight(context, dy_rows, saved.after);
   if (spec_.kind == FeedForwardKind::gelu) {
     ops::linear_gelu_backward(context.exec, dbefore, up_.bias_gradient(), dy_rows, down_.weight(), saved.before, up_.bias());

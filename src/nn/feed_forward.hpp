@@ -33,12 +33,10 @@ class FeedForward {
   /// y [R, C] = down(activation(up(x [R, C]))), plus `residual` [R, C] if defined. y may be residual. x, y, dx and dy hold the
   /// own rows, what is saved all rows of this part's features. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
-  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated, but for the down projection's
-  /// bias: its gradient is the column sums of dy, which the caller may have already, or gets with down().
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
   // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
-  const Linear& down() const { return down_; }
   std::vector<Parameter*> parameters() const;
 
  private:

@@ -24,8 +24,8 @@ class Hooks {
   virtual void post_forward(const Unit&) {}
   /// Before a unit's parameters are read in the backward pass; not called for one with backward_reads false.
   virtual void pre_backward(const Unit&) {}
-  /// Before backward, or a forward that prepares gradients (the head's), first adds to the gradients of a unit's parameters. May
-  /// come several times in a pass, and for a unit before its pre_backward: a layer may compute its neighbour's bias gradient.
+  /// Before the gradients of a unit's parameters are first added to: in backward, after pre_backward; for a head that computes
+  /// its gradients together with the loss, in forward. Once for each unit.
   virtual void pre_gradient(const Unit&) {}
   /// Nothing will be added to this parameter's gradient any more in this backward pass. Called once for each parameter, from the
   /// last unit to the first; for a tied weight after its last use.

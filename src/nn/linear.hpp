@@ -43,7 +43,7 @@ class Linear {
   void backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const;
   /// The bias's gradient alone, if there is a bias: += column sums of dy.
   void backward_bias(const StepContext& context, const Tensor& dy) const;
-  /// The weight's gradient alone, where the bias's is a by-product of what follows or precedes.
+  /// The weight's gradient alone, where the bias's is computed from other rows, or with what precedes.
   void backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const;
 
   /// All weights [outputs, inputs] and biases [outputs] as one tensor, as layers read them; valid after

@@ -28,13 +28,12 @@ Norm::Saved Norm::forward(const StepContext& context, const Tensor& y, const Ten
   return saved;
 }
 
-void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved,
-                    const Tensor& dx_column_sums) const {
+void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
   if (kind_ == NormKind::layer) {
-    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->compute, saved.mean, saved.rstd,
-                            dx_column_sums);
+    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->compute, saved.mean,
+                            saved.rstd);
   } else {
-    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->compute, saved.rstd, dx_column_sums);
+    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->compute, saved.rstd);
   }
 }
 

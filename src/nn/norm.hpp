@@ -24,10 +24,8 @@ class Norm {
 
   /// y [R, C] = norm(x [R, C]).
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x) const;
-  /// dx += gradient with respect to x; parameters' gradients are accumulated. If defined, dx_column_sums [C] (fp32) += column
-  /// sums of the new dx.
-  void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved,
-                const Tensor& dx_column_sums = {}) const;
+  /// dx += gradient with respect to x; parameters' gradients are accumulated.
+  void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
 
   std::vector<Parameter*> parameters() const;
 

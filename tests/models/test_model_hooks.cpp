@@ -37,7 +37,10 @@ class Recorder : public Hooks {
     EXPECT_TRUE(unit.backward_reads);
     backward.push_back(unit.name);
   }
-  void pre_gradient(const Unit& unit) override { begun.insert(begun.end(), unit.parameters.begin(), unit.parameters.end()); }
+  void pre_gradient(const Unit& unit) override {
+    begun_units.push_back(unit.name);
+    begun.insert(begun.end(), unit.parameters.begin(), unit.parameters.end());
+  }
   void grad_ready(Parameter& parameter) override {
     EXPECT_NE(std::find(begun.begin(), begun.end(), &parameter), begun.end())
         << parameter.name << " was ready before its unit began";
@@ -47,7 +50,7 @@ class Recorder : public Hooks {
   void end_pass() override { ++passes; }
 
   int passes = 0;
-  std::vector<std::string> forward, backward;
+  std::vector<std::string> forward, backward, begun_units;
   std::vector<const Parameter*> begun, ready;
   std::vector<Tensor> at_ready;  // the gradient when grad_ready was called
 };
@@ -55,14 +58,16 @@ class Recorder : public Hooks {
 TEST_P(ModelHooks, UnitsComeOnceAndInOrder) {
   Recorder recorder;
   run_pass(*model_, batch_.input(), {}, &recorder);
-  std::vector<std::string> forward, backward;
+  std::vector<std::string> forward, backward, begun;
   for (const Unit& unit : model_->units()) {
+    begun.insert(begun.begin(), unit.name);
     forward.push_back("pre " + unit.name);
     forward.push_back("post " + unit.name);
     if (unit.backward_reads) backward.insert(backward.begin(), unit.name);
   }
   EXPECT_EQ(recorder.forward, forward);
   EXPECT_EQ(recorder.backward, backward);
+  EXPECT_EQ(recorder.begun_units, begun);
   EXPECT_EQ(recorder.passes, 1);
 }
 

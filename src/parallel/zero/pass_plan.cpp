@@ -59,12 +59,11 @@ class Player {
     const std::size_t units = of_units_.size();
     for (std::size_t unit = 0; unit < units; ++unit) {
       need(unit, unit + 1);
-      if (unit + 1 == units && begins_early()) begin_gradients(unit);  // the head computes them with the loss
+      if (unit + 1 == units && model_.loss_computes_head_gradient()) begin_gradients(unit);
     }
     for (std::size_t unit = units; unit-- > 0;) {
       if (model_.units()[unit].backward_reads) need(unit, unit > 0 && model_.units()[unit - 1].backward_reads ? unit - 1 : units);
-      if (!begins_early()) begin_gradients(unit);
-      if (begins_early() && unit > 0) begin_gradients(unit - 1);
+      begin_gradients(unit);
       end_gradients(unit);
     }
     while (!reducing_.empty()) finish_reduction();
@@ -73,9 +72,6 @@ class Player {
   }
 
  private:
-  // Whether a unit adds to the gradients of the unit before it: a decoder's blocks do.
-  bool begins_early() const { return model_.loss_computes_head_gradient(); }
-
   // The weights of a unit are in memory, those of `next` (if there is such a unit) on their way, and no others.
   void need(std::size_t unit, std::size_t next) {
     if (!divides_weights_) return;
