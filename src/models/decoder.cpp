@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "observe/flight_recorder.hpp"
 #include "ops/linear.hpp"
 #include "tensor/convert.hpp"
 
@@ -129,7 +128,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
     const Block& block = blocks_[first_block(chunk) + i];
     const Unit& unit = units_[first_unit(chunk) + i];
     hooks.pre_forward(unit);
-    FlightRecorder::of_process().beat();  // a large model on one CPU: minutes without an operation among ranks
+    context.show_life();
     const bool again = saved == nullptr && turns[i % 2].defined();
     const Tensor out = again ? turns[i % 2] : kept.take(stream_shape(input));
     turns[i % 2] = out;
@@ -223,7 +222,7 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
   if (chunks_[chunk].has_head) backward_head(context, dx, hooks, saved);
   for (std::size_t i = layers; i-- > 0;) {
     hooks.pre_backward(units_[first + i]);
-    FlightRecorder::of_process().beat();
+    context.show_life();
     hooks.pre_gradient(units_[first + i]);
     partial_gradients_[first + i].begin();
     blocks[i].backward(context, dx, saved.blocks[i]);

@@ -28,6 +28,13 @@ struct StepContext {
   // If set, the model calls it with each unit's name and output in forward: the search for the first layer that is not finite.
   std::function<void(const std::string&, const Tensor&)> inspect = {};
 
+  // If set, the model calls it at each layer of a pass, forward and backward: on one CPU that of a large model may take minutes,
+  // and nobody else would show that the process goes on.
+  void (*sign_of_life)() = nullptr;
+  void show_life() const {
+    if (sign_of_life != nullptr) sign_of_life();
+  }
+
   Tensor take(const Shape& shape) const { return activations->take(shape, dtype); }
   /// For statistics.
   Tensor take_fp32(const Shape& shape) const { return activations->take(shape, DType::f32); }

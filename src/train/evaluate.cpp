@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "data/sampler.hpp"
+#include "observe/flight_recorder.hpp"
 #include "optim/step_scalars.hpp"
 #include "train/input_buffer.hpp"
 #include "train/nonfinite.hpp"
@@ -20,7 +21,8 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
                             .activations = &setup.activations,
                             .loss_sum = scalars.loss(),
                             .sequence = setup.sequence,
-                            .inspect = setup.inspect};
+                            .inspect = setup.inspect,
+                            .sign_of_life = FlightRecorder::beat_of_process};
   InputBuffer buffer(placement.device, dataset.classes());
   Batch batch;
   Count targets = 0;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/random.hpp"
+#include "observe/flight_recorder.hpp"
 #include "train/input_buffer.hpp"
 #include "train/nonfinite.hpp"
 
@@ -52,7 +53,10 @@ std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int3
                options.vocabulary, model.classes());
   const Placement& placement = model.placement();
   Arena activations("generate", placement.device);
-  const StepContext context{.exec = {placement.device}, .dtype = placement.compute, .activations = &activations};
+  const StepContext context{.exec = {placement.device},
+                            .dtype = placement.compute,
+                            .activations = &activations,
+                            .sign_of_life = FlightRecorder::beat_of_process};
   InputBuffer buffer(placement.device, model.classes());
   const Tensor logits = Tensor::zeros("generate.logits", {1, model.classes()});
   const CounterRandom random(options.seed, RandomPurpose::sample);

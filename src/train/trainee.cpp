@@ -9,6 +9,7 @@
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
+#include "observe/flight_recorder.hpp"
 #include "ops/gemm.hpp"
 #include "ops/linear.hpp"
 #include "optim/adamw.hpp"
@@ -143,7 +144,8 @@ StepContext Trainee::context(Count step) const {
           .seed = config_.run.seed,
           .step = static_cast<std::uint32_t>(step),
           .sequence = ring_.get(),
-          .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{}};
+          .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{},
+          .sign_of_life = FlightRecorder::beat_of_process};
 }
 
 void Trainee::compute_gradients(const StepInput& input, StepTimers& timers) {

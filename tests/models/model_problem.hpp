@@ -133,6 +133,7 @@ struct PassOptions {
   std::uint32_t step = 0;
   std::uint64_t seed = 5;
   bool accumulate = false;  // onto the gradients that are there
+  void (*sign_of_life)() = nullptr;
 };
 
 struct Pass {
@@ -149,6 +150,7 @@ inline Pass run_pass(Model& model, const ModelInput& input, const PassOptions& o
   context.training = true;
   context.seed = options.seed;
   context.step = options.step;
+  context.sign_of_life = options.sign_of_life;
   DeviceInputs inputs;
   const ModelInput placed = inputs.put(input);
   if (!options.accumulate) model.parameters().zero_gradients();

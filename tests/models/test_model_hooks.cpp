@@ -140,6 +140,14 @@ class OnlyOneUnit : public Hooks {
   Tensor nothing_;  // NaN for every weight; padding, which belongs to no unit, stays zero
 };
 
+// What the watch of a long pass relies on.
+TEST_P(ModelHooks, EveryLayerShowsLifeInBothDirections) {
+  static int signs = 0;
+  signs = 0;
+  run_pass(*model_, batch_.input(), {.sign_of_life = [] { ++signs; }});
+  EXPECT_GE(signs, 2 * GetParam().config.layers);
+}
+
 TEST_P(ModelHooks, WeightsAreReadBetweenTheHooksOnly) {
   const Pass expected = run_pass(*model_, batch_.input());
   OnlyOneUnit hooks(*model_);

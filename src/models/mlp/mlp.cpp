@@ -42,6 +42,7 @@ Tensor Mlp::run(const StepContext& context, const ModelInput& input, Hooks& hook
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const Linear& linear = layers_[layer];
     hooks.pre_forward(units_[layer]);
+    context.show_life();
     const Tensor product = context.take({input.samples, linear.outputs()});
     linear.forward_without_bias(context, product, x);
     if (saved != nullptr) saved->inputs.push_back(x);
@@ -72,6 +73,7 @@ void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) 
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     const Linear& linear = layers_[layer];
     hooks.pre_backward(units_[layer]);
+    context.show_life();
     hooks.pre_gradient(units_[layer]);
     if (layer + 1 == layers_.size()) {
       ops::bias_backward(context.exec, linear.bias_gradient(), dy);
