@@ -85,10 +85,9 @@ std::vector<OutgoingPart> make_parts(DType dtype) {
     const Count middle = shape.elements() / 3;
     for (const auto& [begin, end] : {std::pair(Count{0}, middle), std::pair(middle, shape.elements())}) {
       if (begin == end) continue;
-      parts.push_back(
-          {name, 0, dtype, TensorPart(shape, std::nullopt, begin, end - begin), [first = begin](Count from, Count elements) {
-             return Tensor::wrap(values.data() + first + from, {elements}, DType::f32);  // needs no running Kokkos
-           }});
+      parts.push_back({name, 0, dtype, TensorPart(shape, begin, end - begin), [first = begin](Count from, Count elements) {
+                         return Tensor::wrap(values.data() + first + from, {elements}, DType::f32);  // needs no running Kokkos
+                       }});
     }
   }
   return parts;
