@@ -99,7 +99,7 @@ class Comparison {
 
   void compare_windows(const ManifestTensor& a, const ManifestTensor& b, TensorDifference& difference) {
     for (Count begin = 0; begin < a.elements(); begin += kWindow) {
-      const TensorPart window(a.shape, std::nullopt, begin, std::min(kWindow, a.elements() - begin));
+      const TensorPart window(a.shape, begin, std::min(kWindow, a.elements() - begin));
       values_a_.resize(static_cast<std::size_t>(window.elements()));
       values_b_.resize(values_a_.size());
       a_.read(a, window, values_a_);

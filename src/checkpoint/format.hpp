@@ -1,5 +1,5 @@
-// The checkpoint format, version 3: a stable specification. A change that an older reader cannot understand raises
-// kFormatVersion. Versions 1 and 2 (end of this page) are still read.
+// The checkpoint format, version 4: a stable specification. A change that an older reader cannot understand raises
+// kFormatVersion. Versions 1, 2 and 3 (end of this page) are still read.
 //
 //   RUN/checkpoints/step_00000100/       named by the optimizer steps done, at least eight digits
 //     model.h5                           the training state, and every tensor as one dataset, whole whatever layout wrote it
@@ -27,7 +27,7 @@
 //     /data            what was trained on (the token file's name and checksum); the loader returns it, the trainer decides
 //     /history         a line for each resume that was allowed to change something
 //   Attributes of the root group, of bounded size:
-//     format "cohort-checkpoint", version 3
+//     format "cohort-checkpoint", version 4
 //     step             optimizer steps done
 //     samples_seen     samples consumed by all ranks together: the position of the sampler, whose order is a pure function of
 //                      the seed
@@ -54,21 +54,28 @@
 //                           bytes, of the model.h5 of "per_rank": how virtual datasets are put together has no checksum in HDF5
 //   tensors                 an array in the order of the model with name, dtype ("fp32", ...), shape and parts of each. A part:
 //     file, dataset         where its elements are; file counts in `files` from 0
-//     range                 [dim, begin, end]: the box is this range of one dim; absent: the whole tensor
+//     start, count          the box: its offset and its length in each dim; both absent: the whole tensor
 //     begin, elements       which elements of the box, in row-major order
 //     block, crc32          checksums, each of `block` elements (the last of what is left), eight lowercase hex digits one after
 //                           the other: zlib's CRC-32 of the elements as stored, before compression (little-endian)
 //   manifest_crc32          the last member: CRC-32 of this very file with these eight digits replaced by zeros
 // So every bit is covered: elements, texts and manifest by these sums, HDF5's own structures and the attributes by HDF5's
-// checksums. Parts of a tensor cover it once, and cut the same dim. Checksums of blocks let a reader check the part that it
+// checksums. Parts of a tensor cover it once; of two boxes of a tensor, the ranges along any dim are the same or have nothing in
+// common, as splits of dims make them, so that covering is easy to check. Checksums of blocks let a reader check the part that it
 // reads. Other files in the folder are none of the checkpoint's: loading ignores them; CheckpointReader::verify() refuses a stray
 // *.h5.
 //
+// Why a part is a box and a run of it, not boxes alone: splits of dims (tensor and expert parallelism) leave a box, of which ZeRO
+// takes equal pieces of the row-major order. Such a piece is one range in memory, one dataset and one row of checksums; as boxes
+// it would be up to 2 dims - 1 of each.
+//
 // Deleting removes manifest.json first and model.h5 second: no index is ever left without its rank files.
 //
-// Version 2 had data and history as attributes, in the manifest run_file_crc32 in the place of texts, and the fill value 0.
-// Version 1 had one form, which is "consolidated", without validation_loss and history; its manifest named one file (file,
-// file_bytes) and in `datasets` the name, dtype, shape and one crc32 of each dataset, /run_file among them with dtype "text".
+// Version 3 had in the place of start and count `range`, [dim, begin, end], since a box was a range of one dim at most.
+// Version 2 was as version 3, but had data and history as attributes, in the manifest run_file_crc32 in the place of texts, and
+// the fill value 0. Version 1 had one form, which is "consolidated", without validation_loss and history; its manifest named one
+// file (file, file_bytes) and in `datasets` the name, dtype, shape and one crc32 of each dataset, /run_file among them with dtype
+// "text".
 #pragma once
 
 #include <filesystem>
@@ -81,7 +88,7 @@
 namespace cohort {
 
 inline constexpr std::string_view kFormatName = "cohort-checkpoint";
-inline constexpr Count kFormatVersion = 3;
+inline constexpr Count kFormatVersion = 4;
 inline constexpr std::string_view kModelFile = "model.h5";
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kSetAside = "set_aside";  // in RUN/checkpoints

@@ -1,7 +1,6 @@
 #include "checkpoint/manifest.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -9,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/part_json.hpp"
 
 namespace cohort {
 namespace {
@@ -66,25 +66,15 @@ Shape shape_from(const Json& json) {
 
 Json to_json(const ManifestPart& part) {
   Json json{{"file", part.file}, {"dataset", part.dataset}};
-  if (const auto& range = part.part.range()) json["range"] = {range->dim, range->begin, range->end};
-  json["begin"] = part.part.begin();
-  json["elements"] = part.part.elements();
+  add_part(json, part.part);
   json["block"] = part.block;
   json["crc32"] = hex(part.crc32);
   return json;
 }
 
-ManifestPart part_from(const Json& json, const Manifest& manifest, const Shape& shape) {
-  std::optional<TensorPart::Range> range;
-  if (json.contains("range")) {
-    const auto numbers = json.at("range").get<std::array<Count, 3>>();
-    if (numbers[0] < 0 || numbers[0] >= shape.dims()) throw std::invalid_argument("a range of a dim that is none");
-    range = TensorPart::Range{static_cast<int>(numbers[0]), numbers[1], numbers[2]};
-  }
-  ManifestPart part{json.at("file").get<std::size_t>(),
-                    json.at("dataset").get<std::string>(),
-                    {shape, range, json.at("begin").get<Count>(), json.at("elements").get<Count>()},
-                    json.at("block").get<Count>(),
+ManifestPart stored_part_from(const Json& json, const Manifest& manifest, const Shape& shape, Count version) {
+  ManifestPart part{json.at("file").get<std::size_t>(), json.at("dataset").get<std::string>(),
+                    version <= 3 ? part_from_range(json, shape) : part_from(json, shape), json.at("block").get<Count>(),
                     checksums_from(json.at("crc32").get<std::string>())};
   if (part.file >= manifest.files.size()) throw std::invalid_argument(fmt::format("a part in file number {}", part.file));
   if (part.block <= 0 || static_cast<std::size_t>(part.blocks()) != part.crc32.size()) {
@@ -133,8 +123,10 @@ Manifest from_json(const Json& json, Count version) {
                           shape_from(item.at("shape")),
                           {}};
     if (tensor.bytes() / kBestPacking > all) throw std::invalid_argument(tensor.name + " is larger than its files");
-    for (const Json& part : item.at("parts")) tensor.parts.push_back(part_from(part, manifest, tensor.shape));
-    check_coverage(tensor);
+    for (const Json& part : item.at("parts")) tensor.parts.push_back(stored_part_from(part, manifest, tensor.shape, version));
+    std::vector<const TensorPart*> parts;
+    for (const ManifestPart& part : tensor.parts) parts.push_back(&part.part);
+    check_coverage(tensor.name, tensor.shape, std::move(parts));
     manifest.add(std::move(tensor));
   }
   return manifest;
@@ -187,33 +179,9 @@ Count Manifest::parameters() const {
   return sum;
 }
 
-// All parts of a tensor cut the same dim, if any. So they cover it once if those of one range follow each other in it, and the
-// ranges follow each other in the dim.
-void check_coverage(const ManifestTensor& tensor) {
-  std::vector<const TensorPart*> parts;
-  for (const ManifestPart& part : tensor.parts) {
-    if (part.part.elements() > 0) parts.push_back(&part.part);
-  }
-  const auto key = [](const TensorPart* part) { return std::pair(part->range() ? part->range()->begin : 0, part->begin()); };
-  std::sort(parts.begin(), parts.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
-  Count in_dim = 0;  // up to here the dim is covered by whole boxes
-  Count in_box = 0;  // elements covered of the box that begins there
-  bool fits = true;
-  for (const TensorPart* part : parts) {
-    const auto& range = part->range();
-    const auto& first = parts.front()->range();
-    fits = fits && range.has_value() == first.has_value() && (!range || range->dim == first->dim) &&
-           (range ? range->begin : 0) == in_dim && part->begin() == in_box;
-    in_box += part->elements();
-    if (in_box == part->box_shape().elements()) {
-      in_box = 0;
-      in_dim = range ? range->end : 1;
-    }
-  }
-  const Count whole = parts.empty() || !parts.front()->range() ? 1 : tensor.shape[parts.front()->range()->dim];
-  if (tensor.elements() == 0 ? !parts.empty() : !fits || in_box != 0 || in_dim != whole) {
-    fail(ExitCode::internal, "the parts of {} do not cover its shape {} once", tensor.name, tensor.shape.str());
-  }
+void check_coverage(const std::string& name, const Shape& shape, std::vector<const TensorPart*> parts) {
+  if (cover_once(shape, std::move(parts))) return;
+  fail(ExitCode::internal, "the parts of {} do not cover its shape {} once", name, shape.str());
 }
 
 std::string to_json_text(const Manifest& manifest) {

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/box.hpp"
 #include "base/checksum.hpp"
 #include "base/dtype.hpp"
 #include "base/units.hpp"
-#include "checkpoint/tensor_part.hpp"
 
 namespace cohort {
 
@@ -75,8 +75,8 @@ class Manifest {
   std::map<std::string, std::size_t, std::less<>> by_name_;
 };
 
-/// Throws Error(internal) unless the parts cover the tensor once.
-void check_coverage(const ManifestTensor& tensor);
+/// Throws Error(internal) unless the parts cover the tensor once (cover_once()).
+void check_coverage(const std::string& name, const Shape& shape, std::vector<const TensorPart*> parts);
 
 /// The text of manifest.json, its own checksum included.
 std::string to_json_text(const Manifest& manifest);

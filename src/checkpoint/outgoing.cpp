@@ -4,42 +4,87 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "base/error.hpp"
 #include "checkpoint/format.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/part_json.hpp"
 #include "checkpoint/root_rank.hpp"
 #include "comm/agreement.hpp"
 
 namespace cohort {
 namespace {
 
-auto key_of(const OutgoingPart& p) {
-  return std::tuple(!p.tensor.starts_with(kModelGroup), p.order, std::string_view(p.tensor),
-                    p.part.range() ? p.part.range()->begin : 0, p.part.begin());
+using Json = nlohmann::ordered_json;
+
+/// What a rank tells the others of one of its parts.
+struct ToldPart {
+  int rank;
+  std::string tensor;
+  int order;
+  DType dtype;
+  TensorPart part;
+};
+
+template <class Part>
+auto key_of(const Part& p) {
+  return std::tuple<bool, int, std::string_view, const std::vector<Count>&, Count>(!p.tensor.starts_with(kModelGroup), p.order,
+                                                                                   p.tensor, p.part.box().start, p.part.begin());
 }
 
 std::string to_text(const std::vector<OutgoingPart>& parts) {
-  nlohmann::json list = nlohmann::json::array();
+  Json list = Json::array();
   for (const OutgoingPart& p : parts) {
-    nlohmann::json item{p.tensor, p.order, name_of(p.dtype), p.part.shape().vector(), p.part.begin(), p.part.elements()};
-    if (const auto& range = p.part.range()) item.insert(item.end(), {range->dim, range->begin, range->end});
+    Json item{{"tensor", p.tensor}, {"order", p.order}, {"dtype", name_of(p.dtype)}, {"shape", p.part.shape().vector()}};
+    add_part(item, p.part);
     list.push_back(std::move(item));
   }
   return list.dump();
 }
 
-void append_from_text(const std::string& text, int rank, std::vector<RemotePart>& parts) {
-  for (const auto& item : nlohmann::json::parse(text)) {
-    std::optional<TensorPart::Range> range;
-    if (item.size() > 6) range = TensorPart::Range{item[6], item[7], item[8]};
-    const TensorPart part(Shape(item[3].get<std::vector<Count>>()), range, item[4], item[5]);
-    parts.push_back({rank, {item[0], item[1], dtype_from_name(item[2].get<std::string>()), part, {}}});
+void append_from_text(const std::string& text, int rank, std::vector<ToldPart>& parts) {
+  for (const Json& item : Json::parse(text)) {
+    const Shape shape(item["shape"].get<std::vector<Count>>());
+    parts.push_back(
+        {rank, item["tensor"], item["order"], dtype_from_name(item["dtype"].get<std::string>()), part_from(item, shape)});
   }
 }
 
-void sort_remote(std::vector<RemotePart>& parts) {
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a.part) < key_of(b.part); });
+// Names become paths.
+void check_names(const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    COHORT_CHECK(name.starts_with('/') && name.find("//") == std::string::npos && !name.ends_with('/'),
+                 "the parameter stored as {} has an empty part in its name", name);
+    for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+      COHORT_CHECK(!names.contains(name.substr(0, slash)), "parameter {} is also the beginning of {}", name.substr(0, slash),
+                   name);
+    }
+  }
+}
+
+std::vector<OutgoingTensor> tensors_of(std::vector<ToldPart> parts) {
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  std::vector<OutgoingTensor> tensors;
+  std::set<std::string> names;
+  for (ToldPart& p : parts) {
+    if (tensors.empty() || tensors.back().name != p.tensor) {
+      COHORT_CHECK(names.insert(p.tensor).second, "{} is stored twice", p.tensor);
+      tensors.push_back({p.tensor, p.order, p.dtype, p.part.shape(), {}});
+    }
+    OutgoingTensor& tensor = tensors.back();
+    COHORT_CHECK(tensor.shape == p.part.shape() && tensor.dtype == p.dtype, "{} is {} {} on rank {} and {} {} on another",
+                 p.tensor, name_of(p.dtype), p.part.shape().str(), p.rank, name_of(tensor.dtype), tensor.shape.str());
+    tensor.parts.push_back({p.rank, std::move(p.part)});
+  }
+  check_names(names);
+  for (const OutgoingTensor& tensor : tensors) {
+    std::vector<const TensorPart*> given;
+    for (const OutgoingTensor::Given& g : tensor.parts) given.push_back(&g.part);
+    check_coverage(tensor.name, tensor.shape, std::move(given));
+  }
+  return tensors;
 }
 
 template <class To, class From>
@@ -135,7 +180,7 @@ Tensor StoredElements::kept(Count begin, Count elements) const {
   return kept;
 }
 
-std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own) {
+std::vector<OutgoingTensor> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own) {
   std::string all = to_text(own);
   if (comm.size() > 1) {
     nlohmann::json texts = gather_texts(comm, std::move(all), kRoot);
@@ -143,46 +188,22 @@ std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<
   } else {
     all = nlohmann::json{all}.dump();
   }
-  std::vector<RemotePart> parts;
-  int rank = 0;
-  for (const auto& text : nlohmann::json::parse(all)) append_from_text(text, rank++, parts);
-  sort_remote(parts);
-  return parts;
-}
-
-std::vector<RemotePart> all_outgoing(const std::vector<std::vector<OutgoingPart>>& ranks) {
-  std::vector<RemotePart> parts;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (const OutgoingPart& p : ranks[rank]) parts.push_back({static_cast<int>(rank), {p.tensor, p.order, p.dtype, p.part, {}}});
-  }
-  sort_remote(parts);
-  return parts;
-}
-
-std::vector<TensorFacts> tensors_of(const std::vector<RemotePart>& parts) {
-  std::vector<TensorFacts> tensors;
-  std::set<std::string> names;
-  for (const RemotePart& remote : parts) {
-    const OutgoingPart& p = remote.part;
-    if (tensors.empty() || tensors.back().name != p.tensor) {
-      COHORT_CHECK(names.insert(p.tensor).second, "{} is stored twice", p.tensor);
-      tensors.push_back({p.tensor, p.dtype, p.part.shape(), {}});
-    }
-    const TensorFacts& tensor = tensors.back();
-    COHORT_CHECK(tensor.shape == p.part.shape() && tensor.dtype == p.dtype, "{} is {} {} on rank {} and {} {} on another",
-                 p.tensor, name_of(p.dtype), p.part.shape().str(), remote.rank, name_of(tensor.dtype), tensor.shape.str());
-    tensors.back().parts.push_back(&remote);
-  }
-  // Names become paths.
-  for (const std::string& name : names) {
-    COHORT_CHECK(name.starts_with('/') && name.find("//") == std::string::npos && !name.ends_with('/'),
-                 "the parameter stored as {} has an empty part in its name", name);
-    for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1)) {
-      COHORT_CHECK(!names.contains(name.substr(0, slash)), "parameter {} is also the beginning of {}", name.substr(0, slash),
-                   name);
-    }
-  }
+  std::vector<OutgoingTensor> tensors;
+  agree(comm, "saving the checkpoint", [&] {
+    std::vector<ToldPart> parts;
+    int rank = 0;
+    for (const auto& text : nlohmann::json::parse(all)) append_from_text(text, rank++, parts);
+    tensors = tensors_of(std::move(parts));
+  });
   return tensors;
+}
+
+std::vector<OutgoingTensor> all_outgoing(const std::vector<std::vector<OutgoingPart>>& ranks) {
+  std::vector<ToldPart> parts;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const OutgoingPart& p : ranks[rank]) parts.push_back({static_cast<int>(rank), p.tensor, p.order, p.dtype, p.part});
+  }
+  return tensors_of(std::move(parts));
 }
 
 }  // namespace cohort

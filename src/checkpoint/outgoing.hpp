@@ -30,8 +30,7 @@ bool is_given(const StateShard& shard, const SaveOptions& options);
 /// them go to /optim/master, so that nothing is lost.
 std::vector<OutgoingPart> outgoing_parts(const std::vector<StateShard>& shards, const SaveOptions& options);
 
-/// Puts them in the order of the format: values, then states, in the order of the model. Throws Error(internal) if two names are
-/// in each other's way: "a" beside "a.b" would be a dataset and a group of one name.
+/// Puts them in the order of the format: values, then states, in the order of the model.
 void sort_outgoing(std::vector<OutgoingPart>& parts);
 
 /// The elements of a part as they are stored: what read() gives, converted where `dtype` is another. Needs no Kokkos, so that a
@@ -56,22 +55,24 @@ class StoredElements {
   std::vector<std::byte> converted_;
 };
 
-/// All ranks' parts but for read(), in order, with the rank that has them; on every rank. // Collective over: comm
-struct RemotePart {
-  int rank;
-  OutgoingPart part;
-};
-std::vector<RemotePart> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own);
-/// The same of a list for each rank. // Local
-std::vector<RemotePart> all_outgoing(const std::vector<std::vector<OutgoingPart>>& ranks);
-
-/// The tensors of a list of parts, as a manifest without files has them. Throws Error(internal) if ranks disagree on one.
-struct TensorFacts {
+/// A tensor that is being written, and which rank gives which elements of it, in the order of the format.
+struct OutgoingTensor {
   std::string name;
-  DType dtype;
+  int order = 0;
+  DType dtype = DType::f32;
   Shape shape;
-  std::vector<const RemotePart*> parts;
+  struct Given {
+    int rank;
+    TensorPart part;
+  };
+  std::vector<Given> parts;
 };
-std::vector<TensorFacts> tensors_of(const std::vector<RemotePart>& parts);
+
+/// What all ranks give, on every rank. Throws Error(internal) if they disagree on a tensor, or do not give each element of each
+/// once, or if two names are in each other's way: "a" beside "a.b" would be a dataset and a group of one name.
+// Collective over: comm
+std::vector<OutgoingTensor> exchange_outgoing(Communicator& comm, const std::vector<OutgoingPart>& own);
+/// The same of a list for each rank. // Local
+std::vector<OutgoingTensor> all_outgoing(const std::vector<std::vector<OutgoingPart>>& ranks);
 
 }  // namespace cohort

@@ -30,8 +30,8 @@ std::string part_dataset(const std::string& tensor, int number) { return fmt::fo
 void describe(hdf5::Dataset& dataset, const std::string& tensor, const TensorPart& part) {
   dataset.set_attribute("tensor", tensor);
   dataset.set_attribute("global_shape", part.shape().vector());
-  dataset.set_attribute("box_start", part.box_start());
-  dataset.set_attribute("box_shape", part.box_shape().vector());
+  dataset.set_attribute("box_start", part.box().start);
+  dataset.set_attribute("box_shape", part.box().count);
   dataset.set_attribute("begin", part.begin());
 }
 
@@ -52,7 +52,7 @@ RankFile file_from_text(const std::string& text, const std::vector<TensorPart>& 
 }
 
 // The manifest of what all ranks' files hold.
-Manifest manifest_of(const std::vector<TensorFacts>& tensors, std::vector<RankFile> files) {
+Manifest manifest_of(const std::vector<OutgoingTensor>& tensors, std::vector<RankFile> files) {
   Manifest manifest;
   manifest.form = CheckpointForm::per_rank;
   std::vector<std::size_t> file_of_rank;
@@ -61,14 +61,13 @@ Manifest manifest_of(const std::vector<TensorFacts>& tensors, std::vector<RankFi
     file_of_rank.push_back(manifest.files.size());
   }
   std::vector<std::size_t> next(files.size(), 0);  // each rank's parts came in the order in which they are listed
-  for (const TensorFacts& facts : tensors) {
-    ManifestTensor tensor{facts.name, facts.dtype, facts.shape, {}};
-    for (const RemotePart* remote : facts.parts) {
-      const auto rank = static_cast<std::size_t>(remote->rank);
+  for (const OutgoingTensor& outgoing : tensors) {
+    ManifestTensor tensor{outgoing.name, outgoing.dtype, outgoing.shape, {}};
+    for (const OutgoingTensor::Given& given : outgoing.parts) {
+      const auto rank = static_cast<std::size_t>(given.rank);
       ManifestPart& part = tensor.parts.emplace_back(std::move(files[rank].parts.at(next[rank]++)));
       part.file = file_of_rank[rank];
     }
-    check_coverage(tensor);
     manifest.add(std::move(tensor));
   }
   return manifest;
@@ -93,7 +92,7 @@ RankFile write_rank_file(const std::filesystem::path& folder, int rank, const st
     const hdf5::Element element = hdf5::element_of(p.dtype);
     const std::string dataset_name = part_dataset(p.tensor, numbers[p.tensor]++);
     const bool shaped = p.part.holds_whole_box() && p.part.shape().dims() > 0;
-    const std::vector<Count> shape = shaped ? p.part.box_shape().vector() : std::vector<Count>{p.part.elements()};
+    const std::vector<Count> shape = shaped ? p.part.box().count : std::vector<Count>{p.part.elements()};
     hdf5::Dataset dataset = file.create_dataset(dataset_name.substr(1), element, shape, dataset_layout(storage));
     describe(dataset, p.tensor, p.part);
     ManifestPart part{0, dataset_name, p.part, kBlockElements, {}};
@@ -120,13 +119,11 @@ void write_index(const std::filesystem::path& folder, Manifest& manifest, const 
     std::vector<Count> shape = tensor.shape.vector();
     std::vector<hdf5::VirtualPart> parts;
     for (const ManifestPart& part : tensor.parts) {
-      parts.push_back({part.part.box_start(), part.part.box_shape().vector(), part.part.begin(), part.part.elements(),
-                       manifest.files[part.file - 1].name, part.dataset, !part.part.holds_whole_box()});
+      parts.push_back({part.part, manifest.files[part.file - 1].name, part.dataset, !part.part.holds_whole_box()});
     }
     if (shape.empty()) {  // HDF5 has no virtual scalars: vectors of one element stand for them
       shape = {1};
-      parts.front().start = {0};
-      parts.front().count = {1};
+      parts.front().part = TensorPart(Shape{1});
     }
     file.create_virtual_dataset(tensor.name.substr(1), element, shape, parts);
   }
@@ -141,8 +138,7 @@ void write_index(const std::filesystem::path& folder, Manifest& manifest, const 
 
 Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,
                           const TrainingState& state, const StorageOptions& storage) {
-  const std::vector<RemotePart> all = exchange_outgoing(comm, own);
-  const std::vector<TensorFacts> tensors = tensors_of(all);
+  const std::vector<OutgoingTensor> tensors = exchange_outgoing(comm, own);
   RankFile written;
   agree(comm, "saving the checkpoint", [&] { written = write_rank_file(folder, comm.rank(), own, storage); });
   const std::vector<std::string> texts = gather_texts(comm, to_text(written), kRoot);
@@ -150,7 +146,9 @@ Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folde
   agree(comm, "saving the checkpoint", [&] {
     if (comm.rank() != kRoot) return;
     std::vector<std::vector<TensorPart>> parts(texts.size());
-    for (const RemotePart& remote : all) parts[static_cast<std::size_t>(remote.rank)].push_back(remote.part.part);
+    for (const OutgoingTensor& tensor : tensors) {
+      for (const OutgoingTensor::Given& given : tensor.parts) parts[static_cast<std::size_t>(given.rank)].push_back(given.part);
+    }
     std::vector<RankFile> files;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) files.push_back(file_from_text(texts[rank], parts[rank]));
     manifest = manifest_of(tensors, std::move(files));
@@ -161,8 +159,7 @@ Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folde
 
 Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<OutgoingPart>>& ranks,
                               const StorageOptions& storage) {
-  const std::vector<RemotePart> all = all_outgoing(ranks);
-  const std::vector<TensorFacts> tensors = tensors_of(all);
+  const std::vector<OutgoingTensor> tensors = all_outgoing(ranks);
   std::vector<RankFile> files;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     files.push_back(write_rank_file(folder, static_cast<int>(rank), ranks[rank], storage));

@@ -45,9 +45,7 @@ std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const 
     const bool declared = !owned[s].values.defined();
     for (const OwnedPiece& piece : owned[s].pieces) {
       const Parameter& parameter = *piece.parameter;
-      std::optional<TensorPart::Range> range;
-      if (const auto& split = parameter.shard.split) range = {split->dim, split->begin, split->end};
-      const TensorPart part(parameter.global_shape, range, piece.begin, piece.elements);
+      const TensorPart part(parameter.global_shape, parameter.box(), piece.begin, piece.elements);
       const auto add = [&](std::string tensor, const StateElements& flat) {
         const StateElements elements = declared ? StateElements() : flat.slice(piece.at, piece.at + piece.elements);
         shards.push_back({std::move(tensor), parameter.id, part, elements, parameter.shard.counts});

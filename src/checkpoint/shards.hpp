@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/tensor_part.hpp"
+#include "base/box.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/communicator.hpp"
 #include "tensor/owned.hpp"

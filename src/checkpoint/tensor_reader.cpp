@@ -97,8 +97,7 @@ void TensorReader::check_content(std::size_t index) const {
 hdf5::Dataset TensorReader::open(const ManifestTensor& tensor, const ManifestPart& part) const {
   hdf5::Dataset dataset = file(part.file).open_dataset(relative(part.dataset));
   const std::vector<Count> flat{part.part.elements()};
-  const bool shaped =
-      dataset.shape() == flat || (part.part.holds_whole_box() && dataset.shape() == part.part.box_shape().vector());
+  const bool shaped = dataset.shape() == flat || (part.part.holds_whole_box() && dataset.shape() == part.part.box().count);
   if (!shaped || dataset.element() != hdf5::element_of(tensor.dtype)) {
     fail(ExitCode::checkpoint,
          "{}: {} is {} of shape [{}], but the manifest says {} of {} elements: damaged or edited; use another checkpoint",

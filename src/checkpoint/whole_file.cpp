@@ -39,7 +39,7 @@ class EarlyFlush {
 /// model.h5 while it is written, and the checksums of the blocks that this rank writes.
 class WholeFile {
  public:
-  WholeFile(Communicator& comm, const std::filesystem::path& folder, const std::vector<TensorFacts>& tensors,
+  WholeFile(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingTensor>& tensors,
             const StorageOptions& storage)
       : comm_(comm), tensors_(tensors), collective_(storage.collective && comm.size() > 1), flush_(folder / kModelFile) {
     const std::string path = (folder / kModelFile).string();
@@ -50,7 +50,7 @@ class WholeFile {
         file_.emplace(hdf5::File::create(path, ExitCode::io, file_options(storage)));
       }
       if (!file_) return;
-      for (const TensorFacts& tensor : tensors_) {
+      for (const OutgoingTensor& tensor : tensors_) {
         file_->create_dataset(tensor.name.substr(1), hdf5::element_of(tensor.dtype), tensor.shape.vector(),
                               dataset_layout(storage));
       }
@@ -60,22 +60,22 @@ class WholeFile {
   int writers() const { return collective_ ? comm_.size() : 1; }
 
   /// Writes this rank's window. Every rank of a collective file comes, also with an empty one.
-  void write(Count index, const Window& window, const std::byte* data) {
-    if (!file_ || (!collective_ && window.elements == 0)) return;
-    const TensorFacts& tensor = tensors_[static_cast<std::size_t>(index)];
+  void write(Count index, const TensorPart& window, const std::byte* data) {
+    if (!file_ || (!collective_ && window.elements() == 0)) return;
+    const OutgoingTensor& tensor = tensors_[static_cast<std::size_t>(index)];
     const hdf5::Element element = hdf5::element_of(tensor.dtype);
     // Summed up while it is written.
-    auto sums = std::async(std::launch::async, [&] { return block_sums(data, window.elements, tensor.dtype); });
+    auto sums = std::async(std::launch::async, [&] { return block_sums(data, window.elements(), tensor.dtype); });
     hdf5::Dataset dataset = file_->open_dataset(tensor.name.substr(1));
     if (collective_) {
       const Count largest = largest_window(tensor.shape.elements());
-      dataset.write_range_collectively(window.begin, window.elements, data, element,
+      dataset.write_range_collectively(window.begin(), window.elements(), data, element,
                                        hdf5::Dataset::collective_rounds(largest, element));
     } else {
-      dataset.write_range(window.begin, window.elements, data, element);
+      dataset.write_range(window.begin(), window.elements(), data, element);
     }
     flush_.go_on();
-    Count block = window.begin / kBlockElements;
+    Count block = window.begin() / kBlockElements;
     for (const std::uint32_t sum : sums.get()) sums_.push_back({index, block++, sum});
   }
 
@@ -91,7 +91,7 @@ class WholeFile {
 
  private:
   Communicator& comm_;
-  const std::vector<TensorFacts>& tensors_;
+  const std::vector<OutgoingTensor>& tensors_;
   bool collective_;
   std::optional<hdf5::File> file_;
   std::vector<std::array<std::int64_t, 3>> sums_;  // tensor, block, checksum
@@ -99,7 +99,7 @@ class WholeFile {
 };
 
 // All windows of all tensors. A rank that cannot read or write goes on exchanging until all have heard of it.
-void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, const std::vector<TensorFacts>& tensors,
+void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, const std::vector<OutgoingTensor>& tensors,
                    WholeFile& file) {
   std::array<WindowElements, 2> windows;  // one is filled while the other is written
   Exchange exchange(comm, own);
@@ -115,7 +115,7 @@ void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, con
     const auto index = static_cast<Count>(t);
     const std::vector<int> writers = writers_of(tensors[t], file.writers());
     for (Count round = 0; round < rounds_of(elements, static_cast<Count>(writers.size())); ++round) {
-      const Window window = exchange.window(tensors[t], writers, round, windows[0]);
+      const TensorPart window = exchange.window(tensors[t], writers, round, windows[0]);
       end_writing();
       std::swap(windows[0], windows[1]);
       if (comm.rank() >= file.writers()) continue;
@@ -131,16 +131,8 @@ void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, con
 
 Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,
                           const TrainingState& state, const StorageOptions& storage) {
-  const std::vector<RemotePart> all = exchange_outgoing(comm, own);
-  const std::vector<TensorFacts> tensors = tensors_of(all);
+  const std::vector<OutgoingTensor> tensors = exchange_outgoing(comm, own);
   Manifest manifest;
-  agree(comm, "saving the checkpoint", [&] {
-    for (const TensorFacts& facts : tensors) {
-      ManifestTensor given{facts.name, facts.dtype, facts.shape, {}};
-      for (const RemotePart* remote : facts.parts) given.parts.push_back({0, "", remote->part.part, kBlockElements, {}});
-      check_coverage(given);
-    }
-  });
   WholeFile file(comm, folder, tensors, storage);
   write_tensors(comm, own, tensors, file);
   file.close(state);
@@ -149,12 +141,12 @@ Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folde
     if (comm.rank() != kRoot) return;
     manifest.files.push_back(finished_file(folder, std::string(kModelFile)));
     std::vector<ManifestTensor> list;
-    for (const TensorFacts& facts : tensors) {
-      list.push_back({facts.name, facts.dtype, facts.shape, {}});
-      const Count blocks = blocks_of_tensor(facts.shape.elements());
+    for (const OutgoingTensor& outgoing : tensors) {
+      list.push_back({outgoing.name, outgoing.dtype, outgoing.shape, {}});
+      const Count blocks = blocks_of_tensor(outgoing.shape.elements());
       if (blocks == 0) continue;
-      list.back().parts.push_back(
-          {0, facts.name, TensorPart(facts.shape), kBlockElements, std::vector<std::uint32_t>(static_cast<std::size_t>(blocks))});
+      list.back().parts.push_back({0, outgoing.name, TensorPart(outgoing.shape), kBlockElements,
+                                   std::vector<std::uint32_t>(static_cast<std::size_t>(blocks))});
     }
     for (const std::string& text : sums) {
       for (const auto& [tensor, block, sum] : nlohmann::json::parse(text).get<std::vector<std::array<std::size_t, 3>>>()) {

@@ -26,13 +26,13 @@ std::unique_ptr<std::byte[]> make_room(Bytes bytes) {
 
 }  // namespace
 
-std::vector<int> writers_of(const TensorFacts& tensor, int writers) {
+std::vector<int> writers_of(const OutgoingTensor& tensor, int writers) {
   std::vector<int> givers;
   std::vector<std::uint8_t> gives(static_cast<std::size_t>(writers), 0);
-  for (const RemotePart* remote : tensor.parts) {
-    if (remote->rank >= writers || gives[static_cast<std::size_t>(remote->rank)] != 0) continue;
-    gives[static_cast<std::size_t>(remote->rank)] = 1;
-    givers.push_back(remote->rank);
+  for (const auto& [rank, part] : tensor.parts) {
+    if (rank >= writers || gives[static_cast<std::size_t>(rank)] != 0) continue;
+    gives[static_cast<std::size_t>(rank)] = 1;
+    givers.push_back(rank);
   }
   const Count ranges = std::clamp<Count>(blocks_of(tensor.shape.elements()), 1, writers);
   const auto giver_of = [&](Count range) { return range * static_cast<Count>(givers.size()) / ranges; };
@@ -49,13 +49,14 @@ std::vector<int> writers_of(const TensorFacts& tensor, int writers) {
   return order;
 }
 
-Window window_of(Count elements, Count ranges, Count range, Count round) {
+TensorPart window_of(const Shape& shape, Count ranges, Count range, Count round) {
+  const Count elements = shape.elements();
   const Count blocks = blocks_of(elements);
   const Count end = blocks * (range + 1) / ranges;
   const Count first = std::min(blocks * range / ranges + round * kWindowBlocks, end);
   const Count last = std::min(first + kWindowBlocks, end);
   const Count begin = std::min(first * kBlockElements, elements);
-  return {begin, std::min(last * kBlockElements, elements) - begin};
+  return {shape, begin, std::min(last * kBlockElements, elements) - begin};
 }
 
 Count rounds_of(Count elements, Count ranges) {
@@ -85,32 +86,31 @@ std::byte* WindowElements::room(Bytes bytes) {
   return own_.get();
 }
 
-Window Exchange::window(const TensorFacts& tensor, const std::vector<int>& writers, Count round, WindowElements& into) {
+TensorPart Exchange::window(const OutgoingTensor& tensor, const std::vector<int>& writers, Count round, WindowElements& into) {
   const auto ranges = static_cast<Count>(writers.size());
-  const auto window_of_range = [&](Count range) { return window_of(tensor.shape.elements(), ranges, range, round); };
+  const auto window_of_range = [&](Count range) { return window_of(tensor.shape, ranges, range, round); };
   const auto own_range = std::find(writers.begin(), writers.end(), comm_.rank());
   width_ = size_of(tensor.dtype);
-  own_window_ = own_range == writers.end() ? Window() : window_of_range(own_range - writers.begin());
+  own_window_ = own_range == writers.end() ? TensorPart(tensor.shape, 0, 0) : window_of_range(own_range - writers.begin());
   into_ = &into;
   into.clear();
   for (Count range = 0; range < ranges; ++range) {
     const int writer = writers[static_cast<std::size_t>(range)];
-    const Window window = window_of_range(range);
-    for (const RemotePart* remote : tensor.parts) {
-      const bool gives = remote->rank == comm_.rank();
+    const TensorPart window = window_of_range(range);
+    for (const auto& [giver, part] : tensor.parts) {
+      const bool gives = giver == comm_.rank();
       const bool takes = writer == comm_.rank();
       if (!gives && !takes) continue;
       // The window is a run of the tensor, and a part's elements are in the order of the tensor: so a run of the part, too.
-      const TensorPart& part = remote->part.part;
-      const Count first = part.first_from(window.begin);
-      const Count n = part.first_from(window.begin + window.elements) - first;
+      const Count first = part.first_from(window.begin());
+      const Count n = part.first_from(window.begin() + window.elements()) - first;
       if (n == 0) continue;
       if (gives && takes) {
-        bring_own(*remote, first, n);
+        bring_own(own_part(tensor.name, part), first, n);
       } else if (gives) {
-        send(*remote, first, n, writer);
+        send(own_part(tensor.name, part), first, n, writer);
       } else {
-        receive(*remote, first, n);
+        receive(part, giver, first, n);
       }
     }
   }
@@ -122,27 +122,27 @@ Window Exchange::window(const TensorFacts& tensor, const std::vector<int>& write
   return own_window_;
 }
 
-void Exchange::bring_own(const RemotePart& remote, Count first, Count n) {
+void Exchange::bring_own(const OutgoingPart& own, Count first, Count n) {
   attempt([&] {
-    StoredElements stored(own_part(remote));
-    const bool is_run = remote.part.part.run_from(first) >= n;
-    if (is_run && n == own_window_.elements) {
+    StoredElements stored(own);
+    const bool is_run = own.part.run_from(first) >= n;
+    if (is_run && n == own_window_.elements()) {
       if (Tensor kept = stored.kept(first, n); kept.defined()) return into_->borrow(std::move(kept));
     }
     for_each_block(first, n, [&](Count at, Count count) {
       if (is_run) {
-        stored.read_to(at, count, place_of(remote.part.part.global(at)));
+        stored.read_to(at, count, place_of(own.part.global(at)));
       } else {
-        scatter(remote.part.part.slice(at, count), stored.read(at, count));
+        scatter(own.part.slice(at, count), stored.read(at, count));
       }
     });
   });
 }
 
-void Exchange::send(const RemotePart& remote, Count first, Count n, int writer) {
+void Exchange::send(const OutgoingPart& own, Count first, Count n, int writer) {
   Message message;
   attempt([&] {
-    StoredElements stored(own_part(remote));
+    StoredElements stored(own);
     message.kept = stored.kept(first, n);
     if (message.kept.defined()) return;
     message.packed = make_room(n * width_);
@@ -155,31 +155,31 @@ void Exchange::send(const RemotePart& remote, Count first, Count n, int writer) 
   messages_.push_back(std::move(message));
 }
 
-void Exchange::receive(const RemotePart& remote, Count first, Count n) {
-  const TensorPart& part = remote.part.part;
+void Exchange::receive(const TensorPart& part, int giver, Count first, Count n) {
   std::byte* into = nullptr;
   if (part.run_from(first) >= n) {
     into = place_of(part.global(first));
   } else {
     into = arrivals_.emplace_back(part.slice(first, n), make_room(n * width_)).packed.get();
   }
-  requests_.push_back(comm_.recv_async(into, n * width_, DType::u8, remote.rank));
+  requests_.push_back(comm_.recv_async(into, n * width_, DType::u8, giver));
 }
 
-std::byte* Exchange::place_of(Count at) { return into_->room(own_window_.elements * width_) + (at - own_window_.begin) * width_; }
+std::byte* Exchange::place_of(Count at) {
+  return into_->room(own_window_.elements() * width_) + (at - own_window_.begin()) * width_;
+}
 
 void Exchange::scatter(const TensorPart& elements, const std::byte* packed) {
-  std::byte* const window = place_of(own_window_.begin);
+  std::byte* const window = place_of(own_window_.begin());
   for_each_run(elements, [&](Count i, Count at, Count n) {
-    std::memcpy(window + (at - own_window_.begin) * width_, packed + i * width_, static_cast<std::size_t>(n * width_));
+    std::memcpy(window + (at - own_window_.begin()) * width_, packed + i * width_, static_cast<std::size_t>(n * width_));
   });
 }
 
-const OutgoingPart& Exchange::own_part(const RemotePart& remote) {
-  const OutgoingPart& like = remote.part;
+const OutgoingPart& Exchange::own_part(const std::string& tensor, const TensorPart& part) const {
   const auto own = std::find_if(own_.begin(), own_.end(),
-                                [&](const OutgoingPart& part) { return part.tensor == like.tensor && part.part == like.part; });
-  COHORT_CHECK(own != own_.end(), "this rank has no part of {} at {}", like.tensor, like.part.begin());
+                                [&](const OutgoingPart& given) { return given.tensor == tensor && given.part == part; });
+  COHORT_CHECK(own != own_.end(), "this rank has no part of {} at {}", tensor, part.begin());
   return *own;
 }
 

@@ -17,20 +17,14 @@
 
 namespace cohort {
 
-/// Elements [begin, begin + elements) of a tensor.
-struct Window {
-  Count begin = 0;
-  Count elements = 0;
-};
-
 /// The ranks, all below `writers`, that write the ranges of a tensor: the first range, the second, and so on. At most one range
 /// for each block, and each rank writes one range at most. Ranks that have elements of the tensor come first, in the order of
 /// their elements, so that those of ZeRO write much of what they have themselves. Follows from the tensor alone: the same on all
 /// ranks.
-std::vector<int> writers_of(const TensorFacts& tensor, int writers);
-/// The `round`th window of range `range` of `ranges`. Windows begin at borders of blocks, follow each other, and cover the
-/// tensor.
-Window window_of(Count elements, Count ranges, Count range, Count round);
+std::vector<int> writers_of(const OutgoingTensor& tensor, int writers);
+/// The `round`th window of range `range` of `ranges`: a run of the tensor of this shape. Windows begin at borders of blocks,
+/// follow each other, and cover the tensor.
+TensorPart window_of(const Shape& shape, Count ranges, Count range, Count round);
 /// How many rounds there are.
 Count rounds_of(Count elements, Count ranges);
 /// What the largest window of a tensor holds.
@@ -62,7 +56,7 @@ class Exchange {
   /// Fills `into` with this rank's window of the tensor in this round, and gives others what they write. If own elements cannot
   /// be read, others get any, so that none waits, and rethrow_failure() tells. Returns the window, which may be empty.
   // Collective over: comm
-  Window window(const TensorFacts& tensor, const std::vector<int>& writers, Count round, WindowElements& into);
+  TensorPart window(const OutgoingTensor& tensor, const std::vector<int>& writers, Count round, WindowElements& into);
   /// Throws what kept this rank from reading its elements, if anything did. // Local
   void rethrow_failure() const {
     if (failure_) std::rethrow_exception(failure_);
@@ -78,12 +72,12 @@ class Exchange {
     std::unique_ptr<std::byte[]> packed;
   };
 
-  void bring_own(const RemotePart& remote, Count first, Count n);
-  void send(const RemotePart& remote, Count first, Count n, int writer);
-  void receive(const RemotePart& remote, Count first, Count n);
+  void bring_own(const OutgoingPart& own, Count first, Count n);
+  void send(const OutgoingPart& own, Count first, Count n, int writer);
+  void receive(const TensorPart& part, int giver, Count first, Count n);
   std::byte* place_of(Count at);
   void scatter(const TensorPart& elements, const std::byte* packed);
-  const OutgoingPart& own_part(const RemotePart& remote);
+  const OutgoingPart& own_part(const std::string& tensor, const TensorPart& part) const;
   void attempt(const std::function<void()>& read);
 
   Communicator& comm_;
@@ -91,7 +85,7 @@ class Exchange {
   std::exception_ptr failure_;
   // Of the window that is being filled:
   Bytes width_ = 0;  // of an element
-  Window own_window_;
+  TensorPart own_window_{Shape{0}};
   WindowElements* into_ = nullptr;
   std::vector<Message> messages_;
   std::vector<Arrival> arrivals_;

@@ -157,7 +157,7 @@ class Bench {
     for (Count t = 0; t < tensors; ++t) {
       shards_.push_back({fmt::format("/model/tensors/{}", t),
                          static_cast<int>(t),
-                         {shape, std::nullopt, begin, end - begin},
+                         {shape, begin, end - begin},
                          own_.slice(t * (end - begin), (t + 1) * (end - begin)),
                          true});
     }

@@ -15,6 +15,7 @@
 #include "checkpoint/format.hpp"
 #include "checkpoint/histogram_picture.hpp"
 #include "checkpoint/lacking.hpp"
+#include "checkpoint/part_json.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
 #include "commands/ckpt_output.hpp"
@@ -91,9 +92,7 @@ void add_statistics(const TensorStatistics& statistics, nlohmann::ordered_json& 
 
 nlohmann::ordered_json as_json(const ManifestPart& part, const Manifest& manifest) {
   nlohmann::ordered_json json{{"file", manifest.files[part.file].name}, {"dataset", part.dataset}};
-  if (const auto& range = part.part.range()) json["range"] = {range->dim, range->begin, range->end};
-  json["begin"] = part.part.begin();
-  json["elements"] = part.part.elements();
+  add_part(json, part.part);
   return json;
 }
 

@@ -12,14 +12,17 @@ namespace {
 constexpr int kBins = 20;
 constexpr Count kBarLetters = 50;
 
-/// "dim 0 from 12 to 24, elements 0 to 96 of these": which elements a part holds.
+/// "dim 0 from 12 to 24, dim 2 from 0 to 8, elements 0 to 96 of these": which elements a part holds.
 std::string extent_of(const TensorPart& part) {
   std::vector<std::string> words;
-  if (const auto& range = part.range())
-    words.push_back(fmt::format("dim {} from {} to {}", range->dim, range->begin, range->end));
+  const Box& box = part.box();
+  for (std::size_t dim = 0; dim < box.count.size(); ++dim) {
+    if (box.count[dim] == part.shape()[static_cast<int>(dim)]) continue;
+    words.push_back(fmt::format("dim {} from {} to {}", dim, box.start[dim], box.end(dim)));
+  }
   if (!part.holds_whole_box()) {
     words.push_back(fmt::format("elements {} to {}{}", part.begin(), part.begin() + part.elements(),
-                                part.range() ? " of these" : " in row-major order"));
+                                part.box_is_tensor() ? " in row-major order" : " of these"));
   }
   return words.empty() ? "all" : join(words);
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "hdf5/boxes.hpp"
+#include "base/box.hpp"
 #include "hdf5/hdf5_internal.hpp"
 
 namespace cohort::hdf5 {

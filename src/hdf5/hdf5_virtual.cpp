@@ -2,7 +2,6 @@
 #include <array>
 #include <filesystem>
 
-#include "hdf5/boxes.hpp"
 #include "hdf5/hdf5_internal.hpp"
 
 namespace cohort::hdf5 {
@@ -20,16 +19,10 @@ Handle select(std::span<const Count> shape, const Box& box) {
 }
 
 void check_part(const VirtualPart& part, std::span<const Count> shape, const std::string& where) {
-  COHORT_CHECK(part.start.size() == shape.size() && part.count.size() == shape.size(), "{}: a part of {} dims in {}", where,
-               part.start.size(), shape.size());
-  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-    COHORT_CHECK(part.start[dim] >= 0 && part.count[dim] >= 0 && part.start[dim] <= shape[dim] &&
-                     part.count[dim] <= shape[dim] - part.start[dim],
-                 "{}: the part at {} of size {} is outside of the shape {}", where, text_of_sizes(part.start),
-                 text_of_sizes(part.count), text_of_sizes(shape));
-  }
-  COHORT_CHECK(part.flat || (part.begin == 0 && part.elements == product_of(part.count)),
-               "{}: {} of {} holds a piece of its box and must be flat", where, part.dataset, part.file);
+  COHORT_CHECK(std::ranges::equal(part.part.shape().vector(), shape), "{}: a part of the shape {} in {}", where,
+               part.part.shape().str(), text_of_sizes(shape));
+  COHORT_CHECK(part.flat || part.part.holds_whole_box(), "{}: {} of {} holds a piece of its box and must be flat", where,
+               part.dataset, part.file);
   COHORT_CHECK(!part.file.empty() && part.file.find('%') == std::string::npos, "{}: the source '{}' has no name or a '%' in it",
                where, part.file);
 }
@@ -61,13 +54,14 @@ std::uint64_t hole_of(Element element) {
 
 /// One mapping for each box of the part: simple selections on both sides, which every reader of HDF5 files understands.
 bool map_part(std::int64_t creation, std::span<const Count> shape, const VirtualPart& part) {
+  const Box& all = part.part.box();
+  const Count elements = part.part.elements();
   Count offset = 0;
-  for (Box& box : boxes_of_range(part.count, part.begin, part.elements)) {
-    const Count size = product_of(box.count);
-    const Handle source =
-        part.flat ? select(std::array<Count, 1>{part.elements}, Box{{offset}, {size}}) : select(part.count, box);
+  for (Box& box : boxes_of_range(all.count, part.part.begin(), elements)) {
+    const Count size = box.elements();
+    const Handle source = part.flat ? select(std::array<Count, 1>{elements}, Box{{offset}, {size}}) : select(all.count, box);
     offset += size;
-    for (std::size_t dim = 0; dim < shape.size(); ++dim) box.start[dim] += part.start[dim];
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) box.start[dim] += all.start[dim];
     const Handle whole = select(shape, box);
     if (H5Pset_virtual(creation, whole.id(), part.file.c_str(), part.dataset.c_str(), source.id()) < 0) return false;
   }
@@ -157,7 +151,7 @@ void Group::create_virtual_dataset(const std::string& name, Element element, std
   Count covered = 0;
   for (const VirtualPart& part : parts) {
     check_part(part, shape, where);
-    covered += part.elements;
+    covered += part.part.elements();
   }
   COHORT_CHECK(covered == product_of(shape), "{}: its parts hold {} elements, the shape {} has {}", where, covered,
                text_of_sizes(shape), product_of(shape));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/box.hpp"
 #include "base/units.hpp"
 
 namespace cohort::hdf5 {
@@ -42,16 +43,13 @@ struct DatasetLayout {
   int compression = 0;
 };
 
-/// A piece of a virtual dataset: the elements [begin, begin + elements), in row-major order, of the box {start, count} of the
-/// whole are the elements of the dataset `dataset` of the file `file`, in order. Without elements it is skipped.
+/// A piece of a virtual dataset: these elements of the whole are those of the dataset `dataset` of the file `file`, in order.
+/// Without elements it is skipped.
 struct VirtualPart {
-  std::vector<Count> start;
-  std::vector<Count> count;
-  Count begin = 0;
-  Count elements = 0;
+  TensorPart part;
   std::string file;     // relative to the folder of the file that holds the virtual dataset; without '%', which HDF5 expands
   std::string dataset;  // absolute name
-  bool flat = true;     // stored with the shape [elements]; false: with the shape `count`, and is the whole box
+  bool flat = true;     // stored with the shape [elements]; false: with the shape of its box, all of which it is
 };
 
 }  // namespace cohort::hdf5

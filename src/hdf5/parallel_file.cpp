@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "hdf5/boxes.hpp"
+#include "base/box.hpp"
 #include "hdf5/hdf5_internal.hpp"
 
 namespace cohort::hdf5 {

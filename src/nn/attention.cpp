@@ -12,8 +12,7 @@ ShardSpec kv_shard(const AttentionSpec& spec, const TensorParallel& parallel) {
   COHORT_CHECK(parallel.parts() % spec.kv_heads == 0, "{} key/value heads for {} parts", spec.kv_heads, parallel.parts());
   const Count holders = parallel.parts() / spec.kv_heads;
   const Count head = parallel.part() / holders;
-  return {.split = ShardSpec::Split{0, Axis::tp, head * head_size, (head + 1) * head_size},
-          .counts = parallel.part() % holders == 0};
+  return {.splits = {{0, Axis::tp, head * head_size, (head + 1) * head_size}}, .counts = parallel.part() % holders == 0};
 }
 
 std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& spec, const TensorParallel& parallel) {

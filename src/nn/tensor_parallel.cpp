@@ -22,7 +22,7 @@ Count TensorParallel::share(Count n) const {
 ShardSpec TensorParallel::split(int dim, Count n) const {
   if (parts_ == 1) return {};
   const Count own = share(n);
-  return {.split = ShardSpec::Split{dim, Axis::tp, part_ * own, (part_ + 1) * own}};
+  return {.splits = {{dim, Axis::tp, part_ * own, (part_ + 1) * own}}};
 }
 
 void TensorParallel::begin_pass(Count rows, bool with_gradients) {
@@ -125,7 +125,9 @@ void PartialGradients::sum(const StepContext& context) const {
   const auto for_each_place = [&](const auto& act) {
     Count begin = 0;
     for (const Parameter* parameter : parameters_) {
-      const Count first = begin + ShardMap(parameter->global_shape, parameter->shard).first;
+      const BoxMap map(parameter->global_shape, parameter->box());
+      COHORT_CHECK(map.run() == parameter->elements(), "the part of {} lies scattered", parameter->name);
+      const Count first = begin + map.global(0);
       act(message.slice(first, first + parameter->elements()).reshaped(parameter->shape), parameter->gradient);
       begin += parameter->global_shape.elements();
     }

@@ -41,7 +41,7 @@ class TensorParallel {
   /// This part of dim `dim` of length `n`, which must divide.
   ShardSpec split(int dim, Count n) const;
   /// The spec of what every part holds whole.
-  ShardSpec replicated() const { return {.split = {}, .counts = part_ == 0}; }
+  ShardSpec replicated() const { return {.splits = {}, .counts = part_ == 0}; }
 
   /// Own rows of a pass of `all`.
   Count own_rows(Count all) const { return sequence_ && all % parts_ == 0 ? all / parts_ : all; }

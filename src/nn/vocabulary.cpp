@@ -21,7 +21,7 @@ Count Vocabulary::most_entries() const { return (size_ + parallel_->parts() - 1)
 
 ShardSpec Vocabulary::shard() const {
   if (parallel_->parts() == 1) return {};
-  return {.split = ShardSpec::Split{0, Axis::tp, part_.begin, part_.end}};
+  return {.splits = {{0, Axis::tp, part_.begin, part_.end}}};
 }
 
 void Vocabulary::embed(const StepContext& context, const Tensor& x, std::span<const std::int32_t> tokens, const Tensor& table,

@@ -12,7 +12,7 @@ void fill(const Tensor& values, float constant) {
       values.device(), "cohort::initial_values", values.elements(), KOKKOS_LAMBDA(Count i) { value[i] = constant; });
 }
 
-void fill_normal(const Tensor& values, const ShardMap& map, Count begin, float deviation, const CounterRandom& random) {
+void fill_normal(const Tensor& values, const BoxMap& map, Count begin, float deviation, const CounterRandom& random) {
   float* value = values.f32();
   const Count elements = values.elements();
   // One draw of the generator gives the normals of four neighbours in the whole tensor; they mostly are neighbours here, too.
@@ -32,7 +32,7 @@ void fill_normal(const Tensor& values, const ShardMap& map, Count begin, float d
       });
 }
 
-void fill_uniform(const Tensor& values, const ShardMap& map, Count begin, double half_width, const CounterRandom& random) {
+void fill_uniform(const Tensor& values, const BoxMap& map, Count begin, double half_width, const CounterRandom& random) {
   float* value = values.f32();
   for_each_index(
       values.device(), "cohort::initial_values", values.elements(), KOKKOS_LAMBDA(Count i) {
@@ -45,7 +45,7 @@ void fill_uniform(const Tensor& values, const ShardMap& map, Count begin, double
 
 void set_initial_values(const Tensor& values, const Parameter& parameter, Count begin, std::uint64_t seed) {
   const CounterRandom random(seed, RandomPurpose::init, 0, static_cast<std::uint32_t>(parameter.id));
-  const ShardMap map(parameter.global_shape, parameter.shard);
+  const BoxMap map(parameter.global_shape, parameter.box());
   switch (parameter.init.kind) {
     case InitSpec::Kind::zeros:
       return fill(values, 0.0f);

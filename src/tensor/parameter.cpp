@@ -5,25 +5,10 @@
 
 namespace cohort {
 
-Shape ShardSpec::local(const Shape& global) const {
-  std::vector<Count> dims = global.vector();
-  if (split) {
-    COHORT_CHECK(
-        split->dim < global.dims() && 0 <= split->begin && split->begin <= split->end && split->end <= global[split->dim],
-        "elements {} to {} of dim {} of a tensor of shape {}", split->begin, split->end, split->dim, global.str());
-    dims[static_cast<std::size_t>(split->dim)] = split->end - split->begin;
-  }
-  return Shape(dims);
-}
-
-ShardMap::ShardMap(const Shape& global, const ShardSpec& shard) {
-  Count inner = 1;  // elements of one index of the split dim
-  const int dim = shard.split ? shard.split->dim : 0;
-  for (int d = dim + 1; d < global.dims(); ++d) inner *= global[d];
-  const Count all = global.dims() == 0 ? 1 : global[dim];
-  run = (shard.split ? shard.split->end - shard.split->begin : all) * inner;
-  stride = all * inner;
-  first = shard.split ? shard.split->begin * inner : 0;
+Box ShardSpec::box(const Shape& global) const {
+  Box box = Box::whole(global);
+  for (const Split& split : splits) box = intersection(box, Box::range(global, split.dim, split.begin, split.end));
+  return box;
 }
 
 Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shape, InitSpec init, Count padding,
@@ -37,7 +22,7 @@ Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shap
   parameter->layer = layer_;
   parameter->global_shape = global_shape;
   parameter->shard = shard;
-  parameter->shape = shard.local(global_shape);
+  parameter->shape = Shape(shard.box(global_shape).count);
   parameter->offset = flat_elements_;
   parameter->padding = padding;
   parameter->init = init;

@@ -4,43 +4,34 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/axis.hpp"
+#include "base/box.hpp"
 #include "tensor/tensor.hpp"
 
 namespace cohort {
 
-/// This rank's part of a logical tensor: all of it, or a range of one dim.
+/// This rank's part of a logical tensor: a box of it, cut by any number of splits. Experts with tensor parallelism inside are
+/// two: of the dim of the experts over one axis, of a dim of their matrices over another.
 struct ShardSpec {
-  /// Elements [begin, end) of `dim`; the ranks along `axis` hold the others. Parts may differ in size, and be empty.
+  /// Indices [begin, end) of `dim`; the ranks along `axis` hold the others. Parts may differ in size, and be empty.
   struct Split {
     int dim;
     Axis axis;
     Count begin, end;
     bool operator==(const Split&) const = default;
   };
-  std::optional<Split> split;  // none: this rank holds all of it
+  std::vector<Split> splits;  // none: this rank holds all of it. Of two of one dim it holds what lies in both
   /// Ranks of the same stage may hold the same part: norms under tensor parallelism, key/value heads that are fewer than ranks.
   /// One of them counts, in the norm of the gradient and in checkpoints.
   bool counts = true;
 
-  bool whole() const { return !split; }
-  /// The shape of the part of a tensor of shape `global`.
-  Shape local(const Shape& global) const;
+  bool whole() const { return splits.empty(); }
+  /// The part of a tensor of shape `global`. Throws Error(internal) if a split lies outside of it.
+  Box box(const Shape& global) const;
   bool operator==(const ShardSpec&) const = default;
-};
-
-/// Where the elements of a part lie in the logical tensor: element i of the part is element global(i) of the tensor, both in
-/// row-major order. Neighbours in runs of `run` elements are neighbours in both.
-struct ShardMap {
-  ShardMap(const Shape& global, const ShardSpec& shard);
-
-  constexpr Count global(Count i) const { return i / run * stride + first + i % run; }
-
-  Count run, stride, first;
 };
 
 /// How a parameter starts. `normal` draws from (seed, init, parameter id, global element index): the same in every layout.
@@ -72,6 +63,7 @@ struct Parameter {
 
   /// Of this rank's part.
   Count elements() const { return shape.elements(); }
+  Box box() const { return shard.box(global_shape); }
 };
 
 /// Where a model lives and in which type it computes.

@@ -13,7 +13,7 @@
 
 #include "base/device.hpp"
 #include "base/dtype.hpp"
-#include "tensor/shape.hpp"
+#include "base/shape.hpp"
 
 namespace cohort {
 

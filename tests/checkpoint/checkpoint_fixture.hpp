@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "base/checksum.hpp"
 #include "base/random.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/format.hpp"
@@ -140,6 +141,19 @@ inline std::string read_all(const fs::path& path) {
 
 inline void write_all(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// A manifest that was changed, with the checksum that it needs.
+inline std::string sealed(std::string manifest) {
+  const std::size_t digits = manifest.rfind("\"manifest_crc32\": \"") + 19;
+  manifest.replace(digits, 8, "00000000");
+  return manifest.replace(digits, 8, fmt::format("{:08x}", crc32_of(manifest.data(), static_cast<Bytes>(manifest.size()))));
+}
+
+/// A manifest as a program of the next version would write it, but for its checksum.
+inline std::string of_next_version(std::string manifest) {
+  const std::string version = fmt::format("\"version\": {}", kFormatVersion);
+  return manifest.replace(manifest.find(version), version.size(), fmt::format("\"version\": {}", kFormatVersion + 1));
 }
 
 /// The message of the Error that `work` must throw, and a failure if it has another exit code.

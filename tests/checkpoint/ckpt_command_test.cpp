@@ -1,18 +1,13 @@
 // `cohort ckpt`: what its commands print, and their exit codes.
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
-#include "checkpoint_fixture.hpp"
-#include "commands/commands.hpp"
+#include "ckpt_command_fixture.hpp"
 #include "train/lock_file.hpp"
 
 namespace cohort::test {
 namespace {
 
-using Json = nlohmann::json;
-
-class CkptCommand : public CheckpointTest {
+class CkptCommand : public CkptCommandTest {
  protected:
   void SetUp() override {
     CheckpointTest::SetUp();
@@ -29,31 +24,6 @@ class CkptCommand : public CheckpointTest {
     TrainingState state = make_state(step);
     state.validation_loss = loss;
     save_checkpoint(run, *model_, state, options);
-  }
-
-  static int run(std::vector<std::string> words) {
-    CLI::App app;
-    Action action;
-    add_ckpt_command(app, action);
-    words.insert(words.begin(), "ckpt");
-    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
-    app.parse(words);
-    return action();
-  }
-  static std::string output(const std::vector<std::string>& words, int code = 0) {
-    ::testing::internal::CaptureStdout();
-    try {
-      EXPECT_EQ(run(words), code);
-    } catch (...) {
-      ::testing::internal::GetCapturedStdout();
-      throw;
-    }
-    std::fflush(stdout);
-    return ::testing::internal::GetCapturedStdout();
-  }
-  Json json(std::vector<std::string> words, int code = 0) {
-    words.emplace_back("--json");
-    return Json::parse(output(std::move(words), code));
   }
 
   fs::path folder(Count step) const { return checkpoints_folder(run_) / step_name(step); }

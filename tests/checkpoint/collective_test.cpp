@@ -58,10 +58,10 @@ StateShard shard_of(const std::string& tensor, int order, const Tensor& whole, c
 std::vector<StateShard> cut(const Tensor& whole, int dim, int rank, int ranks) {
   const Count length = whole.shape()[dim];
   const auto edge = [&](int r) { return length * r * r / (ranks * ranks); };
-  const TensorPart::Range range{dim, edge(rank), edge(rank + 1)};
-  const Count elements = (range.end - range.begin) * whole.elements() / length;
+  const TensorPart own(whole.shape(), Box::range(whole.shape(), dim, edge(rank), edge(rank + 1)));
+  const Count elements = own.elements();
   const Count middle = elements / 3;
-  const auto part = [&](Count begin, Count end) { return TensorPart(whole.shape(), range, begin, end - begin); };
+  const auto part = [&](Count begin, Count end) { return own.slice(begin, end - begin); };
   std::vector<StateShard> shards;
   if (middle > 0) shards.push_back(shard_of("/model/tensor", 0, whole, part(0, middle)));
   if (middle < elements) shards.push_back(shard_of("/model/tensor", 0, whole, part(middle, elements)));

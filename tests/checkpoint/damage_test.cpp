@@ -185,13 +185,8 @@ TEST_F(Damage, NotACheckpoint) {
 
 // As a later Cohort will write it: well formed, with a valid checksum.
 TEST_F(Damage, NewerFormatVersion) {
-  std::string text = read_all(manifest_);
-  text.replace(text.find("\"version\": 3"), 12, "\"version\": 4");
-  const std::size_t digits = text.rfind("\"manifest_crc32\": \"") + 19;
-  text.replace(digits, 8, "00000000");
-  text.replace(digits, 8, fmt::format("{:08x}", crc32_of(text.data(), static_cast<Bytes>(text.size()))));
-  write_all(manifest_, text);
-  expect_mentions(load_error(), {manifest_.string(), "version 4", "newer Cohort"});
+  write_all(manifest_, sealed(of_next_version(read_all(manifest_))));
+  expect_mentions(load_error(), {manifest_.string(), fmt::format("version {}", kFormatVersion + 1), "newer Cohort"});
 }
 
 TEST_F(Damage, AnotherModel) {

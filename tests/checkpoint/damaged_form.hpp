@@ -50,8 +50,7 @@ class DamagedForm : public ::testing::TestWithParam<CheckpointForm> {
       const Count begin = shape.elements() * rank / comm_->size(), end = shape.elements() * (rank + 1) / comm_->size();
       const Tensor elements = Tensor::zeros("test", {end - begin});
       if (filled) fill(elements, static_cast<std::uint64_t>(100 * step + 10 * rank) + shards.size());
-      shards.push_back(
-          {name, static_cast<int>(shards.size()) % 2, TensorPart(shape, std::nullopt, begin, end - begin), elements, true});
+      shards.push_back({name, static_cast<int>(shards.size()) % 2, TensorPart(shape, begin, end - begin), elements, true});
     }
     return shards;
   }

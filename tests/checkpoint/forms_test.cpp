@@ -42,19 +42,14 @@ std::vector<Logical> make_tensors(float scale) {
 
 std::vector<TensorPart> parts_of_rank(const Shape& shape, const Cut& cut, int rank, int ranks) {
   const auto edge = [&](Count n, int r) { return n * r * r / (ranks * ranks); };
-  std::optional<TensorPart::Range> range;
-  Count begin = 0, end = 0;
-  if (cut.dim >= 0 && cut.dim < shape.dims()) {
-    range = TensorPart::Range{cut.dim, edge(shape[cut.dim], rank), edge(shape[cut.dim], rank + 1)};
-    end = (range->end - range->begin) * shape.elements() / shape[cut.dim];
-  } else {
-    begin = edge(shape.elements(), rank);
-    end = edge(shape.elements(), rank + 1);
-  }
-  const Count middle = begin + (end - begin) / 3;
+  const bool cuts = cut.dim >= 0 && cut.dim < shape.dims();
+  const Count length = cuts ? shape[cut.dim] : shape.elements();
+  const Count begin = edge(length, rank), end = edge(length, rank + 1);
+  const TensorPart own = cuts ? TensorPart(shape, Box::range(shape, cut.dim, begin, end)) : TensorPart(shape, begin, end - begin);
+  const Count middle = own.elements() / 3;
   std::vector<TensorPart> parts;
-  if (middle > begin) parts.emplace_back(shape, range, begin, middle - begin);
-  if (end > middle) parts.emplace_back(shape, range, middle, end - middle);
+  if (middle > 0) parts.push_back(own.slice(0, middle));
+  if (own.elements() > middle) parts.push_back(own.slice(middle, own.elements() - middle));
   return parts;
 }
 

@@ -46,10 +46,10 @@ class Inspect : public ::testing::Test {
       for (Count i = 0; i < part.elements(); ++i) elements.f32()[i] = whole.f32()[part.global(i)];
       shards.push_back({name, order, part, elements, true});
     };
-    const TensorPart::Range columns{1, 9 * rank / ranks, 9 * (rank + 1) / ranks};
-    add("/model/matrix", 0, matrix, {matrix.shape(), columns, 0, 7 * (columns.end - columns.begin)});
+    const Box columns = Box::range(matrix.shape(), 1, 9 * rank / ranks, 9 * (rank + 1) / ranks);
+    add("/model/matrix", 0, matrix, TensorPart(matrix.shape(), columns));
     const Count begin = 30 * rank / ranks;
-    add("/model/vector", 1, vector, {vector.shape(), std::nullopt, begin, 30 * (rank + 1) / ranks - begin});
+    add("/model/vector", 1, vector, {vector.shape(), begin, 30 * (rank + 1) / ranks - begin});
     last_vector_ = shards.back().elements.to_host();
     return save_shards(*comm_, run_, shards, make_state(step), {.form = form});
   }

@@ -55,5 +55,32 @@ TEST(Version2, IsStillReadInBothForms) {
   }
 }
 
+// A part was a range of one dim at most. Written by two ranks of tensor parallelism and two of ZeRO: ranges of either dim, and
+// runs of such ranges.
+TEST(Version3, IsStillReadInBothForms) {
+  const CheckpointReader whole(kFixtures / "version_3/consolidated");
+  const CheckpointReader parts(kFixtures / "version_3/per_rank");
+  EXPECT_EQ(parts.manifest().files.size(), 5u);
+  for (const CheckpointReader* reader : {&whole, &parts}) {
+    EXPECT_EQ(reader->manifest().version, 3);
+    EXPECT_EQ(reader->state().step, 2);
+    EXPECT_EQ(reader->state().seed, 7u);
+    EXPECT_EQ(reader->state().validation_loss, "1.4198848914646758");
+    EXPECT_NE(reader->state().run_file.find("kind = \"llama\""), std::string::npos);
+    reader->verify();
+    ASSERT_EQ(reader->manifest().tensors().size(), 11u);
+    // As h5dump shows it.
+    const auto query = reader->read(*reader->manifest().find("/model/blocks/0/attention/query/weight"));
+    ASSERT_EQ(query.tensor.shape(), Shape({8, 8}));
+    EXPECT_NEAR(query.tensor.f32()[0], 0.00759109, 5e-9);
+    EXPECT_NEAR(query.tensor.f32()[7 * 8 + 4], -0.0371939, 5e-8);
+  }
+  for (const ManifestTensor& tensor : whole.manifest().tensors())
+    EXPECT_EQ(whole.read(tensor).memory, parts.read(*parts.manifest().find(tensor.name)).memory) << tensor.name;
+  const auto part_of = [&](const char* tensor, std::size_t i) { return parts.manifest().find(tensor)->parts.at(i).part; };
+  EXPECT_EQ(part_of("/model/blocks/0/attention/output/weight", 1), TensorPart({8, 8}, Box{{0, 4}, {8, 4}}));
+  EXPECT_EQ(part_of("/model/blocks/0/feed_forward/up/weight", 3), TensorPart({32, 8}, Box{{16, 0}, {16, 8}}, 48, 80));
+}
+
 }  // namespace
 }  // namespace cohort::test

@@ -40,14 +40,14 @@ std::vector<Logical> make_tensors() {
 std::vector<TensorPart> parts_of(const Shape& shape, int dim, int rank, int ranks) {
   const auto edge = [&](Count n, int r) { return n * r * r / (ranks * ranks); };
   if (dim >= 0 && dim < shape.dims()) {
-    const TensorPart::Range range{dim, edge(shape[dim], rank), edge(shape[dim], rank + 1)};
-    const Count elements = (range.end - range.begin) * shape.elements() / shape[dim];
+    const TensorPart part(shape, Box::range(shape, dim, edge(shape[dim], rank), edge(shape[dim], rank + 1)));
+    const Count elements = part.elements();
     if (elements == 0) return {};
-    return {TensorPart(shape, range, 0, elements / 3), TensorPart(shape, range, elements / 3, elements - elements / 3)};
+    return {part.slice(0, elements / 3), part.slice(elements / 3, elements - elements / 3)};
   }
   const Count begin = edge(shape.elements(), rank), end = edge(shape.elements(), rank + 1);
   if (begin == end) return {};
-  return {TensorPart(shape, std::nullopt, begin, end - begin)};
+  return {TensorPart(shape, begin, end - begin)};
 }
 
 FileLayout layout_of(const std::vector<Logical>& tensors, int dim, int ranks) {

@@ -213,7 +213,7 @@ run, folder = sys.argv[1:]
 manifest = json.load(open(folder + "/manifest.json"))
 with h5py.File(folder + "/model.h5", "r") as f:
     assert f.attrs["format"] == "cohort-checkpoint" or f.attrs["format"] == b"cohort-checkpoint", f.attrs["format"]
-    assert f.attrs["step"] == 100 and f.attrs["version"] == 3
+    assert f.attrs["step"] == 100 and f.attrs["version"] == 4
     assert int(f.attrs["seed"]) % 2**64 == 0xFEDCBA9876543210
     checked = 0
     for path in glob.glob(run + "/*.raw"):

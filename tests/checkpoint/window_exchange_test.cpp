@@ -21,17 +21,12 @@ std::uint16_t bits_at(Count element) { return to_bf16(static_cast<float>(value_a
 // Unevenly, and each rank's share in two parts.
 std::vector<TensorPart> parts_of(int dim, int rank, int ranks) {
   const auto edge = [&](Count n, int r) { return n * r * (r + 1) / (ranks * (ranks + 1)); };
-  std::optional<TensorPart::Range> range;
-  Count begin = 0, end = 0;
-  if (dim >= 0) {
-    range = TensorPart::Range{dim, edge(kShape[dim], rank), edge(kShape[dim], rank + 1)};
-    end = (range->end - range->begin) * kShape.elements() / kShape[dim];
-  } else {
-    begin = edge(kShape.elements(), rank);
-    end = edge(kShape.elements(), rank + 1);
-  }
-  const Count middle = begin + (end - begin) / 3;
-  return {{kShape, range, begin, middle - begin}, {kShape, range, middle, end - middle}};
+  const Count length = dim < 0 ? kShape.elements() : kShape[dim];
+  const Count begin = edge(length, rank), end = edge(length, rank + 1);
+  const TensorPart own =
+      dim < 0 ? TensorPart(kShape, begin, end - begin) : TensorPart(kShape, Box::range(kShape, dim, begin, end));
+  const Count middle = own.elements() / 3;
+  return {own.slice(0, middle), own.slice(middle, own.elements() - middle)};
 }
 
 // Parts of one rank and the memory that they are read from: floats that are stored as bf16, or bytes. Who does not keep its
@@ -83,26 +78,25 @@ class Windowed : public ::testing::Test {
  protected:
   void expect_all(int dim, DType stored, bool keeps, int writers) {
     const Own own(dim, stored, keeps, comm_->rank(), comm_->size());
-    const std::vector<RemotePart> all = exchange_outgoing(*comm_, own.parts);
-    const std::vector<TensorFacts> tensors = tensors_of(all);
+    const std::vector<OutgoingTensor> tensors = exchange_outgoing(*comm_, own.parts);
     ASSERT_EQ(tensors.size(), 1u);
     const std::vector<int> order = writers_of(tensors.front(), writers);
     Exchange exchange(*comm_, own.parts);
     WindowElements windows[2];  // as when one is written while the other is filled
-    Window last;
+    TensorPart last(Shape{0});
     Count elements = 0, wrong = 0;
-    const auto check = [&](const Window& window, const WindowElements& held) {
-      for (Count i = 0; i < window.elements; ++i) {
+    const auto check = [&](const TensorPart& window, const WindowElements& held) {
+      for (Count i = 0; i < window.elements(); ++i) {
         const auto* data = held.data() + i * size_of(stored);
         std::uint16_t bits = 0;
         std::memcpy(&bits, data, static_cast<std::size_t>(size_of(stored)));
-        wrong += bits != (stored == DType::u8 ? value_at(window.begin + i) : bits_at(window.begin + i)) ? 1 : 0;
+        wrong += bits != (stored == DType::u8 ? value_at(window.begin() + i) : bits_at(window.begin() + i)) ? 1 : 0;
       }
-      elements += window.elements;
+      elements += window.elements();
     };
     for (Count round = 0; round < rounds_of(kShape.elements(), static_cast<Count>(order.size())); ++round) {
-      const Window window = exchange.window(tensors.front(), order, round, windows[0]);
-      if (window.elements > 0) {
+      const TensorPart window = exchange.window(tensors.front(), order, round, windows[0]);
+      if (window.elements() > 0) {
         EXPECT_EQ(own.holds(windows[0].data()), keeps && lies_in_one(own, window)) << round;
       }
       check(last, windows[1]);
@@ -114,11 +108,11 @@ class Windowed : public ::testing::Test {
     EXPECT_EQ(wrong, 0) << "of " << elements;
     EXPECT_EQ(all_reduce_value(*comm_, elements, ReduceOp::sum), kShape.elements());
   }
-  static bool lies_in_one(const Own& own, const Window& window) {
+  static bool lies_in_one(const Own& own, const TensorPart& window) {
     return std::any_of(own.parts.begin(), own.parts.end(), [&](const OutgoingPart& outgoing) {
       const TensorPart& part = outgoing.part;
-      const Count first = part.first_from(window.begin);
-      return first < part.elements() && part.global(first) == window.begin && part.run_from(first) >= window.elements;
+      const Count first = part.first_from(window.begin());
+      return first < part.elements() && part.global(first) == window.begin() && part.run_from(first) >= window.elements();
     });
   }
 
@@ -141,6 +135,56 @@ TEST_F(Windowed, AlsoWhereItIsStoredAsAnotherType) {
     SCOPED_TRACE(dim);
     expect_all(dim, DType::bf16, false, comm_->size());
   }
+}
+
+TEST(Windows, CoverEveryTensorInWholeBlocks) {
+  for (const Count elements : {Count{0}, Count{1}, kBlockElements, kBlockElements + 1, 40 * kBlockElements + 7}) {
+    for (const Count ranges : {1, 2, 3, 8, 50}) {
+      std::vector<std::pair<Count, Count>> windows;
+      for (Count range = 0; range < ranges; ++range) {
+        for (Count round = 0; round < rounds_of(elements, ranges); ++round) {
+          const TensorPart window = window_of(Shape{elements}, ranges, range, round);
+          EXPECT_LE(window.elements(), largest_window(elements));
+          if (window.elements() > 0) windows.emplace_back(window.begin(), window.begin() + window.elements());
+        }
+        EXPECT_EQ(window_of(Shape{elements}, ranges, range, rounds_of(elements, ranges)).elements(), 0);
+      }
+      std::sort(windows.begin(), windows.end());
+      Count covered = 0;
+      for (const auto& [begin, end] : windows) {
+        EXPECT_EQ(begin, covered);
+        EXPECT_EQ(begin % kBlockElements, 0);
+        covered = end;
+      }
+      EXPECT_EQ(covered, elements);
+    }
+  }
+  EXPECT_EQ(largest_window(100 * kBlockElements), 8 * kBlockElements);
+}
+
+// Tensors of so many blocks, whose runs the ranks have in this order.
+std::vector<int> writers_for(Count blocks, const std::vector<int>& givers, int writers) {
+  const Shape shape{blocks * kBlockElements};
+  const auto n = static_cast<Count>(givers.size());
+  OutgoingTensor tensor{"/model/a", 0, DType::f32, shape, {}};
+  for (Count i = 0; i < n; ++i) {
+    const Count begin = shape.elements() * i / n;
+    tensor.parts.push_back({givers[static_cast<std::size_t>(i)], {shape, begin, shape.elements() * (i + 1) / n - begin}});
+  }
+  return writers_of(tensor, writers);
+}
+
+TEST(Windows, ARangeIsWrittenByWhoHasItIfThatMayBe) {
+  using Ranks = std::vector<int>;
+  EXPECT_EQ(writers_for(8, {0, 1, 2, 3}, 4), (Ranks{0, 1, 2, 3}));
+  EXPECT_EQ(writers_for(8, {0, 2, 1, 3}, 4), (Ranks{0, 2, 1, 3})) << "tensor parallelism inside of ZeRO";
+  EXPECT_EQ(writers_for(2, {0, 1, 2, 3}, 4), (Ranks{0, 2})) << "the second block begins with rank 2's elements";
+  EXPECT_EQ(writers_for(8, {1, 3}, 4), (Ranks{1, 0, 3, 2})) << "one stage of a pipeline: others help";
+  EXPECT_EQ(writers_for(8, {2, 2, 2}, 3), (Ranks{2, 0, 1}));
+  EXPECT_EQ(writers_for(1, {2}, 4), (Ranks{2})) << "a small tensor stays where it is";
+  EXPECT_EQ(writers_for(0, {1}, 4), (Ranks{1}));
+  EXPECT_EQ(writers_for(8, {1, 2}, 1), (Ranks{0})) << "rank 0 alone may write";
+  EXPECT_EQ(writers_for(8, {3, 1}, 2), (Ranks{1, 0}));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ class Training:
         """The checksums of each part of each tensor of a checkpoint: of one layout and form, equal sums are, for all we can tell, equal
         bits."""
         with open(self.path(f"{name}/checkpoints/step_{step:08d}/manifest.json"), encoding="utf-8") as file:
-            return {(tensor["name"], str(part.get("range")), part["begin"]): part["crc32"]
+            return {(tensor["name"], str(part.get("start")), part["begin"]): part["crc32"]
                     for tensor in json.load(file)["tensors"] for part in tensor["parts"]}
 
 

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <optional>
 
-#include "hdf5/boxes.hpp"
+#include "base/box.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/hdf5_test_support.hpp"
 #include "support/expect_error.hpp"

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/box.hpp"
 #include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "comm/self_communicator.hpp"
-#include "hdf5/boxes.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/hdf5_test_support.hpp"
 #include "support/expect_error.hpp"

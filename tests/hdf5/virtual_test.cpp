@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "hdf5/boxes.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/hdf5_test_support.hpp"
 #include "support/expect_error.hpp"
@@ -24,9 +23,11 @@ constexpr Count kColumns = 5;
 // The tensor [6, 5] of 0, 1, 2, ...: its columns 0 and 1 lie in a.h5 with the shape of their box; of the other three columns the
 // first 7 elements (in the order of that box) are flat in b.h5, the other 11 in sub/c.h5.
 std::vector<VirtualPart> parts() {
-  return {{{0, 0}, {kRows, 2}, 0, 2 * kRows, "a.h5", "/x", false},
-          {{0, 2}, {kRows, 3}, 0, 7, "b.h5", "/deep/x", true},
-          {{0, 2}, {kRows, 3}, 7, 11, "sub/c.h5", "/x", true}};
+  const Shape shape{kRows, kColumns};
+  const Box left{{0, 0}, {kRows, 2}}, right{{0, 2}, {kRows, 3}};
+  return {{TensorPart(shape, left), "a.h5", "/x", false},
+          {TensorPart(shape, right, 0, 7), "b.h5", "/deep/x", true},
+          {TensorPart(shape, right, 7, 11), "sub/c.h5", "/x", true}};
 }
 
 void write_source(const std::filesystem::path& path, const std::string& name, const std::vector<Count>& shape,
@@ -167,8 +168,8 @@ TEST(Virtual, PartsThatDoNotFitAreRefused) {
   changed.pop_back();
   EXPECT_ERROR(create(changed), ExitCode::internal, "19 elements", "has 30");
   changed = parts();
-  changed[0].start = {0, 4};
-  EXPECT_ERROR(create(changed), ExitCode::internal, "outside of the shape [6, 5]");
+  changed[0].part = TensorPart(Shape{kRows, kColumns + 1}, changed[0].part.box());
+  EXPECT_ERROR(create(changed), ExitCode::internal, "a part of the shape [6, 6] in [6, 5]");
   changed = parts();
   changed[1].flat = false;
   EXPECT_ERROR(create(changed), ExitCode::internal, "must be flat");
@@ -206,7 +207,7 @@ TEST(Virtual, AMissingSourceShowsAsNoNumber) {
   File file = File::create(folder / "index.h5", ExitCode::io, {.virtual_datasets = true});
   for (const auto& [element, hole] : holes) {
     file.create_virtual_dataset(std::string(name_of(element)), element, std::vector<Count>{2},
-                                std::vector<VirtualPart>{{{0}, {2}, 0, 2, "gone.h5", "/x", false}});
+                                std::vector<VirtualPart>{{TensorPart(Shape{2}), "gone.h5", "/x", false}});
   }
   file.close();
   for (const auto& [element, hole] : holes) {
@@ -228,7 +229,7 @@ TEST(Virtual, H5pySeesTheWholeAndBf16) {
   source.close();
   File index = File::create(folder / "run/half_index.h5", ExitCode::io, {.virtual_datasets = true});
   index.create_virtual_dataset("h", Element::bf16, std::vector<Count>{3, 1},
-                               std::vector<VirtualPart>{{{0, 0}, {3, 1}, 0, 3, "half.h5", "/h", true}});
+                               std::vector<VirtualPart>{{TensorPart(Shape{3, 1}), "half.h5", "/h", true}});
   index.close();
   write_file_atomically(folder / "read.py", R"(
 import os, sys, h5py

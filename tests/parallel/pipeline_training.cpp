@@ -37,7 +37,7 @@ std::vector<float> copy_of(const Tensor& tensor) {
   return {host.f32(), host.f32() + host.elements()};
 }
 
-// What the ranks own, put together by names and ShardMap: every element comes from the one rank that counts.
+// What the ranks own, put together by names and places: every element comes from the one rank that counts.
 class Assembly {
  public:
   Assembly(Communicator& world, DataParallel& strategy, const ParameterRegistry& whole, bool first_replica)
@@ -77,7 +77,7 @@ class Assembly {
     for (const OwnedSegment& segment : strategy_.owned()) {
       const std::vector<float> own = copy_of(segment.*tensor);
       for (const OwnedPiece& piece : segment.pieces) {
-        const ShardMap map(piece.parameter->global_shape, piece.parameter->shard);
+        const BoxMap map(piece.parameter->global_shape, piece.parameter->box());
         std::vector<float>& values = tensors.at(piece.parameter->name);
         for (Count i = 0; i < piece.elements; ++i)
           visit(piece, values[static_cast<std::size_t>(map.global(piece.begin + i))],

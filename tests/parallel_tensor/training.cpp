@@ -17,7 +17,7 @@ namespace {
 // The whole tensor of a parameter, from the parts that count; whether this rank's part has the same bits goes to `agree`.
 std::vector<float> assembled(const Parameter& parameter, const Tensor& own, Communicator& host, bool& agree) {
   const Tensor part = own.to_host();
-  const ShardMap map(parameter.global_shape, parameter.shard);
+  const BoxMap map(parameter.global_shape, parameter.box());
   std::vector<float> whole(static_cast<std::size_t>(parameter.global_shape.elements()));
   const auto at = [&](Count i) -> float& { return whole[static_cast<std::size_t>(map.global(i))]; };
   for (Count i = 0; parameter.shard.counts && i < part.elements(); ++i) at(i) = part.f32()[i];

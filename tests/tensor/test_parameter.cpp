@@ -107,13 +107,13 @@ TEST(ParameterRegistry, PartsStartAsTheWhole) {
       for (std::size_t part = 0; part < 4; ++part) {
         ParameterRegistry registry;
         registry.skip(1);
-        const ShardSpec shard{.split = ShardSpec::Split{dim, Axis::tp, ends[part], ends[part + 1]}};
+        const ShardSpec shard{.splits = {{dim, Axis::tp, ends[part], ends[part + 1]}}};
         const Parameter& own = registry.declare("second", {10, 14}, init, 0, shard);
         registry.allocate(7);
         EXPECT_EQ(own.id, 1);
         EXPECT_EQ(own.shape[dim], ends[part + 1] - ends[part]);
         EXPECT_EQ(registry.elements(), own.elements());
-        const ShardMap map(own.global_shape, own.shard);
+        const BoxMap map(own.global_shape, own.box());
         for (Count i = 0; i < own.elements(); ++i) {
           const Count row = i / own.shape[1] + (dim == 0 ? ends[part] : 0);
           const Count column = i % own.shape[1] + (dim == 1 ? ends[part] : 0);
@@ -128,8 +128,41 @@ TEST(ParameterRegistry, PartsStartAsTheWhole) {
     }
   }
   ParameterRegistry registry;
-  const ShardSpec beyond{.split = ShardSpec::Split{0, Axis::tp, 3, 11}};
+  const ShardSpec beyond{.splits = {{0, Axis::tp, 3, 11}}};
   EXPECT_ANY_THROW(registry.declare("beyond", {10, 14}, kOnes, 0, beyond));
+}
+
+// Experts with tensor parallelism inside: [E, C, F], E over one axis and F over another, unevenly; and C over a third.
+TEST(ParameterRegistry, PartsOfSeveralSplitsStartAsTheWhole) {
+  const Shape shape{5, 6, 7};
+  for (const InitSpec init : {kNormal, kUniform}) {
+    ParameterRegistry whole;
+    const Parameter& tensor = whole.declare("experts", shape, init);
+    whole.allocate(7);
+    std::vector<int> seen(static_cast<std::size_t>(shape.elements()), 0);
+    for (const auto& [e, e_end] : {std::pair<Count, Count>(0, 2), {2, 5}}) {
+      for (const auto& [f, f_end] : {std::pair<Count, Count>(0, 3), {3, 4}, {4, 7}}) {
+        for (const auto& [c, c_end] : {std::pair<Count, Count>(0, 1), {1, 6}}) {
+          ParameterRegistry registry;
+          const ShardSpec shard{.splits = {{0, Axis::dp, e, e_end}, {2, Axis::tp, f, f_end}, {1, Axis::cp, c, c_end}}};
+          const Parameter& own = registry.declare("experts", shape, init, 0, shard);
+          registry.allocate(7);
+          ASSERT_EQ(own.shape, Shape({e_end - e, c_end - c, f_end - f}));
+          for (Count i = 0; i < own.elements(); ++i) {
+            const Count at =
+                ((e + i / own.shape[2] / own.shape[1]) * 6 + c + i / own.shape[2] % own.shape[1]) * 7 + f + i % own.shape[2];
+            ++seen[static_cast<std::size_t>(at)];
+            ASSERT_EQ(own.value.f32()[i], tensor.value.f32()[at]);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), shape.elements());
+  }
+  // Two splits of one dim: what lies in both.
+  const ShardSpec nested{.splits = {{1, Axis::dp, 2, 6}, {1, Axis::tp, 3, 5}}};
+  EXPECT_EQ(nested.box(shape), (Box{{0, 3, 0}, {5, 2, 7}}));
+  EXPECT_EQ(ShardSpec{}.box(shape), Box::whole(shape));
 }
 
 TEST(ParameterRegistry, FindsByName) {

@@ -1,5 +1,5 @@
 // Flat ranges as boxes: every range of every small shape, element by element.
-#include "hdf5/boxes.hpp"
+#include "base/box.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "support/expect_error.hpp"
 
-namespace cohort::hdf5 {
+namespace cohort {
 namespace {
 
 /// The flat indices of the elements of a box, in its own row-major order.
@@ -83,4 +83,4 @@ TEST(BoxesOfRange, OutsideIsRefused) {
 }
 
 }  // namespace
-}  // namespace cohort::hdf5
+}  // namespace cohort

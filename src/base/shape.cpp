@@ -1,4 +1,4 @@
-#include "tensor/shape.hpp"
+#include "base/shape.hpp"
 
 #include <fmt/ranges.h>
 
