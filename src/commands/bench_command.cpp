@@ -84,7 +84,7 @@ nlohmann::ordered_json figures_of_gpu(const gpu::GpuSummary& during) {
 }
 
 Peak measure_peak(DeviceKind device) {
-  if (device == DeviceKind::cuda) return peak_of_gpu();
+  if (device == DeviceKind::gpu) return peak_of_gpu();
   return {gemm_gflops_of_cpu(), fmt::format("1024-cubes, measured now with {}", ops::gemm_backend())};
 }
 
@@ -133,7 +133,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
   Peak peak = measure_peak(trainee.device());
   for (Count step = 1; step < options.warm_up; ++step) trainee.step(input(step), timers);
   std::optional<gpu::GpuSampler> sampler;
-  if (trainee.device() == DeviceKind::cuda) sampler.emplace(gpu::facts().pci_id);
+  if (trainee.device() == DeviceKind::gpu) sampler.emplace(gpu::facts().pci_id);
   std::vector<double> seconds;
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
@@ -293,6 +293,9 @@ void add_step(CLI::App& bench, Action& action) {
       ->each([options](const std::string& name) { set_shape(name, options->config.model); })
       ->trigger_on_parse();
   command->add_option("--device", c.device.kind, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--kernels", c.device.kernels, "tuned, or portable: the Kokkos kernels alone")
+      ->check(CLI::IsMember({"tuned", "portable"}))
+      ->capture_default_str();
   command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->capture_default_str();

@@ -6,8 +6,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/bench_kernels_meter.hpp"
-#include "ops/cuda/gemm.hpp"
-#include "ops/cuda/pointwise.hpp"
+#include "ops/cuda/gemm/gemm.hpp"
+#include "ops/cuda/pointwise/pointwise.hpp"
 
 namespace cohort {
 namespace {

@@ -52,7 +52,8 @@ std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int3
                options.vocabulary, model.classes());
   const Placement& placement = model.placement();
   Arena activations("generate", placement.device);
-  const StepContext context{.exec = {placement.device}, .dtype = placement.compute, .activations = &activations};
+  const StepContext context{
+      .exec = {.device = placement.device, .kernels = options.kernels}, .dtype = placement.compute, .activations = &activations};
   InputBuffer buffer(placement.device, model.classes());
   const Tensor logits = Tensor::zeros("generate.logits", {1, model.classes()});
   const CounterRandom random(options.seed, RandomPurpose::sample);

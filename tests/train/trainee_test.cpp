@@ -22,7 +22,7 @@ RunConfig trainee_config(const std::string& kind, const std::vector<std::string>
                     : "[model]\nkind = '" + kind +
                           "'\nlayers = 3\nwidth = 16\nheads = 2\ncontext = 8\nvocabulary = 19\n[data]\ntokens = 'none.h5'\n";
   RunConfig config = parse_run_file(text, "test.toml", overrides);
-  config.device.kind = name_of(test_device());
+  config.device.kind = test::test_device_key();
   validate(config, 1, {.cuda = gpu::built()});
   return config;
 }
