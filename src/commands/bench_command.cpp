@@ -338,13 +338,15 @@ void add_kernels(CLI::App& bench, Action& action) {
   command->footer(
       "Examples:\n"
       "  cohort bench kernels                                  GPT-2 124M, 64 samples of 1024 tokens\n"
-      "  cohort bench kernels --model llama-1b --micro-batch 16 --json");
+      "  cohort bench kernels --model llama-1b --micro-batch 16 --json\n"
+      "  cohort bench kernels --ladder                         each op by its tuned and by its portable kernel");
   const auto options = std::make_shared<KernelBenchOptions>();
   command->add_option("--model", options->model, "gpt2-124M, gpt2-774M or llama-1b")->capture_default_str();
   command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64, 16 and 8")->check(integer_from(1));
   command->add_option("--device", options->device, "Which of the visible GPUs")->check(integer_from(0))->capture_default_str();
   command->add_option("--tuning", options->tuning,
                       "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");
+  command->add_flag("--ladder", options->ladder, "Time each op by its tuned and by its portable kernel (device.kernels)");
   command->add_flag("--json", options->json, "Print JSON, one kernel a line");
   command->callback([&action, options] { action = [options] { return bench_kernels(*options); }; });
 }
