@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-enum class DeviceKind : std::uint8_t { cpu, cuda };
+enum class DeviceKind : std::uint8_t { cpu, gpu };
 
-inline std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
+inline std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::gpu ? "gpu" : "cpu"; }
 
 }  // namespace cohort

@@ -48,7 +48,7 @@ class SelfCommunicator : public Communicator {
   Request copy(const void* from, void* to, Count elements, DType dtype) const {
     if (elements == 0 || from == to) return {};
     const Bytes bytes = elements * size_of(dtype);
-    if (memory_ == DeviceKind::cuda) return Request(std::make_unique<DeviceCopy>(to, from, bytes));
+    if (memory_ == DeviceKind::gpu) return Request(std::make_unique<DeviceCopy>(to, from, bytes));
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return {};
   }

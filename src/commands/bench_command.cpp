@@ -86,7 +86,7 @@ nlohmann::ordered_json figures_of_gpu(const gpu::GpuSummary& during) {
 }
 
 Peak measure_peak(DeviceKind device) {
-  if (device == DeviceKind::cuda) return peak_of_gpu();
+  if (device == DeviceKind::gpu) return peak_of_gpu();
   return {gemm_gflops_of_cpu(), fmt::format("1024-cubes, measured now with {}", ops::gemm_backend())};
 }
 
@@ -135,7 +135,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
   Peak peak = measure_peak(trainee.device());
   for (Count step = 1; step < options.warm_up; ++step) trainee.step(input(step), timers);
   std::optional<gpu::GpuSampler> sampler;
-  if (trainee.device() == DeviceKind::cuda) sampler.emplace(gpu::facts().pci_id);
+  if (trainee.device() == DeviceKind::gpu) sampler.emplace(gpu::facts().pci_id);
   std::vector<double> seconds;
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
@@ -275,6 +275,9 @@ void add_step(CLI::App& bench, Action& action) {
       ->each([options](const std::string& name) { options->config.model = known_models().at(name); })
       ->trigger_on_parse();
   command->add_option("--device", c.device.kind, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--kernels", c.device.kernels, "tuned, or portable: the Kokkos kernels alone")
+      ->check(CLI::IsMember({"tuned", "portable"}))
+      ->capture_default_str();
   command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->capture_default_str();
@@ -317,13 +320,15 @@ void add_kernels(CLI::App& bench, Action& action) {
   command->footer(
       "Examples:\n"
       "  cohort bench kernels                                  GPT-2 124M, 64 samples of 1024 tokens\n"
-      "  cohort bench kernels --model llama-1b --micro-batch 16 --json");
+      "  cohort bench kernels --model llama-1b --micro-batch 16 --json\n"
+      "  cohort bench kernels --ladder                         each op by its tuned and by its portable kernel");
   const auto options = std::make_shared<KernelBenchOptions>();
   command->add_option("--model", options->model, "gpt2-124M, gpt2-774M or llama-1b")->capture_default_str();
   command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64, 16 and 8")->check(integer_from(1));
   command->add_option("--device", options->device, "Which of the visible GPUs")->check(integer_from(0))->capture_default_str();
   command->add_option("--tuning", options->tuning,
                       "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");
+  command->add_flag("--ladder", options->ladder, "Time each op by its tuned and by its portable kernel (device.kernels)");
   command->add_flag("--json", options->json, "Print JSON, one kernel a line");
   command->callback([&action, options] { action = [options] { return bench_kernels(*options); }; });
 }

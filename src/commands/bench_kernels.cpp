@@ -5,9 +5,11 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "commands/bench_kernels_ladder.hpp"
 #include "commands/bench_kernels_meter.hpp"
-#include "ops/cuda/gemm.hpp"
-#include "ops/cuda/pointwise.hpp"
+#include "ops/cuda/gemm/gemm.hpp"
+#include "ops/cuda/pointwise/pointwise.hpp"
+#include "runtime/kokkos.hpp"
 
 namespace cohort {
 namespace {
@@ -103,18 +105,31 @@ void print_kernels_table(const StepShape& shape, const Ceilings& ceilings, const
              1e3 * static_cast<double>(shape.rows()) / sum);
 }
 
-void open_device(int index) {
+// With Kokkos on it, which the portable kernels need.
+void open_device(int index, bool with_kokkos) {
   const int visible = gpu::visible_devices();
   if (visible == 0) fail(ExitCode::launch, "cohort bench kernels needs a GPU: {}", gpu::why_no_device());
   if (index >= visible) fail(ExitCode::launch, "--device {}: {} devices are visible, counted from 0", index, visible);
+  if (with_kokkos) start_kokkos(index);
   gpu::open(index);
+}
+
+int bench_ladder(const StepShape& shape, bool json) {
+  {
+    Meter meter;
+    print_ladder(shape, measure_ladder(meter, shape), json);
+  }  // device memory goes before the device
+  gpu::close();
+  stop_kokkos();
+  return 0;
 }
 
 }  // namespace
 
 int bench_kernels(const KernelBenchOptions& options) {
   const StepShape shape = shape_of(options);
-  open_device(options.device);
+  open_device(options.device, options.ladder);
+  if (options.ladder) return bench_ladder(shape, options.json);
   {
     if (!options.tuning.empty()) {
       if (std::filesystem::exists(options.tuning)) ops::cuda::load_gemm_tuning(options.tuning);

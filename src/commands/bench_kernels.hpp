@@ -13,6 +13,7 @@ struct KernelBenchOptions {
   Count micro_batch = 0;            // 0 = that of the shape
   int device = 0;                   // among the visible ones
   std::string tuning;               // file for choices of matrix products; "" = no tuning
+  bool ladder = false;              // the portable kernels beside the tuned ones, instead of the kernels one by one
   bool json = false;
 };
 

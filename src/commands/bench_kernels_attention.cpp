@@ -1,9 +1,9 @@
 // The rungs of flash attention. Operations are counted for the causal half: 2 products of T x T x HS forward, 5 backward,
 // although an implementation may do more; for a block of ring attention whose queries see all keys, twice that.
 #include "commands/bench_kernels_meter.hpp"
-#include "ops/cuda/attention_merge.hpp"
-#include "ops/cuda/flash_attention.hpp"
-#include "ops/cuda/flash_attention_hopper.hpp"
+#include "ops/cuda/attention/attention_merge.hpp"
+#include "ops/cuda/attention/flash_attention.hpp"
+#include "ops/cuda/attention/flash_attention_hopper.hpp"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/dtype.hpp"
 #include "base/random.hpp"
 #include "observe/clock.hpp"
-#include "ops/cuda/adamw.hpp"
+#include "ops/cuda/optimizer/adamw.hpp"
 
 namespace cohort {
 namespace {

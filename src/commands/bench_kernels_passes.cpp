@@ -5,12 +5,12 @@
 
 #include "base/random.hpp"
 #include "commands/bench_kernels_meter.hpp"
-#include "ops/cuda/adamw.hpp"
-#include "ops/cuda/cross_entropy.hpp"
-#include "ops/cuda/embedding.hpp"
-#include "ops/cuda/norm.hpp"
-#include "ops/cuda/pointwise.hpp"
-#include "ops/cuda/rope.hpp"
+#include "ops/cuda/embedding/embedding.hpp"
+#include "ops/cuda/loss/cross_entropy.hpp"
+#include "ops/cuda/norm/norm.hpp"
+#include "ops/cuda/optimizer/adamw.hpp"
+#include "ops/cuda/pointwise/pointwise.hpp"
+#include "ops/cuda/pointwise/rope.hpp"
 
 namespace cohort {
 namespace {

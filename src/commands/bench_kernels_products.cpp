@@ -1,6 +1,6 @@
 // The matrix products of a step: forward, gradient of the input and gradient of the weight of each linear layer and of the head.
 #include "commands/bench_kernels_meter.hpp"
-#include "ops/cuda/gemm.hpp"
+#include "ops/cuda/gemm/gemm.hpp"
 
 namespace cohort {
 namespace {

@@ -148,7 +148,7 @@ int measure_devices(const CommOptions& options) {
   const DeviceBenchmark benchmark = device_benchmark_of(options);  // before anything is started
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  runtime.open_device(DeviceKind::cuda);
+  runtime.open_device(DeviceKind::gpu);
   nlohmann::ordered_json timings_json = nlohmann::ordered_json::array();
   {
     const std::unique_ptr<Communicator> devices = make_nccl_communicator(*world, "world");

@@ -62,7 +62,8 @@ int generate_text(const GenerateCommandOptions& options) {
             .temperature = options.temperature,
             .top_k = options.top_k,
             .seed = options.seed,
-            .context = config.model.context},
+            .context = config.model.context,
+            .kernels = exec_of(config).kernels},
            none, [&](std::int32_t token) {
              fmt::print("{}{}", std::exchange(begun, true) ? "" : options.prompt, tokenizer.text_of(token));
              flush_console();

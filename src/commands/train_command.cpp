@@ -156,7 +156,7 @@ int train(const TrainOptions& options) {
                             {.from = options.resume_from, .falls_back = config.checkpoint.fallback == "previous"});
   if (options.resume_if_any && is_done_already(*world, config, trainer_options.resume_from)) return 0;
   runtime.monitor().set_folder(flight_folder(config.run.directory));
-  if (device_of(config) == DeviceKind::cuda) capture_nccl(config.run.directory, *world);
+  if (device_of(config) == DeviceKind::gpu) capture_nccl(config.run.directory, *world);
   trainer_options.allow_changes = options.allow_changes;
   trainer_options.cohort_version = cohort_version();
   trainer_options.git_revision = git_revision();

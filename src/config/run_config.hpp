@@ -162,6 +162,7 @@ struct SampleSection {
 /// [device]
 struct DeviceSection {
   std::string kind = "cpu";           // cpu | cuda
+  std::string kernels = "tuned";      // tuned | portable
   Count threads = 1;                  // cpu: threads of one rank for matrix products
   bool share = false;                 // cuda: ranks may share a GPU
   double collective_timeout = 600.0;  // cuda: seconds

@@ -183,6 +183,13 @@ void check_device(const RunConfig& config, BuildFeatures features) {
          "{}precision.policy = \"tf32\" is a mode of NVIDIA's matrix products; on a CPU choose fp32, bf16 or fp16",
          where_set(config, {"precision.policy", "device.kind"}));
   }
+  if (config.device.kernels == "portable" && config.precision.policy == "tf32") {
+    fail(ExitCode::config,
+         "{}precision.policy = \"tf32\" is a mode of NVIDIA's matrix products, which device.kernels = \"portable\" leaves out; "
+         "choose "
+         "fp32, bf16 or fp16",
+         at(config, {"device.kernels", "precision.policy"}));
+  }
   if (config.precision.policy == "fp16" && config.precision.min_loss_scale > config.precision.loss_scale) {
     fail(ExitCode::config, "{}precision.min_loss_scale = {} is above precision.loss_scale = {}",
          where_set(config, {"precision.min_loss_scale", "precision.loss_scale"}), config.precision.min_loss_scale,

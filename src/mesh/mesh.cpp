@@ -17,7 +17,7 @@ std::unique_ptr<Communicator> make_group(Communicator& world, const MeshShape& s
 
 /// The same ranks and name, for device memory. // Collective over: host
 std::unique_ptr<Communicator> make_device_group(Communicator& host, bool shared) {
-  if (host.size() == 1) return make_self_communicator(host.name(), DeviceKind::cuda);
+  if (host.size() == 1) return make_self_communicator(host.name(), DeviceKind::gpu);
   return shared ? make_staged_communicator(host, host.name()) : make_nccl_communicator(host, host.name());
 }
 

@@ -1,11 +1,8 @@
 #include "ops/activation.hpp"
 
-#include <array>
-
-#include "ops/cuda/ops.hpp"
+#include "ops/columns.hpp"
 #include "ops/fast_math.hpp"
-#include "ops/fp32_copies.hpp"
-#include "ops/parallel.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -15,31 +12,79 @@ constexpr float kTwoSqrtTwoOverPi = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
 struct Gelu {
-  static float value(float z) { return z * sigmoid(kTwoSqrtTwoOverPi * (z + kCubic * z * z * z)); }
-  static float slope(float z) {
+  static constexpr float value(float z) { return z * sigmoid(kTwoSqrtTwoOverPi * (z + kCubic * z * z * z)); }
+  static constexpr float slope(float z) {
     const float s = sigmoid(kTwoSqrtTwoOverPi * (z + kCubic * z * z * z));
     return s + z * s * (1.0f - s) * kTwoSqrtTwoOverPi * (1.0f + 3.0f * kCubic * z * z);
   }
 };
 
 struct Relu {
-  static float value(float z) { return z < 0.0f ? 0.0f : z; }  // NaN stays NaN
-  static float slope(float z) { return z > 0.0f ? 1.0f : 0.0f; }
+  static constexpr float value(float z) { return z < 0.0f ? 0.0f : z; }  // NaN stays NaN
+  static constexpr float slope(float z) { return z > 0.0f ? 1.0f : 0.0f; }
 };
+
+template <class Activation, class T>
+void forward_kernel(const Exec& exec, const char* label, Count rows, Count n, T* out, const T* x, const T* bias) {
+  for_elements(
+      exec, label, rows, n, KOKKOS_LAMBDA(Count r, Count c) {
+        out[r * n + c] = from_float<T>(Activation::value(to_float(x[r * n + c]) + to_float(bias[c])));
+      });
+}
+
+template <class Activation, class T>
+void backward_kernel(const Exec& exec, const char* label, Count rows, Count n, T* dx, float* dbias, const T* dout, const T* x,
+                     const T* bias) {
+  sum_rows<float>(
+      exec, label, rows, n,
+      KOKKOS_LAMBDA(Count r, Count c) {
+        const Count i = r * n + c;
+        const float d = to_float(dout[i]) * Activation::slope(to_float(x[i]) + to_float(bias[c]));
+        dx[i] = from_float<T>(d);
+        return d;
+      },
+      KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; });
+}
+
+template <class T>
+void swiglu_forward_kernel(const Exec& exec, Count rows, Count n, T* out, const T* x) {
+  for_rows(
+      exec, "cohort::swiglu_forward", rows, KOKKOS_LAMBDA(const Row& row) {
+        const T* gate = x + row.index() * 2 * n;
+        const T* up = gate + n;
+        T* y = out + row.index() * n;
+        row.each(n, [=](Count c) {
+          const float g = to_float(gate[c]);
+          y[c] = from_float<T>(g * sigmoid(g) * to_float(up[c]));
+        });
+      });
+}
+
+template <class T>
+void swiglu_backward_kernel(const Exec& exec, Count rows, Count n, T* dx, const T* dout, const T* x) {
+  for_rows(
+      exec, "cohort::swiglu_backward", rows, KOKKOS_LAMBDA(const Row& row) {
+        const T* gate = x + row.index() * 2 * n;
+        const T* up = gate + n;
+        const T* dy = dout + row.index() * n;
+        T* dgate = dx + row.index() * 2 * n;
+        T* dup = dgate + n;
+        row.each(n, [=](Count c) {
+          const float g = to_float(gate[c]), d = to_float(dy[c]);
+          const float s = sigmoid(g);
+          const float silu = g * s;
+          dgate[c] = from_float<T>(d * to_float(up[c]) * (s + silu * (1.0f - s)));
+          dup[c] = from_float<T>(d * silu);
+        });
+      });
+}
 
 template <class Activation>
 void bias_activation_forward(const Exec& exec, const char* label, const Tensor& out, const Tensor& x, const Tensor& bias) {
   COHORT_CHECK(out.elements() == x.elements() && bias.elements() == x.shape().columns(), "activation: {} from {} and bias {}",
                out.shape().str(), x.shape().str(), bias.shape().str());
-  const Count n = x.shape().columns();
-  float* y = out.f32();
-  const float* xs = x.f32();
-  const float* b = bias.f32();
-  for_rows(exec, label, x.shape().rows(), [=](Count r) {
-    const float* row = xs + r * n;
-    float* yr = y + r * n;
-#pragma omp simd
-    for (Count c = 0; c < n; ++c) yr[c] = Activation::value(row[c] + b[c]);
+  with_storage_type(x, [&]<class T>(T) {
+    forward_kernel<Activation, T>(exec, label, x.shape().rows(), x.shape().columns(), out.data<T>(), x.data<T>(), bias.data<T>());
   });
 }
 
@@ -48,127 +93,48 @@ void bias_activation_backward(const Exec& exec, const char* label, const Tensor&
                               const Tensor& x, const Tensor& bias) {
   COHORT_CHECK(dx.elements() == x.elements() && dout.elements() == x.elements() && dbias.elements() == x.shape().columns(),
                "activation backward: {} from {} and bias {}", dx.shape().str(), x.shape().str(), dbias.shape().str());
-  const Count rows = x.shape().rows();
-  const Count n = x.shape().columns();
-  float* dxs = dx.f32();
-  float* db = dbias.f32();
-  const float* dy = dout.f32();
-  const float* xs = x.f32();
-  const float* b = bias.f32();
-  for_column_chunks(exec, label, n, [=](Count begin, Count end) {
-    std::array<float, kColumnChunk> sums{};
-    const Count width = end - begin;
-    for (Count r = 0; r < rows; ++r) {
-      const float* row = xs + r * n + begin;
-      const float* dyr = dy + r * n + begin;
-      float* dxr = dxs + r * n + begin;
-      float* sum = sums.data();
-#pragma omp simd
-      for (Count c = 0; c < width; ++c) {
-        const float d = dyr[c] * Activation::slope(row[c] + b[begin + c]);
-        dxr[c] = d;
-        sum[c] += d;
-      }
-    }
-    for (Count c = 0; c < width; ++c) db[begin + c] += sums[static_cast<std::size_t>(c)];
+  with_storage_type(x, [&]<class T>(T) {
+    backward_kernel<Activation, T>(exec, label, x.shape().rows(), x.shape().columns(), dx.data<T>(), dbias.f32(), dout.data<T>(),
+                                   x.data<T>(), bias.data<T>());
   });
 }
 
 }  // namespace
 
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::gelu_forward(exec, out, x, bias);
-  }
-  if (is_narrow(out)) {
-    Fp32Copies fp32;
-    return gelu_forward(exec, fp32.out(out), fp32.in(x), fp32.in(bias));
-  }
+  if (const auto kernel = tuned_kernels(exec).gelu_forward) return kernel(exec, out, x, bias);
   bias_activation_forward<Gelu>(exec, "cohort::gelu_forward", out, x, bias);
 }
 void gelu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
                    const Tensor& bias) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::gelu_backward(exec, dx, dbias, dout, x, bias);
-  }
-  if (is_narrow(dx)) {
-    Fp32Copies fp32;
-    return gelu_backward(exec, fp32.out(dx), dbias, fp32.in(dout), fp32.in(x), fp32.in(bias));
-  }
+  if (const auto kernel = tuned_kernels(exec).gelu_backward) return kernel(exec, dx, dbias, dout, x, bias);
   bias_activation_backward<Gelu>(exec, "cohort::gelu_backward", dx, dbias, dout, x, bias);
 }
 void relu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::relu_forward(exec, out, x, bias);
-  }
-  if (is_narrow(out)) {
-    Fp32Copies fp32;
-    return relu_forward(exec, fp32.out(out), fp32.in(x), fp32.in(bias));
-  }
+  if (const auto kernel = tuned_kernels(exec).relu_forward) return kernel(exec, out, x, bias);
   bias_activation_forward<Relu>(exec, "cohort::relu_forward", out, x, bias);
 }
 void relu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
                    const Tensor& bias) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::relu_backward(exec, dx, dbias, dout, x, bias);
-  }
-  if (is_narrow(dx)) {
-    Fp32Copies fp32;
-    return relu_backward(exec, fp32.out(dx), dbias, fp32.in(dout), fp32.in(x), fp32.in(bias));
-  }
+  if (const auto kernel = tuned_kernels(exec).relu_backward) return kernel(exec, dx, dbias, dout, x, bias);
   bias_activation_backward<Relu>(exec, "cohort::relu_backward", dx, dbias, dout, x, bias);
 }
 
 void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::swiglu_forward(exec, out, x);
-  }
-  if (is_narrow(out)) {
-    Fp32Copies fp32;
-    return swiglu_forward(exec, fp32.out(out), fp32.in(x));
-  }
+  if (const auto kernel = tuned_kernels(exec).swiglu_forward) return kernel(exec, out, x);
   const Count n = out.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && x.shape().rows() == out.shape().rows(), "swiglu: {} from {}", out.shape().str(),
                x.shape().str());
-  float* y = out.f32();
-  const float* xs = x.f32();
-  for_rows(exec, "cohort::swiglu_forward", out.shape().rows(), [=](Count r) {
-    const float* gate = xs + r * 2 * n;
-    const float* up = gate + n;
-    float* yr = y + r * n;
-#pragma omp simd
-    for (Count c = 0; c < n; ++c) yr[c] = gate[c] * sigmoid(gate[c]) * up[c];
-  });
+  with_storage_type(x, [&]<class T>(T) { swiglu_forward_kernel<T>(exec, out.shape().rows(), n, out.data<T>(), x.data<T>()); });
 }
 
 void swiglu_backward(const Exec& exec, const Tensor& dx, const Tensor& dout, const Tensor& x) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::swiglu_backward(exec, dx, dout, x);
-  }
-  if (is_narrow(dx)) {
-    Fp32Copies fp32;
-    return swiglu_backward(exec, fp32.out(dx), fp32.in(dout), fp32.in(x));
-  }
+  if (const auto kernel = tuned_kernels(exec).swiglu_backward) return kernel(exec, dx, dout, x);
   const Count n = dout.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && dx.elements() == x.elements(), "swiglu backward: {} from {}", dx.shape().str(),
                dout.shape().str());
-  float* dxs = dx.f32();
-  const float* dy = dout.f32();
-  const float* xs = x.f32();
-  for_rows(exec, "cohort::swiglu_backward", dout.shape().rows(), [=](Count r) {
-    const float* gate = xs + r * 2 * n;
-    const float* up = gate + n;
-    const float* dyr = dy + r * n;
-    float* dgate = dxs + r * 2 * n;
-    float* dup = dgate + n;
-#pragma omp simd
-    for (Count c = 0; c < n; ++c) {
-      const float s = sigmoid(gate[c]);
-      const float silu = gate[c] * s;
-      dgate[c] = dyr[c] * up[c] * (s + silu * (1.0f - s));
-      dup[c] = dyr[c] * silu;
-    }
-  });
+  with_storage_type(
+      x, [&]<class T>(T) { swiglu_backward_kernel<T>(exec, dout.shape().rows(), n, dx.data<T>(), dout.data<T>(), x.data<T>()); });
 }
 
 }  // namespace cohort::ops

@@ -2,30 +2,22 @@
 
 #include <cmath>
 
-#include "ops/cuda/ops.hpp"
-#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
-#include "tensor/convert.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
 
-// Elements of one iteration: large enough to hide the loop, small enough to spread over threads; also the unit of summation.
-constexpr Count kBlock = 4096;
-
-template <class Body>
-void for_blocks(const Exec& exec, const char* label, Count elements, const Body& body) {
-  for_rows(exec, label, (elements + kBlock - 1) / kBlock,
-           [=](Count block) { body(block * kBlock, std::min(elements, (block + 1) * kBlock)); });
+// The copy that forward reads, where there is one beside the fp32 weight.
+KOKKOS_INLINE_FUNCTION void write_copy(float*, Count, float) {}
+template <class T>
+KOKKOS_INLINE_FUNCTION void write_copy(T* copy, Count i, float weight) {
+  copy[i] = from_float<T>(weight);
 }
 
-const OptimizerScalars& scalars_in(const Tensor& scalars) {
-  COHORT_CHECK(scalars.bytes() == sizeof(OptimizerScalars), "optimizer scalars in {} bytes", scalars.bytes());
-  return *reinterpret_cast<const OptimizerScalars*>(scalars.data<std::uint8_t>());
-}
-
+template <class T>
 void update_range(const Exec& exec, const AdamWTensors& tensors, const AdamWRange& range, const AdamWStep& step,
-                  float gradient_scale) {
+                  const OptimizerScalars* scalars) {
   // The bias corrections in double precision: 1 - beta^step loses digits in fp32 for the first steps of a beta near 1.
   const auto correction = [&](float beta) {
     return static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step.step))));
@@ -33,20 +25,32 @@ void update_range(const Exec& exec, const AdamWTensors& tensors, const AdamWRang
   const float m_correction = correction(step.beta1);
   const float v_correction = correction(step.beta2);
   const float weight_decay = range.weight_decay;
-  float* w = tensors.weight.f32() + range.begin;
+  const Count elements = range.end - range.begin;
+  float* weights = tensors.weight.f32() + range.begin;
+  T* copies = tensors.compute.data<T>() + range.begin;
   float* ms = tensors.m.f32() + range.begin;
   float* vs = tensors.v.f32() + range.begin;
-  const float* g = tensors.gradient.f32() + range.begin;
-  for_blocks(exec, "cohort::adamw", range.end - range.begin, [=](Count begin, Count end) {
-#pragma omp simd
-    for (Count i = begin; i < end; ++i) {
-      const float gradient_i = g[i] * gradient_scale;
-      ms[i] = step.beta1 * ms[i] + (1.0f - step.beta1) * gradient_i;
-      vs[i] = step.beta2 * vs[i] + (1.0f - step.beta2) * gradient_i * gradient_i;
-      const float update = ms[i] * m_correction / (std::sqrt(vs[i] * v_correction) + step.epsilon);
-      w[i] -= step.learning_rate * (update + weight_decay * w[i]);
-    }
-  });
+  const float* gradients = tensors.gradient.f32() + range.begin;
+  for_rows(
+      exec, "cohort::adamw", block_count(elements), KOKKOS_LAMBDA(const Row& row) {
+        if (scalars->skip != 0) return;
+        const float gradient_scale = scalars->gradient_scale;
+        const Count begin = row.index() * kBlock;
+        const Count count = begin + kBlock < elements ? kBlock : elements - begin;
+        float* w = weights + begin;
+        T* copy = copies + begin;
+        float* m = ms + begin;
+        float* v = vs + begin;
+        const float* g = gradients + begin;
+        row.each(count, [=](Count i) {
+          const float gradient = g[i] * gradient_scale;
+          m[i] = step.beta1 * m[i] + (1.0f - step.beta1) * gradient;
+          v[i] = step.beta2 * v[i] + (1.0f - step.beta2) * gradient * gradient;
+          const float update = m[i] * m_correction / (std::sqrt(v[i] * v_correction) + step.epsilon);
+          w[i] -= step.learning_rate * (update + weight_decay * w[i]);
+          write_copy(copy, i, w[i]);
+        });
+      });
 }
 
 }  // namespace
@@ -58,36 +62,31 @@ void adamw(const Exec& exec, const AdamWTensors& tensors, const Tensor& ranges, 
                "adamw: {} weights, {} to compute with, {} m, {} v, {} gradients", elements, tensors.compute.elements(),
                tensors.m.elements(), tensors.v.elements(), tensors.gradient.elements());
   COHORT_CHECK(step.step >= 1, "adamw: step {} (the first is 1)", step.step);
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::adamw(exec, tensors, ranges, step, scalars);
-  }
-  const OptimizerScalars& decided = scalars_in(scalars);
-  if (decided.skip != 0) return;
-  const std::span all(reinterpret_cast<const AdamWRange*>(ranges.data<std::uint8_t>()),
-                      static_cast<std::size_t>(ranges.bytes()) / sizeof(AdamWRange));
-  for (const AdamWRange& range : all) update_range(exec, tensors, range, step, decided.gradient_scale);
-  if (is_narrow(tensors.compute)) convert(tensors.compute, tensors.weight);
+  if (const auto kernel = tuned_kernels(exec).adamw) return kernel(exec, tensors, ranges, step, scalars);
+  COHORT_CHECK(scalars.bytes() == sizeof(OptimizerScalars), "optimizer scalars in {} bytes", scalars.bytes());
+  // The ranges lie where the optimizer runs, and each is a launch: there are a few of them.
+  const Tensor here = ranges.to_host();
+  const std::span all(reinterpret_cast<const AdamWRange*>(here.data<std::uint8_t>()),
+                      static_cast<std::size_t>(here.bytes()) / sizeof(AdamWRange));
+  with_storage_type(tensors.compute, [&]<class T>(T) {
+    for (const AdamWRange& range : all) {
+      update_range<T>(exec, tensors, range, step, reinterpret_cast<const OptimizerScalars*>(scalars.data<std::uint8_t>()));
+    }
+  });
 }
 
 void sum_of_squares(const Exec& exec, const Tensor& sum, const Tensor& x) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::sum_of_squares(exec, sum, x);
-  }
+  if (const auto kernel = tuned_kernels(exec).sum_of_squares) return kernel(exec, sum, x);
   const Count elements = x.elements();
   const float* xs = x.f32();
-  double total = 0.0;
-  // fp32 within a block's lanes would lose digits over millions of elements; each lane adds in double.
-  Kokkos::parallel_reduce(
-      "cohort::sum_of_squares", row_range(exec, (elements + kBlock - 1) / kBlock),
-      [=](Count block, double& block_total) {
-        double block_sum = 0.0;
-        const Count end = std::min(elements, (block + 1) * kBlock);
-#pragma omp simd reduction(+ : block_sum)
-        for (Count i = block * kBlock; i < end; ++i) block_sum += static_cast<double>(xs[i]) * static_cast<double>(xs[i]);
-        block_total += block_sum;
-      },
-      total);
-  *sum.data<double>() += total;
+  // fp32 would lose digits over millions of elements.
+  add_row_sums(
+      exec, "cohort::sum_of_squares", block_count(elements), sum.data<double>(), KOKKOS_LAMBDA(const Row& row) {
+        const Count begin = row.index() * kBlock;
+        const Count count = begin + kBlock < elements ? kBlock : elements - begin;
+        const float* block = xs + begin;
+        return row.sum<double>(count, [=](Count i) { return static_cast<double>(block[i]) * static_cast<double>(block[i]); });
+      });
 }
 
 void finish_gradient_norm(const Exec& exec, const Tensor& norm, const Tensor& scalars, const Tensor& sum, const Tensor& loss,

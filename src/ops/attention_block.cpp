@@ -1,51 +1,13 @@
 #include "ops/attention_block.hpp"
 
 #include <cmath>
-#include <limits>
 
-#include "ops/attention_head.hpp"
-#include "ops/cuda/ops.hpp"
-#include "ops/fp32_copies.hpp"
+#include "ops/parallel.hpp"
+#include "ops/portable_attention.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
-
-// The columns of one head in the rows of one run of sample b.
-MatrixView part_of(const AttentionBlock& block, const Tensor& rows, const TokenRun& run, Count b, Count head) {
-  const Count rows_of_sample = rows.shape().rows() / block.sequence.batch;
-  const Count stride = rows.shape().columns();
-  float* first = rows.f32() + (b * rows_of_sample + run.row) * stride + head * block.sequence.head_size;
-  return {first, run.count, block.sequence.head_size, stride};
-}
-
-MatrixView query_part(const AttentionBlock& block, const Tensor& rows, Count b, Count h) {
-  return part_of(block, rows, block.queries, b, h);
-}
-// Of keys or of values, whose heads come second.
-enum class Half { keys, values };
-MatrixView key_part(const AttentionBlock& block, const Tensor& rows, Half half, Count b, Count h) {
-  const AttentionShape& s = block.sequence;
-  return part_of(block, rows, block.keys, b, h / (s.heads / s.kv_heads) + (half == Half::values ? s.kv_heads : 0));
-}
-
-AttentionHead head_of(const AttentionBlock& block, const Tensor& q, const Tensor& kv, Count b, Count h) {
-  return {query_part(block, q, b, h), key_part(block, kv, Half::keys, b, h), key_part(block, kv, Half::values, b, h),
-          block.queries.position, block.keys.position};
-}
-
-float* lse_of(const AttentionBlock& block, const Tensor& lse, Count b, Count h) {
-  return lse.f32() + (b * block.sequence.heads + h) * lse.shape().columns() + block.queries.row;
-}
-
-WeightDropout dropout_of(const AttentionBlock& block, const DropoutKey& key, Count b, Count h) {
-  return {key, b, block.sequence.heads, h, block.sequence.tokens};
-}
-
-float* block_tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
-
-Bytes host_scratch_bytes(const AttentionBlock& block) {
-  return attention_tile_elements(block.queries.count, block.keys.count) * static_cast<Bytes>(sizeof(float));
-}
 
 void check_run(const AttentionBlock& block, const TokenRun& run, Count rows_of_sample) {
   COHORT_CHECK(run.count > 0 && run.row >= 0 && run.row + run.count <= rows_of_sample && run.position >= 0 &&
@@ -80,20 +42,52 @@ void check(const Exec& exec, const AttentionBlock& block, const Tensor& out, con
   COHORT_CHECK(scratch.bytes() >= needed, "attention block: scratch of {} bytes, {} needed", scratch.bytes(), needed);
 }
 
-// One row of one head.
-void merge_row(float* out, float& lse, const float* part, float part_lse, Count head_size) {
-  constexpr float kNothing = -std::numeric_limits<float>::infinity();
-  if (lse == kNothing && part_lse == kNothing) return;
-  const float largest = std::max(lse, part_lse);
-  // With the larger of the two taken off, exp cannot overflow; the difference is -infinity where one side is nothing.
-  const float weight = std::exp(lse - largest);
-  const float part_weight = std::exp(part_lse - largest);
-  const float sum = weight + part_weight;
-  const float keep = weight / sum;
-  const float take = part_weight / sum;
-#pragma omp simd
-  for (Count d = 0; d < head_size; ++d) out[d] = keep * out[d] + take * part[d];
-  lse = largest + std::log(sum);
+// The rows of one run, from the columns of `head` on.
+HeadRows rows_of(const AttentionBlock& block, const Tensor& rows, const TokenRun& run, Count head = 0) {
+  const Count stride = rows.shape().columns();
+  const Count first = run.row * stride + head * block.sequence.head_size;
+  return {static_cast<std::byte*>(rows.raw()) + first * size_of(rows.dtype()), rows.dtype(),
+          rows.shape().rows() / block.sequence.batch * stride, stride};
+}
+
+AttentionTask task_of(const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
+                      const DropoutKey& dropout) {
+  return {.shape = block.sequence,
+          .queries = block.queries.count,
+          .keys = block.keys.count,
+          .first_query = block.queries.position,
+          .first_key = block.keys.position,
+          .q = rows_of(block, q, block.queries),
+          .k = rows_of(block, kv, block.keys),
+          .v = rows_of(block, kv, block.keys, block.sequence.kv_heads),
+          .out = rows_of(block, out, block.queries),
+          .lse = lse.f32() + block.queries.row,
+          .lse_stride = lse.shape().columns(),
+          .dropout = dropout};
+}
+
+// A row is one query of one head.
+void merge_kernel(const Exec& exec, const AttentionBlock& block, Count rows_of_sample, float* out, float* lse,
+                  const float* part_out, const float* part_lse) {
+  const Count heads = block.sequence.heads, head_size = block.sequence.head_size;
+  const Count queries = block.queries.count, first = block.queries.row;
+  for_rows(
+      exec, "cohort::attention_merge", block.sequence.batch * heads * queries, KOKKOS_LAMBDA(const Row& row) {
+        const Count head = row.index() / queries, i = first + row.index() % queries;  // head: of all samples
+        const Count at = (head / heads * rows_of_sample + i) * heads * head_size + head % heads * head_size;
+        const Count lse_at = head * rows_of_sample + i;
+        const float own = lse[lse_at], other = part_lse[lse_at];
+        // With the larger of the two taken off, exp cannot overflow; a difference is -infinity where one side is nothing.
+        const float largest = own > other ? own : other;
+        if (largest == -std::numeric_limits<float>::infinity()) return;
+        const float weight = std::exp(own - largest);
+        const float part_weight = std::exp(other - largest);
+        const float sum = weight + part_weight;
+        const float keep = weight / sum, take = part_weight / sum;
+        row.each(head_size, [=](Count d) { out[at + d] = keep * out[at + d] + take * part_out[at + d]; });
+        row.barrier();  // every thread has read lse
+        row.once([=] { lse[lse_at] = largest + std::log(sum); });
+      });
 }
 
 }  // namespace
@@ -105,28 +99,16 @@ Count visible_pairs(const TokenRun& queries, const TokenRun& keys) {
 }
 
 Bytes attention_block_scratch_bytes(DeviceKind device, const AttentionBlock& block, DType dtype) {
-  if constexpr (kCudaBuilt) {
-    if (device == DeviceKind::cuda) return cuda::attention_block_scratch_bytes(block, dtype);
-  }
-  return host_scratch_bytes(block);
+  const auto tuned = tuned_kernels({.device = device}).attention_block_scratch_bytes;
+  return tuned ? tuned(block, dtype) : 0;
 }
 
 void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
                              const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key) {
   check(exec, block, out, lse, q, kv, scratch);
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::attention_block_forward(exec, block, out, lse, q, kv, dropout_key);
-  }
-  if (is_narrow(q)) {
-    Fp32Copies fp32;
-    return attention_block_forward(exec, block, out, lse, fp32.in(q), fp32.in(kv), scratch, dropout_key);
-  }
-  for (Count b = 0; b < block.sequence.batch; ++b) {
-    for (Count h = 0; h < block.sequence.heads; ++h) {
-      attention_head_forward(exec, head_of(block, q, kv, b, h), query_part(block, out, b, h), lse_of(block, lse, b, h),
-                             block_tiles(scratch), dropout_of(block, dropout_key, b, h));
-    }
-  }
+  if (const auto kernel = tuned_kernels(exec).attention_block_forward)
+    return kernel(exec, block, out, lse, q, kv, scratch, dropout_key);
+  portable_attention_forward(exec, task_of(block, out, lse, q, kv, dropout_key));
 }
 
 void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
@@ -134,19 +116,8 @@ void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor
   check_queries(block, out, lse);
   COHORT_CHECK(part_out.elements() == out.elements() && part_lse.elements() == lse.elements(), "attention merge: {} and {}",
                out.shape().str(), part_out.shape().str());
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::attention_merge(exec, block, out, lse, part_out, part_lse);
-  }
-  for (Count b = 0; b < block.sequence.batch; ++b) {
-    for (Count h = 0; h < block.sequence.heads; ++h) {
-      const MatrixView to = query_part(block, out, b, h);
-      const MatrixView from = query_part(block, part_out, b, h);
-      float* to_lse = lse_of(block, lse, b, h);
-      const float* from_lse = lse_of(block, part_lse, b, h);
-      for (Count i = 0; i < to.rows; ++i)
-        merge_row(to.data + i * to.stride, to_lse[i], from.data + i * from.stride, from_lse[i], to.columns);
-    }
-  }
+  if (const auto kernel = tuned_kernels(exec).attention_merge) return kernel(exec, block, out, lse, part_out, part_lse);
+  merge_kernel(exec, block, lse.shape().columns(), out.f32(), lse.f32(), part_out.f32(), part_lse.f32());
 }
 
 void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,
@@ -156,23 +127,15 @@ void attention_block_backward(const Exec& exec, const AttentionBlock& block, con
   COHORT_CHECK(dq.shape().columns() == block.sequence.width() && dq.elements() == out.elements() &&
                    dkv.elements() == kv.elements() && dout.elements() == out.elements(),
                "attention block backward: dq {}, dkv {}, dout {}", dq.shape().str(), dkv.shape().str(), dout.shape().str());
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::attention_block_backward(exec, block, dq, dkv, dout, out, lse, q, kv, scratch, dropout_key);
-  }
-  if (is_narrow(q)) {
-    Fp32Copies fp32;
-    return attention_block_backward(exec, block, dq, dkv, fp32.in(dout), fp32.in(out), lse, fp32.in(q), fp32.in(kv), scratch,
-                                    dropout_key);
-  }
-  for (Count b = 0; b < block.sequence.batch; ++b) {
-    for (Count h = 0; h < block.sequence.heads; ++h) {
-      const AttentionHeadGradients gradients{query_part(block, dq, b, h), key_part(block, dkv, Half::keys, b, h),
-                                             key_part(block, dkv, Half::values, b, h), true, true};
-      attention_head_backward(exec, head_of(block, q, kv, b, h), gradients, query_part(block, dout, b, h),
-                              query_part(block, out, b, h), lse_of(block, lse, b, h), block_tiles(scratch),
-                              dropout_of(block, dropout_key, b, h));
-    }
-  }
+  if (const auto kernel = tuned_kernels(exec).attention_block_backward)
+    return kernel(exec, block, dq, dkv, dout, out, lse, q, kv, scratch, dropout_key);
+  AttentionTask task = task_of(block, out, lse, q, kv, dropout_key);
+  task.dout = rows_of(block, dout, block.queries);
+  task.dq = rows_of(block, dq, block.queries);
+  task.dk = rows_of(block, dkv, block.keys);
+  task.dv = rows_of(block, dkv, block.keys, block.sequence.kv_heads);
+  task.add = true;
+  portable_attention_backward(exec, task);
 }
 
 }  // namespace cohort::ops

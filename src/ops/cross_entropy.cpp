@@ -2,89 +2,85 @@
 
 #include <cmath>
 
-#include "ops/cuda/ops.hpp"
-#include "ops/fast_math.hpp"
-#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
+#include "ops/softmax_row.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
 
-// Both forms: with `gradient_scale` null only the loss is computed.
-double cross_entropy(const Exec& exec, const char* label, const Tensor& logits, Count classes,
-                     std::span<const std::int32_t> targets, const float* gradient_scale) {
-  const Count rows = logits.shape().rows();
-  const Count stride = logits.shape().columns();
-  const Count n = classes;
-  COHORT_CHECK(static_cast<Count>(targets.size()) == rows && n <= stride, "cross entropy: {} targets, {} classes, logits {}",
-               targets.size(), n, logits.shape().str());
+void check(const Exec& exec, const Tensor& logits, Count classes, std::span<const std::int32_t> targets) {
+  COHORT_CHECK(static_cast<Count>(targets.size()) == logits.shape().rows() && classes <= logits.shape().columns(),
+               "cross entropy: {} targets, {} classes, logits {}", targets.size(), classes, logits.shape().str());
+  if (exec.gpu()) return;  // they are in device memory; whoever copied them there has checked them
   for (std::size_t r = 0; r < targets.size(); ++r) {
-    COHORT_CHECK(targets[r] == kIgnoredTarget || (targets[r] >= 0 && targets[r] < n),
-                 "cross entropy: target {} at row {} is outside the vocabulary of {}", targets[r], r, n);
+    COHORT_CHECK(targets[r] == kIgnoredTarget || (targets[r] >= 0 && targets[r] < classes),
+                 "cross entropy: target {} at row {} is outside the vocabulary of {}", targets[r], r, classes);
   }
-  float* data = logits.f32();
-  const std::int32_t* target = targets.data();
-  const bool with_gradient = gradient_scale != nullptr;
-  const float scale = with_gradient ? *gradient_scale : 0.0f;
-  double loss = 0.0;
-  Kokkos::parallel_reduce(
-      label, row_range(exec, rows),
-      [=](Count r, double& sum_of_losses) {
-        float* row = data + r * stride;
-        if (with_gradient) std::fill(row + n, row + stride, 0.0f);
-        if (target[r] == kIgnoredTarget) {
-          if (with_gradient) std::fill(row, row + n, 0.0f);
-          return;
+}
+
+KOKKOS_INLINE_FUNCTION double row_loss(float sum, float largest, float logit) {
+  return std::log(static_cast<double>(sum)) + static_cast<double>(largest) - static_cast<double>(logit);
+}
+
+template <class T>
+void loss_kernel(const Exec& exec, double* loss, const T* logits, Count rows, Count n, Count stride,
+                 const std::int32_t* targets) {
+  add_row_sums(
+      exec, "cohort::cross_entropy_forward", rows, loss, KOKKOS_LAMBDA(const Row& row) {
+        const T* x = logits + row.index() * stride;
+        const std::int32_t target = targets[row.index()];
+        if (target == kIgnoredTarget) return 0.0;
+        const float largest = row.max(n, [=](Count v) { return to_float(x[v]); });
+        const float sum = row.sum(n, [=](Count v) { return fast_exp(to_float(x[v]) - largest); });
+        return row_loss(sum, largest, to_float(x[target]));
+      });
+}
+
+template <class T>
+void loss_and_gradient_kernel(const Exec& exec, double* loss, T* logits, Count rows, Count n, Count stride,
+                              const std::int32_t* targets, float scale) {
+  add_row_sums(
+      exec, "cohort::cross_entropy_forward_backward", rows, loss, KOKKOS_LAMBDA(const Row& row) {
+        T* x = logits + row.index() * stride;
+        const std::int32_t target = targets[row.index()];
+        row.each(stride - n, [=](Count v) { x[n + v] = from_float<T>(0.0f); });
+        if (target == kIgnoredTarget) {
+          row.each(n, [=](Count v) { x[v] = from_float<T>(0.0f); });
+          return 0.0;
         }
-        float largest = row[0];
-#pragma omp simd reduction(max : largest)
-        for (Count v = 0; v < n; ++v) largest = row[v] > largest ? row[v] : largest;
-        const float logit = row[target[r]];
-        float sum = 0.0f;
-        if (with_gradient) {
-#pragma omp simd reduction(+ : sum)
-          for (Count v = 0; v < n; ++v) {
-            row[v] = fast_exp(row[v] - largest);
-            sum += row[v];
-          }
-          const float factor = scale / sum;
-#pragma omp simd
-          for (Count v = 0; v < n; ++v) row[v] *= factor;
-          row[target[r]] -= scale;
-        } else {
-#pragma omp simd reduction(+ : sum)
-          for (Count v = 0; v < n; ++v) sum += fast_exp(row[v] - largest);
-        }
-        sum_of_losses += std::log(static_cast<double>(sum)) + static_cast<double>(largest) - static_cast<double>(logit);
-      },
-      loss);
-  return loss;
+        const float largest = row.max(n, [=](Count v) { return to_float(x[v]); });
+        const float logit = to_float(x[target]);
+        const float sum = row.sum(n, [=](Count v) { return keep_exp(x[v], largest); });
+        const float factor = scale / sum;
+        row.each(n, [=](Count v) { x[v] = from_float<T>(kept_exp(x[v], largest) * factor); });
+        row.barrier();
+        row.once([=] { x[target] = from_float<T>(fast_exp(logit - largest) * factor - scale); });
+        return row_loss(sum, largest, logit);
+      });
 }
 
 }  // namespace
 
 void cross_entropy_forward(const Exec& exec, const Tensor& loss_sum, const Tensor& logits, Count classes,
                            std::span<const std::int32_t> targets) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::cross_entropy_forward(exec, loss_sum, logits, classes, targets);
-  }
-  if (is_narrow(logits)) {
-    Fp32Copies fp32;
-    return cross_entropy_forward(exec, loss_sum, fp32.in(logits), classes, targets);
-  }
-  *loss_sum.data<double>() += cross_entropy(exec, "cohort::cross_entropy_forward", logits, classes, targets, nullptr);
+  if (const auto kernel = tuned_kernels(exec).cross_entropy_forward) return kernel(exec, loss_sum, logits, classes, targets);
+  check(exec, logits, classes, targets);
+  with_storage_type(logits, [&]<class T>(T) {
+    loss_kernel<T>(exec, loss_sum.data<double>(), logits.data<T>(), logits.shape().rows(), classes, logits.shape().columns(),
+                   targets.data());
+  });
 }
 
 void cross_entropy_forward_backward(const Exec& exec, const Tensor& loss_sum, const Tensor& logits, Count classes,
                                     std::span<const std::int32_t> targets, float scale) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::cross_entropy_forward_backward(exec, loss_sum, logits, classes, targets, scale);
-  }
-  if (is_narrow(logits)) {
-    Fp32Copies fp32;
-    return cross_entropy_forward_backward(exec, loss_sum, fp32.inout(logits), classes, targets, scale);
-  }
-  *loss_sum.data<double>() += cross_entropy(exec, "cohort::cross_entropy_forward_backward", logits, classes, targets, &scale);
+  if (const auto kernel = tuned_kernels(exec).cross_entropy_forward_backward)
+    return kernel(exec, loss_sum, logits, classes, targets, scale);
+  check(exec, logits, classes, targets);
+  with_storage_type(logits, [&]<class T>(T) {
+    loss_and_gradient_kernel<T>(exec, loss_sum.data<double>(), logits.data<T>(), logits.shape().rows(), classes,
+                                logits.shape().columns(), targets.data(), scale);
+  });
 }
 
 }  // namespace cohort::ops

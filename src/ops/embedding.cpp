@@ -1,15 +1,15 @@
 #include "ops/embedding.hpp"
 
-#include "ops/cuda/ops.hpp"
-#include "ops/fp32_copies.hpp"
-#include "ops/parallel.hpp"
+#include "ops/columns.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
 
-void check(std::span<const std::int32_t> tokens, const Tensor& rows, const Tensor& table) {
+void check(const Exec& exec, std::span<const std::int32_t> tokens, const Tensor& rows, const Tensor& table) {
   COHORT_CHECK(static_cast<Count>(tokens.size()) == rows.shape().rows() && rows.shape().columns() == table.shape().columns(),
                "embedding: {} tokens, rows {}, table {}", tokens.size(), rows.shape().str(), table.shape().str());
+  if (exec.gpu()) return;  // they are in device memory; whoever copied them there has checked them
   const Count vocabulary = table.shape()[0];
   for (std::size_t r = 0; r < tokens.size(); ++r) {
     COHORT_CHECK(tokens[r] >= 0 && tokens[r] < vocabulary, "embedding: token {} at row {} is outside the vocabulary of {}",
@@ -17,65 +17,63 @@ void check(std::span<const std::int32_t> tokens, const Tensor& rows, const Tenso
   }
 }
 
+// `positions` is null, or [context, n].
+template <class T>
+void forward_kernel(const Exec& exec, Count rows, Count n, T* out, const std::int32_t* tokens, const T* table, const T* positions,
+                    Count context) {
+  for_rows(
+      exec, "cohort::embedding_forward", rows, KOKKOS_LAMBDA(const Row& row) {
+        const Count r = row.index();
+        const T* word = table + tokens[r] * n;
+        T* to = out + r * n;
+        if (positions == nullptr) {
+          row.each(n, [=](Count c) { to[c] = word[c]; });
+          return;
+        }
+        const T* position = positions + r % context * n;
+        row.each(n, [=](Count c) { to[c] = from_float<T>(to_float(word[c]) + to_float(position[c])); });
+      });
+}
+
+template <class T>
+void add_rows_kernel(const Exec& exec, Count rows, Count n, float* dtable, const std::int32_t* tokens, const T* dout) {
+  for_rows_of_bins(
+      exec, "cohort::embedding_backward", rows, n, KOKKOS_LAMBDA(Count r) { return Count{tokens[r]}; },
+      KOKKOS_LAMBDA(Count r, Count c) { dtable[tokens[r] * n + c] += to_float(dout[r * n + c]); });
+}
+
+// The rows of a sample are one row of `elements` gradients, and the sums run over the samples.
+template <class T>
+void add_positions_kernel(const Exec& exec, Count samples, Count elements, float* dpositions, const T* dout) {
+  sum_rows<float>(
+      exec, "cohort::embedding_backward_positions", samples, elements,
+      KOKKOS_LAMBDA(Count r, Count c) { return to_float(dout[r * elements + c]); },
+      KOKKOS_LAMBDA(Count c, float sum) { dpositions[c] += sum; });
+}
+
 }  // namespace
 
 void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std::int32_t> tokens, const Tensor& token_table,
                        const Tensor& position_table) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::embedding_forward(exec, out, tokens, token_table, position_table);
-  }
-  if (is_narrow(out)) {
-    Fp32Copies fp32;
-    return embedding_forward(exec, fp32.out(out), tokens, fp32.in(token_table), fp32.in(position_table));
-  }
-  check(tokens, out, token_table);
-  const Count n = out.shape().columns();
-  const Count context = position_table.defined() ? position_table.shape()[0] : 1;
-  float* o = out.f32();
-  const float* table = token_table.f32();
-  const float* positions = position_table.defined() ? position_table.f32() : nullptr;
-  const std::int32_t* ids = tokens.data();
-  for_rows(exec, "cohort::embedding_forward", out.shape().rows(), [=](Count r) {
-    const float* word = table + ids[r] * n;
-    float* row = o + r * n;
-    if (positions != nullptr) {
-      const float* position = positions + r % context * n;
-#pragma omp simd
-      for (Count c = 0; c < n; ++c) row[c] = word[c] + position[c];
-    } else {
-      std::copy(word, word + n, row);
-    }
+  if (const auto kernel = tuned_kernels(exec).embedding_forward) return kernel(exec, out, tokens, token_table, position_table);
+  check(exec, tokens, out, token_table);
+  const bool positions = position_table.defined();
+  with_storage_type(out, [&]<class T>(T) {
+    forward_kernel<T>(exec, out.shape().rows(), out.shape().columns(), out.data<T>(), tokens.data(), token_table.data<T>(),
+                      positions ? position_table.data<T>() : nullptr, positions ? position_table.shape()[0] : 1);
   });
 }
 
 void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table,
                         std::span<const std::int32_t> tokens, const Tensor& dout) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::embedding_backward(exec, dtoken_table, dposition_table, tokens, dout);
-  }
-  if (is_narrow(dout)) {
-    Fp32Copies fp32;
-    return embedding_backward(exec, dtoken_table, dposition_table, tokens, fp32.in(dout));
-  }
-  check(tokens, dout, dtoken_table);
-  const Count rows = dout.shape().rows();
-  const Count n = dout.shape().columns();
-  const Count context = dposition_table.defined() ? dposition_table.shape()[0] : 1;
-  float* dtable = dtoken_table.f32();
-  float* dpositions = dposition_table.defined() ? dposition_table.f32() : nullptr;
-  const float* d = dout.f32();
-  const std::int32_t* ids = tokens.data();
-  for_column_chunks(exec, "cohort::embedding_backward", n, [=](Count begin, Count end) {
-    for (Count r = 0; r < rows; ++r) {
-      const float* row = d + r * n;
-      float* word = dtable + ids[r] * n;
-#pragma omp simd
-      for (Count c = begin; c < end; ++c) word[c] += row[c];
-      if (dpositions == nullptr) continue;
-      float* position = dpositions + r % context * n;
-#pragma omp simd
-      for (Count c = begin; c < end; ++c) position[c] += row[c];
-    }
+  if (const auto kernel = tuned_kernels(exec).embedding_backward)
+    return kernel(exec, dtoken_table, dposition_table, tokens, dout);
+  check(exec, tokens, dout, dtoken_table);
+  with_storage_type(dout, [&]<class T>(T) {
+    add_rows_kernel<T>(exec, dout.shape().rows(), dout.shape().columns(), dtoken_table.f32(), tokens.data(), dout.data<T>());
+    if (!dposition_table.defined()) return;
+    const Count elements = dposition_table.elements();
+    add_positions_kernel<T>(exec, dout.elements() / elements, elements, dposition_table.f32(), dout.data<T>());
   });
 }
 

@@ -11,23 +11,31 @@
 // Types: activations, their gradients and the parameters that layers read are fp32, bf16 or fp16, all of one type; arithmetic is
 // fp32. Gradients of parameters, statistics of norms and attention, and optimizer state are fp32; losses are summed in fp64.
 //
-// The ladder of every op: a plain double-precision reference (ops/reference/), the CPU kernel (Kokkos and vector loops; 16-bit
-// tensors are widened to fp32 for it, ops/fp32_copies.hpp), and on a GPU either a CUDA kernel (ops/cuda/) or, where bandwidth is
-// all that counts and the op is rare, the same Kokkos kernel. One signature, one test.
+// The ladder of every op: a plain double-precision reference (ops/reference/); one Kokkos kernel, in the file named for the op,
+// that runs on hosts and on GPUs of any maker (vocabulary: ops/parallel.hpp, ops/columns.hpp, ops/teams.hpp); and, where one
+// wins, a tuned kernel: by oneDNN or CBLAS on CPUs (ops/cpu/), in CUDA or by cuBLASLt on NVIDIA's GPUs (ops/cuda/). One
+// signature, one test. ops/tuned.hpp holds the table that chooses.
 #pragma once
+
+#include <cstdint>
 
 #include "base/device.hpp"
 
 namespace cohort::ops {
 
+/// Which rung of the ladder runs: the tuned kernel where there is one for the device, or the portable one always.
+enum class Kernels : std::uint8_t { tuned, portable };
+
 struct Exec {
   DeviceKind device = DeviceKind::cpu;
-  bool tf32 = false;  // fp32 matrix products on a GPU may round their operands to 10 bits of mantissa
+  bool tf32 = false;  // tuned: fp32 matrix products on a GPU may round their operands to 10 bits of mantissa
+  Kernels kernels = Kernels::tuned;
 
-  bool cuda() const { return device == DeviceKind::cuda; }
+  bool gpu() const { return device == DeviceKind::gpu; }
 };
 
-/// Whether the CUDA kernels were compiled. An op tests it with `if constexpr`, so that a build without them needs no stand-ins.
+/// Whether the CUDA kernels were compiled. What names one tests it with `if constexpr`, so that a build without them needs no
+/// stand-ins.
 inline constexpr bool kCudaBuilt = COHORT_CUDA;
 
 }  // namespace cohort::ops

@@ -1,5 +1,5 @@
-// Matrix products. One signature, three rungs: a plain triple loop (ops/reference/), CBLAS (gemm_cblas.cpp) and oneDNN's sgemm
-// (gemm_onednn.cpp); CMake picks one of the last two. All pass the same test.
+// Matrix products of a CPU by a library, in fp32: CBLAS (cpu/gemm_cblas.cpp) or oneDNN's sgemm (cpu/gemm_onednn.cpp); CMake picks
+// one. The portable product is in ops/product.hpp, the plain triple loop in ops/reference/. All pass the same test.
 #pragma once
 
 #include <string>

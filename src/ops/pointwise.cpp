@@ -1,21 +1,27 @@
 #include "ops/pointwise.hpp"
 
 #include "base/random.hpp"
-#include "ops/cuda/ops.hpp"
-#include "ops/fp32_copies.hpp"
-#include "ops/parallel.hpp"
+#include "ops/columns.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
 
-// The kernels below run on the CPU and on GPUs, on each storage type T. They are functions of their own because nvcc takes no
-// device lambda inside a generic lambda.
+// Here and in the other ops a kernel is a function of its own, for each storage type T, because nvcc takes no device lambda
+// inside a generic lambda.
 
 template <class T>
 void add_bias_kernel(const Exec& exec, Count rows, Count n, T* x, const T* bias) {
   for_elements(
       exec, "cohort::add_bias", rows, n,
       KOKKOS_LAMBDA(Count r, Count c) { x[r * n + c] = from_float<T>(to_float(x[r * n + c]) + to_float(bias[c])); });
+}
+
+template <class T>
+void bias_backward_kernel(const Exec& exec, Count rows, Count n, float* dbias, const T* dx) {
+  sum_rows<float>(
+      exec, "cohort::bias_backward", rows, n, KOKKOS_LAMBDA(Count r, Count c) { return to_float(dx[r * n + c]); },
+      KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; });
 }
 
 template <class T>
@@ -81,25 +87,10 @@ void add_bias(const Exec& exec, const Tensor& x, const Tensor& bias) {
 }
 
 void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::bias_backward(exec, dbias, dx);
-  }
-  if (is_narrow(dx)) {
-    Fp32Copies fp32;
-    return bias_backward(exec, dbias, fp32.in(dx));
-  }
-  const Count rows = dx.shape().rows();
+  if (const auto kernel = tuned_kernels(exec).bias_backward) return kernel(exec, dbias, dx);
   const Count n = dx.shape().columns();
   COHORT_CHECK(dbias.elements() == n, "bias_backward: {} from {}", dbias.shape().str(), dx.shape().str());
-  float* db = dbias.f32();
-  const float* dxs = dx.f32();
-  for_column_chunks(exec, "cohort::bias_backward", n, [=](Count begin, Count end) {
-    for (Count r = 0; r < rows; ++r) {
-      const float* row = dxs + r * n;
-#pragma omp simd
-      for (Count c = begin; c < end; ++c) db[c] += row[c];
-    }
-  });
+  with_storage_type(dx, [&]<class T>(T) { bias_backward_kernel<T>(exec, dx.shape().rows(), n, dbias.f32(), dx.data<T>()); });
 }
 
 void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) {

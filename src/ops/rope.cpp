@@ -1,65 +1,54 @@
 #include <cmath>
 
 #include "ops/attention.hpp"
-#include "ops/cuda/ops.hpp"
-#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
 
-// Rotates by +angle (sign = 1) or -angle (sign = -1).
+// Rotates by +angle (sign = 1) or -angle (sign = -1). Queries and keys; values stay.
+template <class T>
+void rotate_kernel(const Exec& exec, const char* label, const AttentionShape& shape, T* qkv, const float* cosines,
+                   const float* sines, float sign) {
+  const Count rotated_heads = shape.heads + shape.kv_heads, half = shape.head_size / 2, tokens = shape.tokens;
+  const Count packed_width = shape.packed_width(), head_size = shape.head_size;
+  for_rows(
+      exec, label, shape.batch * tokens, KOKKOS_LAMBDA(const Row& row) {
+        const Count r = row.index();
+        const float* cosine = cosines + r % tokens * half;
+        const float* sine = sines + r % tokens * half;
+        for (Count h = 0; h < rotated_heads; ++h) {
+          T* first = qkv + r * packed_width + h * head_size;
+          T* second = first + half;
+          row.each(half, [=](Count i) {
+            const float a = to_float(first[i]), b = to_float(second[i]);
+            first[i] = from_float<T>(a * cosine[i] - sign * b * sine[i]);
+            second[i] = from_float<T>(b * cosine[i] + sign * a * sine[i]);
+          });
+        }
+      });
+}
+
 void rotate(const Exec& exec, const char* label, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines,
             const Tensor& sines, float sign) {
   const Count half = shape.head_size / 2;
   COHORT_CHECK(shape.head_size % 2 == 0 && cosines.elements() == shape.tokens * half && sines.elements() == shape.tokens * half,
                "rope: head size {}, tables {}", shape.head_size, cosines.shape().str());
-  const Count rotated_heads = shape.heads + shape.kv_heads;  // queries and keys; values stay
-  const Count row_elements = shape.packed_width();
-  const Count tokens = shape.tokens;
-  const Count head_size = shape.head_size;
-  float* data = qkv.f32();
-  const float* cosine = cosines.f32();
-  const float* sine = sines.f32();
-  for_rows(exec, label, shape.batch * shape.tokens, [=](Count r) {
-    const float* c = cosine + r % tokens * half;
-    const float* s = sine + r % tokens * half;
-    for (Count h = 0; h < rotated_heads; ++h) {
-      float* first = data + r * row_elements + h * head_size;
-      float* second = first + half;
-#pragma omp simd
-      for (Count i = 0; i < half; ++i) {
-        const float a = first[i];
-        const float b = second[i];
-        first[i] = a * c[i] - sign * b * s[i];
-        second[i] = b * c[i] + sign * a * s[i];
-      }
-    }
-  });
+  with_storage_type(qkv,
+                    [&]<class T>(T) { rotate_kernel<T>(exec, label, shape, qkv.data<T>(), cosines.f32(), sines.f32(), sign); });
 }
 
 }  // namespace
 
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::rope_forward(exec, shape, qkv, cosines, sines);
-  }
-  if (is_narrow(qkv)) {
-    Fp32Copies fp32;
-    return rope_forward(exec, shape, fp32.inout(qkv), cosines, sines);
-  }
+  if (const auto kernel = tuned_kernels(exec).rope_forward) return kernel(exec, shape, qkv, cosines, sines);
   rotate(exec, "cohort::rope_forward", shape, qkv, cosines, sines, 1.0f);
 }
 
 void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines,
                    const Tensor& sines) {
-  if constexpr (kCudaBuilt) {
-    if (exec.cuda()) return cuda::rope_backward(exec, shape, dqkv, cosines, sines);
-  }
-  if (is_narrow(dqkv)) {
-    Fp32Copies fp32;
-    return rope_backward(exec, shape, fp32.inout(dqkv), cosines, sines);
-  }
+  if (const auto kernel = tuned_kernels(exec).rope_backward) return kernel(exec, shape, dqkv, cosines, sines);
   rotate(exec, "cohort::rope_backward", shape, dqkv, cosines, sines, -1.0f);
 }
 

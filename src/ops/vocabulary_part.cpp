@@ -4,10 +4,9 @@
 
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
-#include "ops/fast_math.hpp"
-#include "ops/fp32_copies.hpp"
 #include "ops/parallel.hpp"
 #include "ops/pointwise.hpp"
+#include "ops/softmax_row.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -15,14 +14,12 @@ namespace {
 void check_ids(const Exec& exec, const char* what, std::span<const std::int32_t> ids, Count rows, Count vocabulary,
                bool ignores) {
   COHORT_CHECK(static_cast<Count>(ids.size()) == rows, "{} {} for {} rows", ids.size(), what, rows);
-  if (exec.cuda()) return;  // they are in device memory; whoever copied them there has checked them
+  if (exec.gpu()) return;  // they are in device memory; whoever copied them there has checked them
   for (std::size_t r = 0; r < ids.size(); ++r) {
     COHORT_CHECK((ignores && ids[r] == kIgnoredTarget) || (ids[r] >= 0 && ids[r] < vocabulary),
                  "{} {} at row {} is outside the vocabulary of {}", what, ids[r], r, vocabulary);
   }
 }
-
-// These are functions of their own because nvcc takes no device lambda inside a generic lambda.
 
 template <class T>
 void gather_kernel(const Exec& exec, Count rows, Count n, T* out, const std::int32_t* tokens, const T* table, const T* positions,
@@ -65,100 +62,44 @@ Softmax softmax_of(const Tensor& logits, const Tensor& largest, const Tensor& su
   return {rows, logits.shape().columns(), part.begin, part.rows(), largest.f32(), sums.f32(), sums.f32() + rows, targets.data()};
 }
 
-void host_statistics(const Exec& exec, const Softmax& s, const float* logits) {
-  for_rows(exec, "cohort::softmax_statistics", s.rows, [=](Count r) {
-    const float* row = logits + r * s.stride;
-    float largest = row[0];
-#pragma omp simd reduction(max : largest)
-    for (Count v = 0; v < s.columns; ++v) largest = row[v] > largest ? row[v] : largest;
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (Count v = 0; v < s.columns; ++v) sum += fast_exp(row[v] - largest);
-    const Count target = s.targets[r] - s.begin;
-    s.largest[r] = largest;
-    s.exponentials[r] = sum;
-    s.logits_of_targets[r] = target >= 0 && target < s.columns ? row[target] : 0.0f;
-  });
-}
-
-void host_gradient(const Exec& exec, const Softmax& s, float* logits, float scale) {
-  for_rows(exec, "cohort::softmax_gradient", s.rows, [=](Count r) {
-    float* row = logits + r * s.stride;
-    if (s.targets[r] == kIgnoredTarget) return (void)std::fill(row, row + s.stride, 0.0f);
-    const float largest = s.largest[r];
-    const float factor = scale / s.exponentials[r];
-#pragma omp simd
-    for (Count v = 0; v < s.columns; ++v) row[v] = fast_exp(row[v] - largest) * factor;
-    const Count target = s.targets[r] - s.begin;
-    if (target >= 0 && target < s.columns) row[target] -= scale;
-    std::fill(row + s.columns, row + s.stride, 0.0f);
-  });
-}
-
-// On the device a team of threads works on each row, so that neighbouring threads read neighbouring logits.
-using Teams = Kokkos::TeamPolicy<DeviceSpace, Kokkos::IndexType<Count>>;
-constexpr int kTeamThreads = 256;
-Teams a_team_for_each(Count rows) { return {device_space(), static_cast<int>(rows), kHasDeviceSpace ? kTeamThreads : 1}; }
-
 template <class T>
-void device_statistics(const Softmax& s, const T* logits) {
-  Kokkos::parallel_for(
-      "cohort::softmax_statistics", a_team_for_each(s.rows), KOKKOS_LAMBDA(const Teams::member_type& team) {
-        const Count r = team.league_rank();
-        const T* row = logits + r * s.stride;
-        float largest = 0.0f;
-        Kokkos::parallel_reduce(
-            Kokkos::TeamThreadRange(team, s.columns),
-            [&](Count v, float& most) { most = to_float(row[v]) > most ? to_float(row[v]) : most; }, Kokkos::Max<float>(largest));
-        float sum = 0.0f;
-        Kokkos::parallel_reduce(
-            Kokkos::TeamThreadRange(team, s.columns), [&](Count v, float& part) { part += expf(to_float(row[v]) - largest); },
-            sum);
-        if (team.team_rank() != 0) return;
+void statistics_kernel(const Exec& exec, const Softmax& s, const T* logits) {
+  for_rows(
+      exec, "cohort::softmax_statistics", s.rows, KOKKOS_LAMBDA(const Row& row) {
+        const Count r = row.index();
+        const T* x = logits + r * s.stride;
+        const float largest = row.max(s.columns, [=](Count v) { return to_float(x[v]); });
+        const float sum = row.sum(s.columns, [=](Count v) { return fast_exp(to_float(x[v]) - largest); });
         const Count target = s.targets[r] - s.begin;
-        s.largest[r] = largest;
-        s.exponentials[r] = sum;
-        s.logits_of_targets[r] = target >= 0 && target < s.columns ? to_float(row[target]) : 0.0f;
-      });
-}
-
-template <class T>
-void device_gradient(const Softmax& s, T* logits, float scale) {
-  Kokkos::parallel_for(
-      "cohort::softmax_gradient", a_team_for_each(s.rows), KOKKOS_LAMBDA(const Teams::member_type& team) {
-        const Count r = team.league_rank();
-        T* row = logits + r * s.stride;
-        const Count target = s.targets[r] - s.begin;
-        const bool counts = s.targets[r] != kIgnoredTarget;
-        const bool has_target = counts && target < s.columns;  // not a column of the next part's, where the padding is here
-        const float largest = s.largest[r];
-        const float factor = scale / s.exponentials[r];
-        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.stride), [&](Count v) {
-          const float p = counts && v < s.columns ? expf(to_float(row[v]) - largest) * factor : 0.0f;
-          row[v] = from_float<T>(has_target && v == target ? p - scale : p);
+        row.once([=] {
+          s.largest[r] = largest;
+          s.exponentials[r] = sum;
+          s.logits_of_targets[r] = target >= 0 && target < s.columns ? to_float(x[target]) : 0.0f;
         });
       });
 }
 
-struct RowLosses {
-  Count rows;
-  const float *largest, *exponentials, *logits_of_targets;
-  const std::int32_t* targets;
-
-  KOKKOS_FUNCTION double operator()(Count r) const {
-    if (targets[r] == kIgnoredTarget) return 0.0;
-    return log(static_cast<double>(exponentials[r])) + static_cast<double>(largest[r]) -
-           static_cast<double>(logits_of_targets[r]);
-  }
-};
-
-void add_on_device(const RowLosses& losses, double* loss) {
-  Kokkos::parallel_for(
-      "cohort::cross_entropy_of_sums", a_team_for_each(1), KOKKOS_LAMBDA(const Teams::member_type& team) {
-        double sum = 0.0;
-        Kokkos::parallel_reduce(
-            Kokkos::TeamThreadRange(team, losses.rows), [&](Count r, double& part) { part += losses(r); }, sum);
-        if (team.team_rank() == 0) *loss += sum;
+template <class T>
+void gradient_kernel(const Exec& exec, const Softmax& s, T* logits, float scale) {
+  for_rows(
+      exec, "cohort::softmax_gradient", s.rows, KOKKOS_LAMBDA(const Row& row) {
+        const Count r = row.index();
+        T* x = logits + r * s.stride;
+        row.each(s.stride - s.columns, [=](Count v) { x[s.columns + v] = from_float<T>(0.0f); });
+        if (s.targets[r] == kIgnoredTarget) {
+          row.each(s.columns, [=](Count v) { x[v] = from_float<T>(0.0f); });
+          return;
+        }
+        const Count target = s.targets[r] - s.begin;  // perhaps none of this part's columns
+        const float largest = s.largest[r];
+        const float factor = scale / s.exponentials[r];
+        const bool here = target >= 0 && target < s.columns;
+        const float logit = here ? to_float(x[target]) : 0.0f;
+        row.barrier();
+        row.each(s.columns, [=](Count v) { x[v] = from_float<T>(fast_exp(to_float(x[v]) - largest) * factor); });
+        row.barrier();
+        if (!here) return;
+        row.once([=] { x[target] = from_float<T>(fast_exp(logit - largest) * factor - scale); });
       });
 }
 
@@ -206,11 +147,7 @@ void softmax_statistics(const Exec& exec, const Tensor& largest, const Tensor& s
                         std::span<const std::int32_t> targets, const VocabularyPart& part) {
   check_ids(exec, "target", targets, logits.shape().rows(), part.vocabulary, true);
   const Softmax s = softmax_of(logits, largest, sums, targets, part);
-  if (kHasDeviceSpace && exec.cuda()) {
-    return with_storage_type(logits, [&]<class T>(T) { device_statistics(s, static_cast<const T*>(logits.data<T>())); });
-  }
-  Fp32Copies fp32;
-  host_statistics(exec, s, fp32.in(logits).f32());
+  with_storage_type(logits, [&]<class T>(T) { statistics_kernel<T>(exec, s, logits.data<T>()); });
 }
 
 void rescale_sums(const Exec& exec, const Tensor& sums, const Tensor& largest, const Tensor& largest_of_all) {
@@ -218,26 +155,32 @@ void rescale_sums(const Exec& exec, const Tensor& sums, const Tensor& largest, c
   const float* own = largest.f32();
   const float* all = largest_of_all.f32();
   for_elements(
-      exec, "cohort::rescale_sums", 1, largest.elements(), KOKKOS_LAMBDA(Count, Count r) { sum[r] *= expf(own[r] - all[r]); });
+      exec, "cohort::rescale_sums", 1, largest.elements(),
+      KOKKOS_LAMBDA(Count, Count r) { sum[r] *= std::exp(own[r] - all[r]); });
 }
 
 void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tensor& largest_of_all, const Tensor& sums,
                            std::span<const std::int32_t> targets) {
   const Count rows = largest_of_all.elements();
-  const RowLosses losses{rows, largest_of_all.f32(), sums.f32(), sums.f32() + rows, targets.data()};
-  double* loss = loss_sum.data<double>();
-  if (kHasDeviceSpace && exec.cuda()) return add_on_device(losses, loss);
-  for (Count r = 0; r < rows; ++r) *loss += losses(r);
+  const float* largest = largest_of_all.f32();
+  const float* exponentials = sums.f32();
+  const float* logits_of_targets = exponentials + rows;
+  const std::int32_t* ids = targets.data();
+  // One row of as many elements as there are losses.
+  add_row_sums(
+      exec, "cohort::cross_entropy_of_sums", 1, loss_sum.data<double>(), KOKKOS_LAMBDA(const Row& row) {
+        return row.sum<double>(rows, [=](Count r) {
+          if (ids[r] == kIgnoredTarget) return 0.0;
+          return std::log(static_cast<double>(exponentials[r])) + static_cast<double>(largest[r]) -
+                 static_cast<double>(logits_of_targets[r]);
+        });
+      });
 }
 
 void softmax_gradient(const Exec& exec, const Tensor& logits, const Tensor& largest_of_all, const Tensor& sums,
                       std::span<const std::int32_t> targets, const VocabularyPart& part, float scale) {
   const Softmax s = softmax_of(logits, largest_of_all, sums, targets, part);
-  if (kHasDeviceSpace && exec.cuda()) {
-    return with_storage_type(logits, [&]<class T>(T) { device_gradient(s, logits.data<T>(), scale); });
-  }
-  Fp32Copies fp32;
-  host_gradient(exec, s, fp32.inout(logits).f32(), scale);
+  with_storage_type(logits, [&]<class T>(T) { gradient_kernel<T>(exec, s, logits.data<T>(), scale); });
 }
 
 }  // namespace cohort::ops

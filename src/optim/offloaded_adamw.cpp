@@ -27,7 +27,7 @@ OffloadedAdamW::OffloadedAdamW(std::vector<OwnedSegment> owned, const OptimizerS
 }
 
 void OffloadedAdamW::step(const ops::Exec& exec, double learning_rate, const Tensor& decisions, Count step) const {
-  if (exec.cuda()) gpu::synchronize(poll_);
+  if (exec.gpu()) gpu::synchronize(poll_);
   const Tensor decided = decisions.to_host();
   if (reinterpret_cast<const ops::OptimizerScalars*>(decided.data<std::uint8_t>())->skip != 0) return;
   const ops::AdamWStep numbers = adamw_step(config_, learning_rate, step);

@@ -43,7 +43,7 @@ std::vector<std::string> words_of_layouts(int ranks) {
 
 }  // namespace
 
-RankSpeed usual_speed(DeviceKind device) { return device == DeviceKind::cuda ? RankSpeed{300e12, 50e9} : RankSpeed{50e9, 1e9}; }
+RankSpeed usual_speed(DeviceKind device) { return device == DeviceKind::gpu ? RankSpeed{300e12, 50e9} : RankSpeed{50e9, 1e9}; }
 
 Suggestions suggest_layouts(const RunConfig& config, int ranks, Bytes most_memory, const RankSpeed& speed) {
   const Count tokens = units_per_sample(config.model);

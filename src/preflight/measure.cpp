@@ -96,7 +96,7 @@ void measure_nccl(Runtime& runtime, Communicator& world, bool quick, Measurement
   if (!all.gpu_places.empty()) return;
   FlightRecorder::of_process().set_activity("measuring NCCL");
   try {
-    runtime.open_device(DeviceKind::cuda);
+    runtime.open_device(DeviceKind::gpu);
     const std::unique_ptr<Communicator> devices = make_nccl_communicator(world, "world");
     const Bytes bytes = quick ? 64 * kMiB : 256 * kMiB;
     run_device_benchmark(*devices, world, {.min_bytes = bytes, .max_bytes = bytes, .repeats = 5},

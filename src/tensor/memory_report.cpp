@@ -40,7 +40,7 @@ std::string describe_tensors(const std::map<std::string, MemoryUse>& tensors) {
 
 DeviceMemoryReport device_memory_report(bool try_largest) {
   const gpu::MemoryInfo memory = gpu::memory();
-  DeviceMemoryReport report{memory.total, memory.free, std::nullopt, memory_account(DeviceKind::cuda)};
+  DeviceMemoryReport report{memory.total, memory.free, std::nullopt, memory_account(DeviceKind::gpu)};
   if (try_largest) report.largest = gpu::largest_allocation();
   return report;
 }

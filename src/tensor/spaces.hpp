@@ -25,7 +25,7 @@ const DeviceSpace& device_space();
 template <class Body>
 void for_each_index(DeviceKind device, const std::string& label, Count n, const Body& body) {
   if constexpr (kHasDeviceSpace) {
-    if (device == DeviceKind::cuda) {
+    if (device == DeviceKind::gpu) {
       Kokkos::parallel_for(label, Kokkos::RangePolicy<DeviceSpace, Kokkos::IndexType<Count>>(device_space(), 0, n), body);
       return;
     }

@@ -49,7 +49,7 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, 
   tensor.dtype_ = dtype;
   tensor.device_ = device;
   const Bytes bytes = bytes_of(shape, dtype);
-  if (device == DeviceKind::cuda) {
+  if (device == DeviceKind::gpu) {
     tensor.owner_ = counted(device_memory(label, bytes), label, device, bytes);
     tensor.data_ = tensor.owner_.get();
     gpu::zero_async(tensor.data_, bytes, gpu::compute_stream());

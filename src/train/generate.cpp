@@ -53,7 +53,7 @@ std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int3
                options.vocabulary, model.classes());
   const Placement& placement = model.placement();
   Arena activations("generate", placement.device);
-  const StepContext context{.exec = {placement.device},
+  const StepContext context{.exec = {.device = placement.device, .kernels = options.kernels},
                             .dtype = placement.compute,
                             .activations = &activations,
                             .sign_of_life = FlightRecorder::beat_of_process};

@@ -22,6 +22,7 @@ struct GenerateOptions {
   Count top_k = 0;
   std::uint64_t seed = 0;  // keys the draws; the same seed gives the same text
   Count context = 0;       // T: the model sees at most the last T tokens
+  ops::Kernels kernels = ops::Kernels::tuned;
 };
 
 /// The model has put out logits that are NaN or +infinity. `unit` is the first unit on this rank whose output is not finite; ""

@@ -11,7 +11,7 @@ void lose_device() {
   volatile std::uintptr_t first_page = 64;
   const std::uintptr_t nowhere = first_page;
   for_each_index(
-      DeviceKind::cuda, "cohort::lose_device", 1, KOKKOS_LAMBDA(Count i) { *reinterpret_cast<volatile Count*>(nowhere) = i; });
+      DeviceKind::gpu, "cohort::lose_device", 1, KOKKOS_LAMBDA(Count i) { *reinterpret_cast<volatile Count*>(nowhere) = i; });
 }
 
 }  // namespace cohort

@@ -2,7 +2,7 @@
 
 namespace cohort {
 
-DeviceKind device_of(const RunConfig& config) { return config.device.kind == "cuda" ? DeviceKind::cuda : DeviceKind::cpu; }
+DeviceKind device_of(const RunConfig& config) { return config.device.kind == "cuda" ? DeviceKind::gpu : DeviceKind::cpu; }
 
 Placement placement_of(const RunConfig& config) {
   const std::string& policy = config.precision.policy;
@@ -10,7 +10,11 @@ Placement placement_of(const RunConfig& config) {
   return {device_of(config), compute};
 }
 
-ops::Exec exec_of(const RunConfig& config) { return {device_of(config), config.precision.policy == "tf32"}; }
+ops::Exec exec_of(const RunConfig& config) {
+  return {.device = device_of(config),
+          .tf32 = config.precision.policy == "tf32",
+          .kernels = config.device.kernels == "portable" ? ops::Kernels::portable : ops::Kernels::tuned};
+}
 
 DType reduction_of(const RunConfig& config) {
   return config.precision.reduction == "compute" ? placement_of(config).compute : DType::f32;

@@ -63,7 +63,7 @@ Trainee::Trainee(const RunConfig& config, const Mesh& mesh)
       activations_("activations", exec_.device),
       scalars_(exec_.device),
       loss_scale_(loss_scale_of(config)) {
-  if (exec_.cuda()) {
+  if (exec_.gpu()) {
     set_collective_timeout(config.device.collective_timeout);
     check_device_memory(config, mesh.index(Axis::pp));
     activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena + kArenaReserve);
@@ -93,7 +93,7 @@ void Trainee::build_pipeline() {
                                                  mesh_.host_axis(Axis::pp));
   const auto [samples, tokens] = micro_batch_shape(config_);
   pipeline_->reserve_messages(samples, tokens);
-  if (exec_.cuda()) pipeline_->reserve(samples, tokens, kArenaReserve);
+  if (exec_.gpu()) pipeline_->reserve(samples, tokens, kArenaReserve);
   strategy_->use(*pipeline_);
 }
 
@@ -173,7 +173,7 @@ void Trainee::update(StepTimers& timers) {
 }
 
 StepResult Trainee::finish_step(StepTimers& timers) {
-  if (exec_.cuda()) {
+  if (exec_.gpu()) {
     const auto scope = timers.scope(Phase::device);
     gpu::synchronize(check_nccl_progress);
   }

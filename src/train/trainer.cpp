@@ -75,7 +75,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
         .first_step = done_, .total_steps = config.train.steps, .every = config.log.every, .unit = units_name(config.model)});
   });
   watch_for_stragglers();
-  if (trainee_.device() == DeviceKind::cuda) gpu_metrics_ = std::make_unique<GpuMetrics>(gpu::facts().pci_id);
+  if (trainee_.device() == DeviceKind::gpu) gpu_metrics_ = std::make_unique<GpuMetrics>(gpu::facts().pci_id);
   greet();
   prepare_faults(options.faults);
 }
@@ -286,7 +286,8 @@ void Trainer::show_sample() {
                                                    .temperature = config_.sample.temperature,
                                                    .top_k = config_.sample.top_k,
                                                    .seed = config_.run.seed,
-                                                   .context = config_.model.context},
+                                                   .context = config_.model.context,
+                                                   .kernels = trainee_.exec().kernels},
                                                   trainee_.strategy());
   if (world_.rank() != 0) return;
   print_to_console(fmt::format("sample      the model goes on from {}:\n{}\n",

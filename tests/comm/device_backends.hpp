@@ -54,7 +54,7 @@ struct SelfDeviceBackend {
   static constexpr Count kLimit = 1 << 20;
   template <class T>
   using Buffer = DeviceBuffer<T>;
-  static std::unique_ptr<Communicator> make() { return make_self_communicator("world", DeviceKind::cuda); }
+  static std::unique_ptr<Communicator> make() { return make_self_communicator("world", DeviceKind::gpu); }
 };
 
 /// NCCL counts in 64 bits: nothing is ever cut.

@@ -217,6 +217,10 @@ TEST(Validate, PrecisionPolicies) {
   EXPECT_ERROR(gpt2({"precision.policy=tf32"}), ExitCode::config,
                "--set precision.policy=tf32: ", "on a CPU choose fp32, bf16 or fp16");
   EXPECT_NO_THROW(gpt2({"precision.policy=tf32", "device.kind=cuda"}, 1, {.cuda = true}));
+  EXPECT_ERROR(gpt2({"precision.policy=tf32", "device.kind=cuda", "device.kernels=portable"}, 1, {.cuda = true}),
+               ExitCode::config, "--set device.kernels=portable", "choose fp32, bf16 or fp16");
+  EXPECT_ERROR(gpt2({"device.kernels=kokkos"}), ExitCode::config, "device.kernels", "one of tuned, portable");
+  EXPECT_NO_THROW(gpt2({"device.kernels=portable"}));
 }
 
 TEST(Validate, ReductionIsThatOfBuckets) {

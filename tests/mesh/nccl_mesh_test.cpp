@@ -33,7 +33,7 @@ TEST(NcclMesh, GroupsAreThoseOfTheArithmetic) {
   Communicator& world = host_world();
   for (const MeshShape& shape : nearest_meshes({}, world.size(), 1000)) {
     SCOPED_TRACE(shape.str());
-    const Mesh mesh(world, shape, DeviceKind::cuda);
+    const Mesh mesh(world, shape, DeviceKind::gpu);
     for (const Axis axis : kAxes) {
       check_groups(mesh.host_axis(axis), mesh.axis(axis), shape.group_of(world.rank(), {axis}), world.rank());
     }

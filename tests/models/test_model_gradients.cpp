@@ -26,7 +26,7 @@ TEST(ModelGradientsOfManyLogits, AreTheSumOverSamplesOfOneChunk) {
   for (const bool tied_head : {true, false}) {
     ModelSection config = gpt2_config(tied_head);
     config.context = 40;
-    const bool on_gpu = test_device() == DeviceKind::cuda;
+    const bool on_gpu = test_device() == DeviceKind::gpu;
     config.vocabulary = on_gpu ? 1'000'003 : 20'011;
     const auto model = make_bent_model(config);
     const TestBatch batch = make_batch(config, on_gpu ? 32 : 8, config.context);

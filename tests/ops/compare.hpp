@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ops/exec.hpp"
@@ -20,7 +22,13 @@ namespace cohort::ops {
 
 using test::test_device;
 
-inline Exec test_exec() { return {.device = test_device()}; }
+/// On the device under test; with COHORT_TEST_KERNELS=portable in the environment, by the portable kernels alone. So every test
+/// of an op is one of each rung of its ladder (cohort_add_test: CUDA, PORTABLE).
+inline Exec test_exec() {
+  const char* kernels = std::getenv("COHORT_TEST_KERNELS");
+  const bool portable = kernels != nullptr && std::string_view(kernels) == "portable";
+  return {.device = test_device(), .kernels = portable ? Kernels::portable : Kernels::tuned};
+}
 
 /// The distance from 1 to the next fp32. One operation errs by at most half of it, relative to its result.
 inline constexpr double kEps = 0x1.0p-23;

@@ -1,5 +1,5 @@
 // fp32 copies of 16-bit tensors: exact on the way in, rounded to nearest even on the way out, whatever is in the tensor.
-#include "ops/fp32_copies.hpp"
+#include "ops/cpu/fp32_copies.hpp"
 
 #include <gtest/gtest.h>
 

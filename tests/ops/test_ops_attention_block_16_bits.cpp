@@ -123,7 +123,7 @@ TEST(AttentionBlock16Bits, SameBitsEachTime) {
 // 16-bit inputs are widened exactly, and results are fp32: nothing is rounded to 16 bits.
 TEST(AttentionBlock16Bits, NarrowInputsGiveTheBitsOfTheirFp32Copies) {
   const CutProblem p({2, 20, 4, 2, 16}, {12, 8}, 0.2);
-  if (test_device() == DeviceKind::cuda) GTEST_SKIP() << "tensor cores take weights in 16 bits";
+  if (test_device() == DeviceKind::gpu) GTEST_SKIP() << "tensor cores take weights in 16 bits";
   for (const DType type : {DType::bf16, DType::f16}) {
     const Shape packed{2, 20, p.shape().packed_width()}, columns{2, 20, p.kv_width()};
     const auto narrow = [&](Input values, const Shape& shape) { return tensor_of_type(type, values, shape); };

@@ -2,7 +2,7 @@
 // 1 if one failed. Build, with -DWITH_HOPPER and the sources of that rung to test it too:
 //   nvcc -std=c++20 -O3 -Isrc -Itests --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80
 //     -gencode=arch=compute_90a,code=sm_90a tests/ops_cuda/flash_attention_check.cu
-//     src/ops/cuda/flash_attention{,_forward,_backward,_fp32}.cu
+//     src/ops/cuda/attention/flash_attention{,_forward,_backward,_fp32}.cu
 //
 // The error of out and of lse is ||x - r|| / ||r|| over all elements. The errors of dq, dk and dv are taken relative to ||r|| of
 // all of dqkv: the three are of one size, but for the first tokens of a sample, where dq and dk vanish and only rounding is left
@@ -20,7 +20,7 @@
 
 #include "ops_cuda/flash_attention_problem.cuh"
 #ifdef WITH_HOPPER
-#include "ops/cuda/flash_attention_hopper.hpp"
+#include "ops/cuda/attention/flash_attention_hopper.hpp"
 #endif
 
 namespace cohort::ops::cuda {

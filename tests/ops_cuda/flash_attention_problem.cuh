@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "ops/cuda/flash_attention.hpp"
+#include "ops/cuda/attention/flash_attention.hpp"
 #include "ops_cuda/flash_attention_reference.cuh"
 
 namespace cohort::ops::cuda {

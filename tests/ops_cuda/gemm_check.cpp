@@ -1,6 +1,6 @@
-// Checks gemm() of ops/cuda/gemm.hpp against a product in double precision: every type, transposition and epilogue at odd and
-// even sizes, with rows that have gaps, outputs poisoned with NaN beforehand and gaps that must stay as they were. Then what it
-// promises beyond numbers: the same bits again, choices that survive a file, calls that cost the host little. Then timings.
+// Checks gemm() of ops/cuda/gemm/gemm.hpp against a product in double precision: every type, transposition and epilogue at odd
+// and even sizes, with rows that have gaps, outputs poisoned with NaN beforehand and gaps that must stay as they were. Then what
+// it promises beyond numbers: the same bits again, choices that survive a file, calls that cost the host little. Then timings.
 #include "gemm_check_case.hpp"
 
 #include <chrono>

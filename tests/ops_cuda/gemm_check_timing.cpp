@@ -6,7 +6,7 @@
 
 #include "base/dtype.hpp"
 #include "gemm_check.hpp"
-#include "ops/cuda/gemm.hpp"
+#include "ops/cuda/gemm/gemm.hpp"
 
 namespace cohort::gemm_check {
 namespace {

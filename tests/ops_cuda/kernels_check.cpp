@@ -2,8 +2,8 @@
 // and exits with 1 if one failed (2 if CUDA itself failed); `kernels_check time` only times, `kernels_check test` only checks.
 //
 // Build: the .cu files by nvcc (see norm_forward.cu, norm_backward.cu, activation.cu, column_sums.cu, pointwise.cu, rope.cu,
-// cross_entropy.cu, embedding.cu, token_sort.cu, adamw.cu in src/ops/cuda), this file and kernels/*.cpp by any C++20 compiler
-// with -Isrc -Itests and the CUDA headers; link with cudart.
+// cross_entropy.cu, embedding.cu, token_sort.cu, adamw.cu in the folders of src/ops/cuda), this file and kernels/*.cpp by any
+// C++20 compiler with -Isrc -Itests and the CUDA headers; link with cudart.
 #include "ops_cuda/kernels/harness.hpp"
 
 int main(int argc, char** argv) {

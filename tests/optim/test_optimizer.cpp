@@ -179,7 +179,7 @@ StepScalars::Values decide(const Model& model, double clip_norm, double loss_sca
   add_squares(ops::test_exec(), std::vector{whole_of(model.parameters())}, scalars);
   decide_update(ops::test_exec(), scalars, loss_scale, clip_norm);
   scalars.fetch();
-  if (test_device() == DeviceKind::cuda) gpu::synchronize();
+  if (test_device() == DeviceKind::gpu) gpu::synchronize();
   return scalars.values();
 }
 

@@ -36,7 +36,7 @@ class Measured : public ::testing::Test {
 
   RunConfig run(std::vector<std::string> overrides) const {
     overrides.push_back("data.tokens=" + (folder_ / "tokens.h5").string());
-    overrides.emplace_back(test_device() == DeviceKind::cuda ? "device.kind=cuda" : "device.kind=cpu");
+    overrides.emplace_back(test_device() == DeviceKind::gpu ? "device.kind=cuda" : "device.kind=cpu");
     if (ranks_share_devices(world_->size())) overrides.emplace_back("device.share=true");
     return planned_run(world_->size(), overrides);
   }

@@ -16,16 +16,16 @@ TOP_LEVEL = ("src", "tests", "tools", "inputs", "jobs", "modules", ".ci")  # wha
 LIBRARY_HEADERS = [
     ("MPI", r"mpi\.h", r"runtime/.*|.*mpi[^/]*"),
     ("HDF5", r"hdf5\.h|H5\w+\.h", r"hdf5/.*"),
-    ("CBLAS and oneDNN", r"(openblas/)?cblas\.h|(oneapi/dnnl/)?dnnl.*", r"ops/gemm_[^/]*"),
+    ("CBLAS and oneDNN", r"(openblas/)?cblas\.h|(oneapi/dnnl/)?dnnl.*", r"ops/cpu/gemm_[^/]*"),
     ("NCCL", r"nccl\.h", r"comm/[^/]*nccl[^/]*"),
     ("NVML", r"nvml\.h", r"[^/]+/[^/]*nvml[^/]*"),
-    ("cuBLASLt", r"cublas.*", r"ops/cuda/[^/]*cublaslt[^/]*"),
-    ("CUDA", r"(cuda|cudnn|cub/|nv).*", r"gpu/[^/]*cuda[^/]*|ops/cuda/([^/]*\.cuh?|[^/]*cublaslt[^/]*)"),
+    ("cuBLASLt", r"cublas.*", r"ops/cuda/gemm/[^/]*cublaslt[^/]*"),
+    ("CUDA", r"(cuda|cudnn|cub/|nv).*", r"gpu/[^/]*cuda[^/]*|ops/cuda/[^/]+/([^/]*\.cuh?|[^/]*cublaslt[^/]*)"),
 ]
 
 # Headers of ours that bring Kokkos with them. Beside them, only the sources that CMake knows as KOKKOS_SOURCES include it: nvcc must
 # compile those where Kokkos has the CUDA backend, and all else stays plain C++.
-KOKKOS_CARRIERS = {"tensor/spaces.hpp", "ops/parallel.hpp"}
+KOKKOS_CARRIERS = {"tensor/spaces.hpp", "ops/parallel.hpp", "ops/columns.hpp", "ops/teams.hpp", "ops/attention_tiles.hpp"}
 
 # What a CUDA source must not include: it knows plain numbers and pointers.
 HOST_ONLY = r"fmt/.*|base/error\.hpp|tensor/.*|nlohmann/.*|CLI/.*"

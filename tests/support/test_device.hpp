@@ -13,12 +13,15 @@ namespace cohort::test {
 
 inline DeviceKind test_device() {
   const char* kind = std::getenv("COHORT_TEST_DEVICE");
-  return kind != nullptr && std::string_view(kind) == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+  return kind != nullptr && std::string_view(kind) == "cuda" ? DeviceKind::gpu : DeviceKind::cpu;
 }
+
+/// The device under test as device.kind of a run file names it.
+inline const char* test_device_key() { return test_device() == DeviceKind::gpu ? "cuda" : "cpu"; }
 
 /// True if `ranks` ranks of this node have fewer GPUs than they are, so that some share one: NCCL refuses those, and their data
 /// goes through the host.
-inline bool ranks_share_devices(int ranks) { return test_device() == DeviceKind::cuda && gpu::visible_devices() < ranks; }
+inline bool ranks_share_devices(int ranks) { return test_device() == DeviceKind::gpu && gpu::visible_devices() < ranks; }
 
 /// Kokkos and, if asked for, the GPU of number `local_rank` (modulo those that there are), for the life of the object.
 class TestDevice {

@@ -130,12 +130,12 @@ TEST(Tensor, OnTheHostThereIsNothingToBring) {
 // A tensor that says it is on the device must not be read by the host, whatever the memory really is.
 TEST(Tensor, TheHostDoesNotReachDeviceMemory) {
   std::array<float, 2> memory{};
-  const Tensor tensor = Tensor::wrap(memory.data(), {2}, DType::f32, DeviceKind::cuda);
+  const Tensor tensor = Tensor::wrap(memory.data(), {2}, DType::f32, DeviceKind::gpu);
   EXPECT_FALSE(tensor.on_host());
   EXPECT_EQ(tensor.f32(), memory.data());
   EXPECT_THROW(tensor.span<float>(), Error);
-  EXPECT_EQ(tensor.slice(1, 2).device(), DeviceKind::cuda);
-  EXPECT_EQ(tensor.reshaped({1, 2}).device(), DeviceKind::cuda);
+  EXPECT_EQ(tensor.slice(1, 2).device(), DeviceKind::gpu);
+  EXPECT_EQ(tensor.reshaped({1, 2}).device(), DeviceKind::gpu);
 }
 
 template <class To, class From>
@@ -167,7 +167,7 @@ TEST(Convert, RefusesWhatDoesNotFit) {
   EXPECT_THROW(convert(three, Tensor::zeros("test", {3}, DType::i32)), Error);
   EXPECT_THROW(convert(Tensor::zeros("test", {3}, DType::f64), three), Error);
   std::array<float, 3> memory{};
-  EXPECT_THROW(convert(three, Tensor::wrap(memory.data(), {3}, DType::f32, DeviceKind::cuda)), Error);
+  EXPECT_THROW(convert(three, Tensor::wrap(memory.data(), {3}, DType::f32, DeviceKind::gpu)), Error);
 }
 
 TEST(Convert, ToHostFp32WidensWhatIsNarrow) {

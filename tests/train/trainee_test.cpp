@@ -22,7 +22,7 @@ RunConfig trainee_config(const std::string& kind, const std::vector<std::string>
                     : "[model]\nkind = '" + kind +
                           "'\nlayers = 3\nwidth = 16\nheads = 2\ncontext = 8\nvocabulary = 19\n[data]\ntokens = 'none.h5'\n";
   RunConfig config = parse_run_file(text, "test.toml", overrides);
-  config.device.kind = name_of(test_device());
+  config.device.kind = test::test_device_key();
   validate(config, 1, {.cuda = gpu::built()});
   return config;
 }
@@ -103,6 +103,20 @@ TEST(Trainee, NoStepIsMadeFromALossThatIsNotFinite) {
       }
       training.set_first_element("norm.weight", 1.0f);
       EXPECT_FALSE(training.step(2).skipped) << policy << ": a skipped step leaves nothing behind";
+    }
+  }
+}
+
+TEST(Trainee, PortableKernelsTakeTheSameSteps) {
+  for (const char* kind : {"gpt2", "llama", "mlp"}) {
+    Training tuned(kind), portable(kind, {"device.kernels=portable"});
+    EXPECT_EQ(tuned.trainee.exec().kernels, ops::Kernels::tuned);
+    ASSERT_EQ(portable.trainee.exec().kernels, ops::Kernels::portable);
+    for (Count number = 0; number < 5; ++number) {
+      // The two sum in other orders, which changes the last bits of fp32, 6e-8; a few hundred of them add up to less than 1e-5.
+      const StepResult expected = tuned.step(number), result = portable.step(number);
+      EXPECT_NEAR(result.loss, expected.loss, 1e-5 * expected.loss) << kind << ", step " << number;
+      EXPECT_NEAR(result.gradient_norm, expected.gradient_norm, 1e-4 * expected.gradient_norm) << kind << ", step " << number;
     }
   }
 }

@@ -117,7 +117,7 @@ RunConfig TrainerTest::config(const Overrides& overrides, int ranks) const {
 RunConfig TrainerTest::llama_config(const Overrides& overrides) const {
   Overrides all = with_tokens(overrides);
   // In 16 bits a GPU takes heads whose size is a multiple of 8.
-  if (test_device() == DeviceKind::cuda) all.insert(all.end(), {"model.heads=2", "model.kv_heads=1"});
+  if (test_device() == DeviceKind::gpu) all.insert(all.end(), {"model.heads=2", "model.kv_heads=1"});
   return finish(kLlama, all, world_->size());
 }
 
@@ -133,7 +133,7 @@ RunConfig TrainerTest::finish(const std::string& model, const Overrides& overrid
   Overrides all{fmt::format("train.micro_batch={}", 12 / ranks)};
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunConfig config = parse_run_file(model + kTraining, "test.toml", all);
-  config.device.kind = name_of(test_device());
+  config.device.kind = test::test_device_key();
   config.device.share = ranks_share_devices(ranks);
   if (config.run.directory.empty()) config.run.directory = (folder_ / config.run.name).string();
   validate(config, ranks, {.cuda = gpu::built()});

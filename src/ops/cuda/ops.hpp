@@ -1,5 +1,6 @@
 // The ops of src/ops/*.hpp on a GPU: the same names and contracts, in tensors. Each puts its kernels on the compute stream and
-// returns. They are defined only in builds with CUDA; their callers test kCudaBuilt.
+// returns. They are defined only in builds with CUDA. ops/tuned.cpp names
+// them.
 #pragma once
 
 #include <cstdint>
@@ -49,17 +50,17 @@ void swiglu_backward(const Exec& exec, const Tensor& dx, const Tensor& dout, con
 // pointwise.hpp
 void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx);
 
-// attention.hpp; forward needs no scratch
+// attention.hpp; forward does not use the scratch
 Bytes attention_scratch_bytes(const AttentionShape& shape, DType dtype);
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
-                       const DropoutKey& dropout_key);
+                       const Tensor& scratch, const DropoutKey& dropout_key);
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key);
 
-// attention_block.hpp; forward needs no scratch
+// attention_block.hpp; forward does not use the scratch
 Bytes attention_block_scratch_bytes(const AttentionBlock& block, DType dtype);
 void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
-                             const Tensor& kv, const DropoutKey& dropout_key);
+                             const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key);
 void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,
                               const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
                               const Tensor& scratch, const DropoutKey& dropout_key);

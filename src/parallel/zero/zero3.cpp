@@ -13,7 +13,7 @@ Zero3::Zero3(Model& model, Communicator& group, const ShardOptions& options)
                            : Tensor::zeros("zero.compute", {shard.block}, placement.compute, placement.device));
     make_gradients(shard);
   }
-  if (options.compute_on_host && placement.device == DeviceKind::cuda) fetches_.resize(groups_.size());
+  if (options.compute_on_host && placement.device == DeviceKind::gpu) fetches_.resize(groups_.size());
 }
 
 void Zero3::start_fetch(std::size_t g) {

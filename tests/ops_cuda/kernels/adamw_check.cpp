@@ -1,5 +1,5 @@
 // AdamW, the sum of squares and what follows from the gradient's norm against ops/reference/adamw.hpp.
-#include "ops/cuda/adamw.hpp"
+#include "ops/cuda/optimizer/adamw.hpp"
 
 #include "ops/reference/adamw.hpp"
 #include "ops_cuda/kernels/harness.hpp"

@@ -1,5 +1,5 @@
 // Softmax, cross-entropy and its gradient against ops/reference/cross_entropy.hpp.
-#include "ops/cuda/cross_entropy.hpp"
+#include "ops/cuda/loss/cross_entropy.hpp"
 
 #include "ops/reference/cross_entropy.hpp"
 #include "ops_cuda/kernels/harness.hpp"

@@ -1,5 +1,5 @@
 // Token and position embeddings against ops/reference/embedding.hpp.
-#include "ops/cuda/embedding.hpp"
+#include "ops/cuda/embedding/embedding.hpp"
 
 #include "ops/reference/embedding.hpp"
 #include "ops_cuda/kernels/harness.hpp"

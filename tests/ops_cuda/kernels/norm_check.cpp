@@ -1,5 +1,5 @@
 // Layer and RMS normalisation against ops/reference/norm.hpp.
-#include "ops/cuda/norm.hpp"
+#include "ops/cuda/norm/norm.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Column sums, activations and conversions against ops/reference/.
-#include "ops/cuda/pointwise.hpp"
+#include "ops/cuda/pointwise/pointwise.hpp"
 
 #include "ops/reference/activation.hpp"
 #include "ops/reference/pointwise.hpp"

@@ -1,5 +1,5 @@
 // Rotary positions against ops/reference/rope.hpp.
-#include "ops/cuda/rope.hpp"
+#include "ops/cuda/pointwise/rope.hpp"
 
 #include "ops/reference/rope.hpp"
 #include "ops_cuda/kernels/harness.hpp"

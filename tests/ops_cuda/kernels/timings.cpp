@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "ops/cuda/adamw.hpp"
-#include "ops/cuda/cross_entropy.hpp"
-#include "ops/cuda/embedding.hpp"
-#include "ops/cuda/norm.hpp"
-#include "ops/cuda/pointwise.hpp"
-#include "ops/cuda/rope.hpp"
+#include "ops/cuda/embedding/embedding.hpp"
+#include "ops/cuda/loss/cross_entropy.hpp"
+#include "ops/cuda/norm/norm.hpp"
+#include "ops/cuda/optimizer/adamw.hpp"
+#include "ops/cuda/pointwise/pointwise.hpp"
+#include "ops/cuda/pointwise/rope.hpp"
 #include "ops_cuda/kernels/harness.hpp"
 
 namespace cohort::ops::check {

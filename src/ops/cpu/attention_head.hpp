@@ -1,0 +1,52 @@
+// The inner loops of attention on the CPU: one head of one sample in fp32, a run of queries against a run of keys. Whole causal
+// attention (attention.cpp) and a block of it (attention_block.cpp) are both made of them; neither file is for anybody else.
+//
+// Query i, at position first_query + i, sees key j, at position first_key + j, if that position is not beyond its own. So the
+// same loops serve keys that all lie before the queries, keys that lie beside them (the causal triangle), and keys that lie
+// behind.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/gemm.hpp"
+#include "ops/weight_dropout.hpp"
+
+namespace cohort::ops {
+
+// Query rows of one tile of scores. A tile has as many rows and at most as many columns as there are keys: with 64 it stays in
+// the second-level cache up to 1024 keys, while the products are still large enough to run near the machine's peak.
+inline constexpr Count kQueryTile = 64;
+
+/// Two tiles: the weights and their gradients.
+inline Count attention_tile_elements(Count queries, Count keys) { return 2 * std::min(kQueryTile, queries) * keys; }
+
+struct AttentionHead {
+  MatrixView q;     // [queries, HS]
+  MatrixView k, v;  // [keys, HS]
+  Count first_query = 0;
+  Count first_key = 0;
+
+  /// How many keys, from the first on, query row i sees.
+  Count visible_keys(Count i) const { return std::clamp<Count>(first_query + i + 1 - first_key, 0, k.rows); }
+};
+
+/// out [queries, HS] = softmax(q k^T / sqrt(HS), causal) v; lse [queries] = the logarithm of each row's softmax denominator. A
+/// query that sees no key gets 0 and -infinity. `tile` holds attention_tile_elements.
+void attention_head_forward(const Exec& exec, const AttentionHead& head, const MatrixView& out, float* lse, float* tile,
+                            const WeightDropout& dropout);
+
+struct AttentionHeadGradients {
+  MatrixView dq, dk, dv;
+  // Add to what is there; else it is overwritten, for which some query must see the last key.
+  bool add_to_queries = false;
+  bool add_to_keys = false;
+};
+
+/// The gradients of sum(dout * out), where `out` and `lse` [queries] are those of the softmax over all keys that the queries see,
+/// here or elsewhere: with delta_i = dout_i . out_i and p_ij = exp(q_i . k_j / sqrt(HS) - lse_i) they need no other key's score
+/// (Dao 2023, "FlashAttention-2", section 2.3).
+void attention_head_backward(const Exec& exec, const AttentionHead& head, const AttentionHeadGradients& gradients,
+                             const MatrixView& dout, const MatrixView& out, const float* lse, float* tiles,
+                             const WeightDropout& dropout);
+
+}  // namespace cohort::ops

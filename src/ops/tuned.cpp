@@ -1,0 +1,72 @@
+#include "ops/tuned.hpp"
+
+#include "ops/cpu/kernels.hpp"
+#include "ops/cuda/ops.hpp"
+
+namespace cohort::ops {
+namespace {
+
+TunedKernels cpu_kernels() {
+  return {
+      .linear_forward = cpu::linear_forward,
+      .linear_residual_forward = cpu::linear_residual_forward,
+      .linear_backward_input = cpu::linear_backward_input,
+      .linear_backward_weight = cpu::linear_backward_weight,
+      .attention_scratch_bytes = cpu::attention_scratch_bytes,
+      .attention_forward = cpu::attention_forward,
+      .attention_backward = cpu::attention_backward,
+      .attention_block_scratch_bytes = cpu::attention_block_scratch_bytes,
+      .attention_block_forward = cpu::attention_block_forward,
+      .attention_block_backward = cpu::attention_block_backward,
+  };
+}
+
+TunedKernels cuda_kernels() {
+  if constexpr (kCudaBuilt) {
+    return {
+        .linear_forward = cuda::linear_forward,
+        .linear_residual_forward = cuda::linear_residual_forward,
+        .linear_gelu_forward = cuda::linear_gelu_forward,
+        .linear_backward_input = cuda::linear_backward_input,
+        .linear_gelu_backward = cuda::linear_gelu_backward,
+        .linear_backward_weight = cuda::linear_backward_weight,
+        .attention_scratch_bytes = cuda::attention_scratch_bytes,
+        .attention_forward = cuda::attention_forward,
+        .attention_backward = cuda::attention_backward,
+        .attention_block_scratch_bytes = cuda::attention_block_scratch_bytes,
+        .attention_block_forward = cuda::attention_block_forward,
+        .attention_block_backward = cuda::attention_block_backward,
+        .attention_merge = cuda::attention_merge,
+        .rope_forward = cuda::rope_forward,
+        .rope_backward = cuda::rope_backward,
+        .layernorm_forward = cuda::layernorm_forward,
+        .layernorm_backward = cuda::layernorm_backward,
+        .rmsnorm_forward = cuda::rmsnorm_forward,
+        .rmsnorm_backward = cuda::rmsnorm_backward,
+        .gelu_forward = cuda::gelu_forward,
+        .gelu_backward = cuda::gelu_backward,
+        .relu_forward = cuda::relu_forward,
+        .relu_backward = cuda::relu_backward,
+        .swiglu_forward = cuda::swiglu_forward,
+        .swiglu_backward = cuda::swiglu_backward,
+        .bias_backward = cuda::bias_backward,
+        .embedding_forward = cuda::embedding_forward,
+        .embedding_backward = cuda::embedding_backward,
+        .cross_entropy_forward = cuda::cross_entropy_forward,
+        .cross_entropy_forward_backward = cuda::cross_entropy_forward_backward,
+        .adamw = cuda::adamw,
+        .sum_of_squares = cuda::sum_of_squares,
+    };
+  }
+  return {};
+}
+
+}  // namespace
+
+const TunedKernels& tuned_kernels(const Exec& exec) {
+  static const TunedKernels none, cpu = cpu_kernels(), cuda = cuda_kernels();
+  if (exec.kernels == Kernels::portable) return none;
+  return exec.gpu() ? cuda : cpu;
+}
+
+}  // namespace cohort::ops

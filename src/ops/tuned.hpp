@@ -1,0 +1,61 @@
+// The one table that chooses kernels. An op asks it for a tuned one of the device at hand; where it says none, the op's own
+// kernel runs: the portable one, in the file named for the op.
+//
+//   void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
+//     if (const auto kernel = tuned_kernels(exec).gelu_forward) return kernel(exec, out, x, bias);
+//     ...
+//
+// To tune an op: write a kernel with the op's signature under ops/cuda/ (or ops/cpu/), and name it in tuned.cpp.
+#pragma once
+
+#include "ops/activation.hpp"
+#include "ops/adamw.hpp"
+#include "ops/attention.hpp"
+#include "ops/attention_block.hpp"
+#include "ops/cross_entropy.hpp"
+#include "ops/embedding.hpp"
+#include "ops/linear.hpp"
+#include "ops/norm.hpp"
+#include "ops/pointwise.hpp"
+
+namespace cohort::ops {
+
+struct TunedKernels {
+  decltype(&ops::linear_forward) linear_forward = nullptr;
+  decltype(&ops::linear_residual_forward) linear_residual_forward = nullptr;
+  decltype(&ops::linear_gelu_forward) linear_gelu_forward = nullptr;
+  decltype(&ops::linear_backward_input) linear_backward_input = nullptr;
+  decltype(&ops::linear_gelu_backward) linear_gelu_backward = nullptr;
+  decltype(&ops::linear_backward_weight) linear_backward_weight = nullptr;
+  Bytes (*attention_scratch_bytes)(const AttentionShape& shape, DType dtype) = nullptr;
+  decltype(&ops::attention_forward) attention_forward = nullptr;
+  decltype(&ops::attention_backward) attention_backward = nullptr;
+  Bytes (*attention_block_scratch_bytes)(const AttentionBlock& block, DType dtype) = nullptr;
+  decltype(&ops::attention_block_forward) attention_block_forward = nullptr;
+  decltype(&ops::attention_block_backward) attention_block_backward = nullptr;
+  decltype(&ops::attention_merge) attention_merge = nullptr;
+  decltype(&ops::rope_forward) rope_forward = nullptr;
+  decltype(&ops::rope_backward) rope_backward = nullptr;
+  decltype(&ops::layernorm_forward) layernorm_forward = nullptr;
+  decltype(&ops::layernorm_backward) layernorm_backward = nullptr;
+  decltype(&ops::rmsnorm_forward) rmsnorm_forward = nullptr;
+  decltype(&ops::rmsnorm_backward) rmsnorm_backward = nullptr;
+  decltype(&ops::gelu_forward) gelu_forward = nullptr;
+  decltype(&ops::gelu_backward) gelu_backward = nullptr;
+  decltype(&ops::relu_forward) relu_forward = nullptr;
+  decltype(&ops::relu_backward) relu_backward = nullptr;
+  decltype(&ops::swiglu_forward) swiglu_forward = nullptr;
+  decltype(&ops::swiglu_backward) swiglu_backward = nullptr;
+  decltype(&ops::bias_backward) bias_backward = nullptr;
+  decltype(&ops::embedding_forward) embedding_forward = nullptr;
+  decltype(&ops::embedding_backward) embedding_backward = nullptr;
+  decltype(&ops::cross_entropy_forward) cross_entropy_forward = nullptr;
+  decltype(&ops::cross_entropy_forward_backward) cross_entropy_forward_backward = nullptr;
+  decltype(&ops::adamw) adamw = nullptr;
+  decltype(&ops::sum_of_squares) sum_of_squares = nullptr;
+};
+
+/// Those of exec.device; none if exec.kernels is portable.
+const TunedKernels& tuned_kernels(const Exec& exec);
+
+}  // namespace cohort::ops
