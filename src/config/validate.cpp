@@ -188,7 +188,7 @@ void check_device(const RunConfig& config, BuildFeatures features) {
          "{}precision.policy = \"tf32\" is a mode of NVIDIA's matrix products, which device.kernels = \"portable\" leaves out; "
          "choose "
          "fp32, bf16 or fp16",
-         at(config, {"device.kernels", "precision.policy"}));
+         where_set(config, {"device.kernels", "precision.policy"}));
   }
   if (config.precision.policy == "fp16" && config.precision.min_loss_scale > config.precision.loss_scale) {
     fail(ExitCode::config, "{}precision.min_loss_scale = {} is above precision.loss_scale = {}",
