@@ -20,7 +20,7 @@ struct GpuReport {
 };
 
 /// Every rank's summary, in the order of ranks, on rank 0; elsewhere nothing. Of XIDs the last 4 of each rank travel.
-/// // Collective over: world
+// Collective over: world
 std::vector<gpu::GpuSummary> gather(Communicator& world, const gpu::GpuSummary& own);
 
 /// Samples the GPU of this process (gpu/sampler.hpp).

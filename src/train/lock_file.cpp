@@ -105,8 +105,7 @@ class Draft {
     if (descriptor >= 0) unlink(path_.c_str());
     fail(ExitCode::io,
          "cannot write in {}: {}; the user that runs the job needs the right and the space to write there; or choose another "
-         "place "
-         "with --set run.directory=FOLDER",
+         "place with --set run.directory=FOLDER",
          lock.parent_path().string(), reason(error));
   }
   ~Draft() { unlink(path_.c_str()); }
@@ -185,8 +184,7 @@ class Watch {
     if (std::exchange(told_, true)) return;
     options_.say(
         fmt::format("waiting for {}, who has the lock of {}: until it shows life, which comes within {:g} s and ends this start, "
-                    "or has shown "
-                    "none for {:g} s",
+                    "or has shown none for {:g} s",
                     owner.str(), path_.parent_path().string(), 2 * options_.heartbeat, options_.abandoned));
   }
 

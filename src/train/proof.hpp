@@ -85,7 +85,7 @@ using AfterStep = std::function<void(Count step, Trainee& trainee, const StepRes
 
 /// Runs the layout of `run` on the first layout.ranks ranks, and the reference on rank 0 beside it, for as many steps as `curve`,
 /// of losses_of_one_rank(), has; the same result on all. Throws Error(memory) if a GPU has no room for both.
-/// // Collective over: world
+// Collective over: world
 ProofResult prove(const RunConfig& run, const Layout& layout, const RunData& data, Communicator& world,
                   const std::vector<double>& curve, const Tolerance& tolerance, const AfterStep& after_step = {});
 

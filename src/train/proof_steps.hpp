@@ -34,7 +34,7 @@ struct WholeTensors {
 /// A run without logs, files and validation.
 class ProofRun {
  public:
-  /// // Collective over: group
+  // Collective over: group
   ProofRun(const RunConfig& config, const RunData& data, Communicator& group);
 
   /// Reads the samples of a step (0 is the first), which must be done or over before the next. // Collective over: group
@@ -67,7 +67,7 @@ struct OneRankStep {
 /// One rank that goes beside a layout: it runs on rank 0 of the layout's ranks, the others wait for what it says.
 class OneRankBeside {
  public:
-  /// // Collective over: group
+  // Collective over: group
   OneRankBeside(const RunConfig& run, const RunData& data, Communicator& group);
 
   /// The step that the layout has just done, from the weights that it had before. // Collective over: group

@@ -74,8 +74,7 @@ void require_run_or_room(const fs::path& folder) {
     if (path == checkpoints_folder(folder) && holds_checkpoints_alone(folder)) continue;
     fail(ExitCode::usage,
          "{} is there, and nothing says that {} is the folder of a run (it has no file {}): a run would mix with it; {}, or move "
-         "it "
-         "away; if it is of a run, say so with: touch {}",
+         "it away; if it is of a run, say so with: touch {}",
          path.string(), folder.string(), kMark, kOtherFolder, (folder / kMark).string());
   }
 }

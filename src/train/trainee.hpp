@@ -48,13 +48,13 @@ class Trainee {
  public:
   /// Builds this rank's part of the model with its initial values on the device of the run. `config` is validated and its
   /// vocabulary known; it and the mesh outlive this. Throws Error(memory) with all figures if the device is too small.
-  /// // Collective over: mesh
+  // Collective over: mesh
   Trainee(const RunConfig& config, const Mesh& mesh);
 
   /// Puts one optimizer step on its way: on a GPU the host does not wait, and has time for the next step's data (unless the
   /// optimizer was offloaded: it runs on the host, and its phase then holds the wait for the device, too). A step whose
   /// loss or gradient is not finite leaves weights and optimizer as they were. The micro-batches must stay until finish_step().
-  /// // Collective over: mesh
+  // Collective over: mesh
   void start_step(const StepInput& input, StepTimers& timers) {
     compute_gradients(input, timers);
     update(timers);
@@ -70,7 +70,7 @@ class Trainee {
   StepResult step(const StepInput& input, StepTimers& timers);
 
   /// Name of the first unit on this rank whose output is not finite for one of these micro-batches, going forward; "" if all are.
-  /// // Collective over: mesh
+  // Collective over: mesh
   std::string first_unit_not_finite(std::span<const ModelInput> micro_batches);
   /// Name of the parameter nearest to the loss, of those that this rank owns, whose gradient of the last step (of all ranks
   /// together) is not finite; "" if all are.

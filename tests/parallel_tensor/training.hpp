@@ -19,7 +19,7 @@ namespace cohort::test {
 /// All ranks as one tensor-parallel group.
 class Ranks {
  public:
-  /// // Collective over: world
+  // Collective over: world
   Ranks();
   /// For numbers of the host.
   Communicator& host() const { return *world_; }
@@ -70,8 +70,8 @@ inline constexpr std::uint64_t kSeed = 42;
 inline constexpr double kRate = 3e-3;
 OptimizerSection optimizer_section();
 
-/// kSteps steps of AdamW, of kAccumulation micro-batches each. `host` puts the whole tensors together. // Collective over: host,
-/// tp
+/// kSteps steps of AdamW, of kAccumulation micro-batches each. `host` puts the whole tensors together.
+// Collective over: host, tp
 Training train(const ModelSection& model, TensorParallel& parallel, Communicator& host, DType compute = DType::f32,
                const Prepare& prepare = {});
 /// The yardstick: no parts, no communication.

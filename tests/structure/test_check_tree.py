@@ -98,6 +98,8 @@ PLANTED = [
     ("src/ops/a.cpp", 'HostView scratch("scratch", n);\n', 1, 'labelled "scratch"'),
     ("src/ops/a.cpp", 'f(Kokkos::view_alloc(space, "w"));\n', 1, 'labelled "w"'),
     ("src/base/bare.hpp", "// #pragma once\nstruct Bare {};\n", 1, "without #pragma once"),
+    ("src/base/cut.hpp", "#pragma once\n/// // Collective over: world\nvoid f();\n", 2, "comment inside a comment"),
+    ("tests/cut_test.cpp", 'f("a sentence that is so long that it is cut and goes on "\n  "wait "\n  "for those");\n', 2, "piece of a string literal"),
     ("src/ops/long.cpp", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
     ("tests/long.py", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
     ("jobs/a.sbatch", "\ncd " + "/".join(["", "work", "main"]) + "\n", 2, "somebody's machine"),
