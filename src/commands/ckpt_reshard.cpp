@@ -14,9 +14,9 @@
 #include "commands/work_progress.hpp"
 #include "config/run_file.hpp"
 #include "runtime/ending.hpp"
-#include "train/checkpointing.hpp"
 #include "train/proof.hpp"
 #include "train/resume.hpp"
+#include "train/save_options_of.hpp"
 #include "train/shards_of_rank.hpp"
 
 namespace cohort {

@@ -21,7 +21,7 @@
 #include "runtime/runtime.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-// What the proof runs (train/proof.hpp): a trainee with its batches, and the one rank that goes beside a layout.
+// What the proof runs (train/proof.hpp): the steps of a layout with their batches, and the one rank that goes beside a layout.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 #include "mesh/mesh.hpp"
 #include "train/data_setup.hpp"
 #include "train/step_batches.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 
@@ -39,17 +39,17 @@ class ProofRun {
 
   /// Reads the samples of a step (0 is the first), which must be done or over before the next. // Collective over: group
   StepInput load(Count step);
-  StepResult step(Count step) { return trainee_.step(load(step), timers_); }
-  Trainee& trainee() { return trainee_; }
+  StepResult step(Count step) { return train_step_.run(load(step), timers_); }
+  TrainStep& train_step() { return train_step_; }
   StepTimers& timers() { return timers_; }
   /// Of the values alone. Gradients have the same names.
   std::vector<StateShard> weights() const;
-  std::vector<StateShard> gradients() const { return trainee_.gradient_shards(); }
+  std::vector<StateShard> gradients() const { return train_step_.gradient_shards(); }
 
  private:
   const RunConfig config_;
   Mesh mesh_;
-  Trainee trainee_;
+  TrainStep train_step_;
   Sampler sampler_;
   StepBatches batches_;
   StepTimers timers_;

@@ -5,7 +5,7 @@
 
 #include "checkpoint_fixture.hpp"
 #include "commands/commands.hpp"
-#include "train/lock_file.hpp"
+#include "rundir/lock_file.hpp"
 
 namespace cohort::test {
 namespace {

@@ -143,6 +143,15 @@ def check_reflow(text):
             yield line_of(text, match.start()), "piece of a string literal on a line of its own: a reflow broke it, join the lines"
 
 
+TEST_CASE = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(", re.M)
+
+
+def check_test_name(name, text):
+    case = TEST_CASE.search(text)
+    if case and not name.endswith("_test.cpp"):
+        yield line_of(text, case.start()), "test case in a file that is not named x_test.cpp"
+
+
 def check_guard(text):
     """CMake compiles each header alone, but not twice."""
     if "#pragma once\n" not in text:
@@ -194,6 +203,8 @@ def check_tree(root):
             found += check_teaching(name, text)
         if path.suffix in CXX:
             found += check_reflow(text)
+        if name.startswith("tests/") and path.suffix == ".cpp":
+            found += check_test_name(name, text)
         if name.startswith("src/") and path.suffix in CXX:
             code = without_comments(text)
             found += check_includes(root, name[len("src/"):], code, order, with_kokkos)

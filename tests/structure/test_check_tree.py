@@ -100,6 +100,7 @@ PLANTED = [
     ("src/base/bare.hpp", "// #pragma once\nstruct Bare {};\n", 1, "without #pragma once"),
     ("src/base/cut.hpp", "#pragma once\n/// // Collective over: world\nvoid f();\n", 2, "comment inside a comment"),
     ("tests/cut_test.cpp", 'f("a sentence that is so long that it is cut and goes on "\n  "wait "\n  "for those");\n', 2, "piece of a string literal"),
+    ("tests/ops/test_gemm.cpp", "\nTEST(Gemm, Adds) {}\n", 2, "not named x_test.cpp"),
     ("src/ops/long.cpp", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
     ("tests/long.py", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
     ("jobs/a.sbatch", "\ncd " + "/".join(["", "work", "main"]) + "\n", 2, "somebody's machine"),

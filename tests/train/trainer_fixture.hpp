@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/mpi_communicator.hpp"
+#include "rundir/run_directory.hpp"
 #include "shared_folder.hpp"
-#include "train/run_directory.hpp"
 #include "train/trainer.hpp"
 
 namespace cohort::test {
