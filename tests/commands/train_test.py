@@ -26,7 +26,7 @@ def expect_run(name, ranks, *more, what=None, **keys):
 for ranks in (0, 2, 4):
     name = f"ranks{ranks}"
     stdout = expect_run(name, ranks, checkpoint__every=25)
-    for begin in ("floor ", "data .*global batch 8", "validation loss ", "sample ", "strategy    bucketed"):
+    for begin in ("floor ", "batch       global batch 8", "validation loss ", "sample ", "strategy    bucketed"):
         job.check(f"{name}: one line of the console begins with '{begin}'", len(re.findall(f"^{begin}", stdout, re.M)) == 1, stdout)
     metrics = training.metrics(name)
     losses = [line["loss"] for line in metrics]

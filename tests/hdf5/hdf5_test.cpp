@@ -107,7 +107,6 @@ TEST(Hdf5, EmptyDatasetsAndEmptyBlocks) {
     Dataset some = file.create_dataset("some", Element::f32, std::vector<Count>{3});
     some.write<float>(values);
     some.write_block(std::vector<Count>{3}, std::vector<Count>{0}, nullptr, Element::f32);
-    file.close();
   }
   const File file = File::open(path, ExitCode::data);
   const Dataset none = file.open_dataset("none");
