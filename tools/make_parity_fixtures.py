@@ -3,7 +3,7 @@
 
   tools/make_parity_fixtures.py [--out tests/models/fixtures] [--only NAME]
 
-Run it again only to add a case: the files are committed, and test_pytorch_parity.cpp compares Cohort with them. It needs
+Run it again only to add a case: the files are committed, and tests/models/pytorch_parity_test.cpp compares Cohort with them. It needs
 PyTorch, transformers 4.40.2, h5py and numpy. On Debian 12:
 
   apt install python3-torch python3-venv

@@ -20,8 +20,7 @@ namespace {
 constexpr std::string_view kIndexNote =
     "The tensors of this file are virtual: their elements lie in the files rank_NNNNN.h5 beside it. Keep all files of the folder "
     "together: where one is missing, HDF5 shows the fill value (NaN; of integers the least, of unsigned ones the largest) "
-    "without "
-    "an error. `cohort ckpt verify FOLDER` says what is missing.";
+    "without an error. `cohort ckpt verify FOLDER` says what is missing.";
 
 // A rank may have several parts of a tensor.
 std::string part_dataset(const std::string& tensor, int number) { return fmt::format("{}/{}", tensor, number); }

@@ -55,7 +55,7 @@ Saved commit(const fs::path& run_folder, const fs::path& temporary, Manifest man
 }
 
 // One checkpoint from its first file to its name; write(folder) writes all files but the manifest, which it returns on rank 0.
-// // Collective over: comm
+// Collective over: comm
 Saved save_files(Communicator& comm, const fs::path& run_folder, TrainingState state, const SaveOptions& options,
                  const std::function<Manifest(const fs::path& folder, const TrainingState& state)>& write) {
   if (state.created.empty()) state.created = now_utc();

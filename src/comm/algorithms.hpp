@@ -46,7 +46,7 @@ std::string_view name_of(AllReduceAlgorithm algorithm);
 /// The inverse; throws Error(usage) naming the known names.
 AllReduceAlgorithm all_reduce_algorithm_from_name(std::string_view name);
 
-/// // Collective over: comm
+// Collective over: comm
 void run_all_reduce(AllReduceAlgorithm algorithm, Communicator& comm, std::span<float> data);
 
 }  // namespace cohort

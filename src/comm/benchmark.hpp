@@ -41,7 +41,7 @@ std::vector<Bytes> message_sizes(const AllReduceBenchmark& benchmark);
 int choose_repeats(double seconds);
 
 /// Times `once` as often as that: the slowest rank counts in each repeat, and of these the median. The same on all ranks.
-/// // Collective over: comm
+// Collective over: comm
 double median_of_slowest(Communicator& comm, int repeats, const std::function<double()>& once);
 
 /// Runs the benchmark; calls `on_size` on all ranks with the timings of each message size, one per algorithm, as soon as they are

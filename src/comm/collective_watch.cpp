@@ -30,8 +30,7 @@ void CollectiveWatch::check(Clock::time_point now) {
   if (std::chrono::duration<double>(now - *waiting_since_).count() <= timeout_) return;
   fail(ExitCode::lost,
        "{}: not finished after {:g} s. A peer is lost or stuck: see which other rank's log ends first, and whether that rank was "
-       "at "
-       "the same collective",
+       "at the same collective",
        oldest.facts().str(), timeout_);
 }
 

@@ -7,8 +7,7 @@
 //  - `avg` is the sum divided by the group's size; integers cannot be averaged. (NCCL: see its header for the rounding.)
 //  - Results are identical on all ranks, bit for bit, and from run to run.
 //  - An asynchronous form returns a Request; the buffers belong to the communicator until wait() returns.
-//  - Buffers lie in the memory that the backend is for: self and mpi in host memory, nccl (and self on a device) in device
-//  memory.
+//  - Buffers lie in the memory that the backend is for: of the host for self and mpi, of the device for nccl (and self on one).
 //    There an operation starts after what is on gpu::compute_stream() when it is called, and wait() and the blocking forms order
 //    the compute stream after it: kernels that come later see the result, the host does not wait and must not look. test() asks
 //    the device: after true the host may look too. barrier() holds the hosts, and says nothing of the devices.
@@ -105,16 +104,14 @@ class Communicator {
   Request all_reduce_async(void* data, Count elements, DType dtype, ReduceOp op, Site site = Site::current());
   void all_reduce(void* data, Count elements, DType dtype, ReduceOp op, Site site = Site::current());
 
-  /// `send` holds size() blocks of `block_elements`; rank r receives the reduced block r in `recv`, which may be
-  /// the rank's own block of `send` (the other blocks are then as they were, or not: do not read them); else the two do not
-  /// overlap.
-  // Collective
+  /// `send` holds size() blocks of `block_elements`; rank r receives the reduced block r in `recv`, which may be the rank's own
+  /// block of `send` (do not read the other blocks then: they may have changed); else the two do not overlap. // Collective
   Request reduce_scatter_async(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op,
                                Site site = Site::current());
   void reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp op, Site site = Site::current());
 
-  /// Each rank gives `block_elements`; all receive the size() blocks in rank order in `recv`. // Collective
-  /// `send` may be the caller's own block inside `recv`; else the two do not overlap.
+  /// Each rank gives `block_elements`; all receive the size() blocks in rank order in `recv`. `send` may be the caller's own
+  /// block inside `recv`; else the two do not overlap. // Collective
   Request all_gather_async(const void* send, void* recv, Count block_elements, DType dtype, Site site = Site::current());
   void all_gather(const void* send, void* recv, Count block_elements, DType dtype, Site site = Site::current());
 

@@ -79,7 +79,7 @@ class NcclCommunicator : public Communicator {
   ~NcclCommunicator() override;
   std::string_view backend() const override { return "nccl"; }
 
-  /// // Collective over: host
+  // Collective over: host
   void connect();
 
  protected:

@@ -4,8 +4,7 @@
 //
 // The life of an operation:
 //   posted     a message that waits for others to be launched with
-//   launching  NCCL has it, on a thread of its own, and connects the peers first where it must. At most one at a time: the next
-//   one is
+//   launching  NCCL has it, on a thread of its own, and connects the peers first where it must. One at a time: the next is
 //              launched only when this one is on the stream, so that the stream has the order of the program.
 //   launched   on the stream; its completion event has been recorded behind it
 #pragma once

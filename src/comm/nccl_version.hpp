@@ -11,7 +11,7 @@ namespace cohort {
 std::string nccl_version_text(int code);
 
 /// Throws SharedError(launch), naming the first rank and host that differs and both versions, unless all ranks give the same.
-/// // Collective over: host
+// Collective over: host
 void check_nccl_versions(Communicator& host, int code);
 
 }  // namespace cohort

@@ -27,7 +27,7 @@
 #include "train/input_buffer.hpp"
 #include "train/precision.hpp"
 #include "train/step_batches.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 namespace {
@@ -121,38 +121,38 @@ class RandomBatches {
 nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world, const std::string& device, double launched) {
   const RunConfig& config = options.config;
   const Mesh mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share);
-  Trainee trainee(config, mesh);
-  const RandomBatches batches(config, BatchShare::of(mesh, trainee.ring() ? &trainee.ring()->split() : nullptr));
+  TrainStep train_step(config, mesh);
+  const RandomBatches batches(config, BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr));
   const Count tokens = config.train.global_batch * config.model.context;
   StepTimers timers;
   const auto input = [&](Count step) {
     return StepInput{step, batches.inputs(), tokens / mesh.shape().size({Axis::dp, Axis::cp}), tokens};
   };
-  trainee.step(input(0), timers);
+  train_step.run(input(0), timers);
   world.barrier();
   const double first_step = steady_seconds() - launched;
 
-  Peak peak = measure_peak(trainee.device());
-  for (Count step = 1; step < options.warm_up; ++step) trainee.step(input(step), timers);
+  Peak peak = measure_peak(train_step.device());
+  for (Count step = 1; step < options.warm_up; ++step) train_step.run(input(step), timers);
   std::optional<gpu::GpuSampler> sampler;
-  if (trainee.device() == DeviceKind::gpu) sampler.emplace(gpu::facts().pci_id);
+  if (train_step.device() == DeviceKind::gpu) sampler.emplace(gpu::facts().pci_id);
   std::vector<double> seconds;
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
   const WatchCost watch_cost;
   for (Count step = 0; step < options.steps; ++step) {
     timers.begin_step();
-    trainee.step(input(options.warm_up + step), timers);
+    train_step.run(input(options.warm_up + step), timers);
     seconds.push_back(all_reduce_value(world, timers.step_seconds(), ReduceOp::max));
     for (Phase phase : kPhases)
       phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
   }
   const nlohmann::ordered_json gpu_figures = sampler ? figures_of_gpu(sampler->take()) : nullptr;
   const auto watched = watch_cost.measure(world, static_cast<double>(options.steps));
-  peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(trainee.device()).gflops), ReduceOp::sum);
+  peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(train_step.device()).gflops), ReduceOp::sum);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  const double flops = trainee.model().flops_per_token(config.model.context);
+  const double flops = train_step.model().flops_per_token(config.model.context);
   const double gflops = 1e-9 * flops * static_cast<double>(tokens) / median;
   for (Phase phase : {Phase::forward, Phase::backward, Phase::communication, Phase::optimizer, Phase::device}) {
     phases[std::string(name_of(phase))] = phase_seconds[static_cast<std::size_t>(phase)];
@@ -161,7 +161,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
           {"parameters", count_parameters(config.model)},
           {"ranks", world.size()},
           {"layout", mesh.shape().str()},
-          {"strategy", trainee.strategy().name()},
+          {"strategy", train_step.strategy().name()},
           {"device", device},
           {"precision", config.precision.policy},
           {"tokens_per_step", tokens},
@@ -176,7 +176,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
           {"peak", peak.what},
           {"share_of_peak", peak.gflops > 0.0 ? gflops / peak.gflops : 0.0},
           {"phase_seconds", phases},
-          {"activation_bytes", trainee.activations().peak_bytes()},
+          {"activation_bytes", train_step.activations().peak_bytes()},
           {"first_step_seconds", first_step},
           {"watch",
            {{"operations", watched.operations},

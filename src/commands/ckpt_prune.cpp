@@ -14,9 +14,9 @@
 #include "comm/self_communicator.hpp"
 #include "commands/ckpt_output.hpp"
 #include "commands/commands.hpp"
+#include "rundir/run_lock.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/launcher.hpp"
-#include "train/run_lock.hpp"
 
 namespace cohort {
 namespace {

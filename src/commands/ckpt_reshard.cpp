@@ -15,9 +15,9 @@
 #include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "runtime/ending.hpp"
-#include "train/checkpointing.hpp"
 #include "train/proof.hpp"
 #include "train/resume.hpp"
+#include "train/save_options_of.hpp"
 #include "train/shards_of_rank.hpp"
 
 namespace cohort {

@@ -1,6 +1,5 @@
 // `cohort comm`: how fast this job's ranks can add up their gradients. Measures MPI's all-reduce and the three of the course, or
-// with
-// --device cuda NCCL's collectives between GPUs, by message size, as latency and bus bandwidth.
+// with --device cuda NCCL's collectives between GPUs, by message size, as latency and bus bandwidth.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>

@@ -13,7 +13,7 @@ namespace cohort {
 /// Reads and validates the run file on every rank; an error on any is an error on all, and so is a file that differs between
 /// ranks. `world_size` is the number of ranks to validate for. As soon as the file is read its watch.timeout holds, here and
 /// below.
-/// // Collective over: world
+// Collective over: world
 RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
                    Count world_size);
 
@@ -28,7 +28,7 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
 
 /// What a run file asks of the ranks before they compute: whether their collectives are compared, and the device of each. Rank 0
 /// warns of more threads than cores.
-/// // Collective over: world
+// Collective over: world
 void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config);
 
 }  // namespace cohort

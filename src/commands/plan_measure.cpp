@@ -21,7 +21,7 @@
 #include "runtime/runtime.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 namespace {
@@ -91,8 +91,7 @@ void print_bubble(const MeasuredOutcome& outcome) {
   fmt::print(
       "Bubble, the idle share of all ranks' time: measured {:.1f} %; simulated with these times {:.1f} %; by the formula "
       "(S-1)/(VM+S-1) {:.1f} %.\nThe formula is for equal stages and messages that take no time. Ranks that share cores also "
-      "wait "
-      "for those.\n",
+      "wait for those.\n",
       100.0 * occupation.bubble(), 100.0 * simulated, 100.0 * pipeline::bubble_formula(schedule));
 }
 

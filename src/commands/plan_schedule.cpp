@@ -45,9 +45,7 @@ void check_size(const Schedule& schedule, Count most, const char* purpose) {
   Count fitting = most / actions_of_micro_batch;
   if (schedule.micro_batches <= fitting) return;
   if (schedule.kind == ScheduleKind::interleaved) fitting -= fitting % schedule.stages;
-  fail(ExitCode::config,
-       "{} on {}: {} takes at most {} actions, and the {} schedule with chunks {} has {} a micro-batch; try "
-       "{}",
+  fail(ExitCode::config, "{} on {}: {} takes at most {} actions, and the {} schedule with chunks {} has {} a micro-batch; try {}",
        counted(schedule.micro_batches, "micro-batch", "micro-batches"), counted(schedule.stages, "stage"), purpose, most,
        name_of(schedule.kind), schedule.chunks, actions_of_micro_batch,
        fitting > 0 ? "at most " + counted(fitting, "micro-batch", "micro-batches") : "fewer stages");

@@ -1,6 +1,5 @@
 // `cohort topo`: where the ranks are. Under a launcher, a table of the running job and warnings; with --nodes, --ranks-per-node
-// and
-// --node, the ranks of one node of a job that need not exist; without --node, of all its nodes.
+// and --node, the ranks of one node of a job that need not exist; without --node, of all its nodes.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>

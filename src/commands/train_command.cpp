@@ -18,15 +18,15 @@
 #include "commands/version.hpp"
 #include "config/describe.hpp"
 #include "config/fault.hpp"
+#include "rundir/requests.hpp"
+#include "rundir/run_directory.hpp"
+#include "rundir/run_lock.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/topology.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
-#include "train/requests.hpp"
-#include "train/run_directory.hpp"
-#include "train/run_lock.hpp"
 #include "train/trainer.hpp"
 
 namespace cohort {

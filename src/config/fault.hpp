@@ -1,4 +1,4 @@
-// [fault] and `--fault`: what goes wrong on purpose in a run. Parsing, checking and describing; train/fault.hpp does it.
+// [fault] and `--fault`: what goes wrong on purpose in a run. Parsing, checking and describing; train/fault_injector.hpp does it.
 //
 // The short form is KIND:KEY=VALUE,KEY=VALUE with the keys of [fault]: "exit:rank=2,step=5". Keys that are left out have the
 // defaults of [fault].

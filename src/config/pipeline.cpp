@@ -21,8 +21,7 @@ void check_strategy(const ParallelSection& config) {
   if (data == "zero2" || data == "zero3") {
     fail(ExitCode::config,
          "parallel.data = \"{}\" with parallel.pp = {}: it {} in every pass of every micro-batch, and whole gradients must stay "
-         "while "
-         "a pipeline has several micro-batches under way; take \"zero1\", or parallel.pp = 1",
+         "while a pipeline has several micro-batches under way; take \"zero1\", or parallel.pp = 1",
          data, config.pp, data == "zero2" ? "reduces gradients" : "gathers weights and reduces gradients");
   }
 }

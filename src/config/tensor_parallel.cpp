@@ -61,8 +61,7 @@ void check_tensor_parallel(const ModelSection& model, Count tp, bool sequence, c
   if (sequence && model.context % (tp * cp) != 0) {
     refuse(fmt::format(
         "parallel.sequence divides the tokens of a sample among the ranks, but model.context = {} is not a multiple of "
-        "parallel.tp "
-        "= {}{} (multiples: {})",
+        "parallel.tp = {}{} (multiples: {})",
         model.context, tp, cp > 1 ? fmt::format(" x parallel.cp = {}", cp) : "", nearest_multiples(model.context, tp * cp)));
   }
   if (!divides_vocabulary(model.vocabulary, tp)) {

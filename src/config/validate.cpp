@@ -68,8 +68,7 @@ void check_sequence(const RunConfig& config) {
   if (config.model.context % (2 * cp) != 0) {
     fail(ExitCode::config,
          "{}model.context = {} is not a multiple of 2 x parallel.cp = {}: each rank takes an early and a late chunk of the "
-         "sequence; "
-         "contexts that fit: {}; cp that fits: {}",
+         "sequence; contexts that fit: {}; cp that fits: {}",
          where, config.model.context, 2 * cp, nearest_multiples(config.model.context, 2 * cp),
          nearest_fits(cp, config.model.context / 2, [&](Count ranks) { return config.model.context % (2 * ranks) == 0; }));
   }

@@ -9,7 +9,7 @@
 //   character hero name he him his        the forms; the first is the one that may be mentioned first
 //     3 Lily | she | her | her            weight, then one text for each form
 //   rule meet                             alternatives follow
-//     2 {hero} met <stranger>.            weight, then the text; {hero} is the first form, {hero.he} another, {hero.He} it
+//     2 {hero} met <stranger>.            weight, then the text; {hero} is the first form, {hero.he} another, {hero.He}
 //     capitalised;
 //                                         <rule> is another rule; \n is a line break
 // The rule `text` is the start.

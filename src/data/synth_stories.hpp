@@ -9,12 +9,10 @@
 // endless stream of stories, hence the least mean loss per character that any model can have on stories it has not seen:
 //   - per character, that is, per token of a byte or character tokenizer (ASCII: one byte, one character, one token);
 //   - averaged over many stories of a fresh part of the stream, such as the validation split. A particular text differs from it
-//   by chance,
-//     by about the spread of -log p over sqrt(stories): what this very text costs under the grammar itself is given beside it
-//     ("empirical");
+//     by chance, by about the spread of -log p over sqrt(stories): what this very text costs under the grammar itself is given
+//     beside it ("empirical");
 //   - a model that has memorised its training text can be below it on that text; one with a limited context, which does not see
-//   the
-//     beginning of its story, stays above it.
+//     the beginning of its story, stays above it.
 #pragma once
 
 #include <functional>

@@ -1,9 +1,8 @@
 // Tokenizers: text to token ids and back.
 //   byte   256 tokens, one per byte. Takes any file; the id is the byte.
-//   char   one token per Unicode character (code point) that occurs in the text it was learned from, numbered in the order of the
-//   code
+//   char   one token per Unicode character (code point) that occurs in the text it was learned from, in the order of the code
 //          points. Takes valid UTF-8 only.
-// decode(encode(text)) == text for both. A tokenizer travels with the token file and with checkpoints as its serialised form,
+// decode(encode(text)) == text for both. A tokenizer travels with the token file and with checkpoints in its serialised form,
 // JSON:
 //   {"kind": "byte"}   or   {"kind": "char", "code_points": [10, 32, 33, ...]}
 #pragma once

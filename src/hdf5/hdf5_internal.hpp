@@ -45,7 +45,7 @@ Handle make_dataset_access_list();
 bool is_parallel(hid_t file);
 
 /// Writes what HDF5 holds in memory for a file. Returns the reason if that failed, on any rank of a parallel file; "" if not.
-/// // Parallel files: collective
+// Parallel files: collective
 std::string flush_file(hid_t file);
 
 /// Leaves a file open until the process ends: closing it would fail, and HDF5 then frees it and keeps its identifier, which later

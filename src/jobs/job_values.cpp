@@ -56,8 +56,7 @@ std::string program_of(const JobRequest& request, const RunConfig& config) {
   if (config.device.kind == "cuda" && !request.program_has_cuda) {
     fail(ExitCode::config,
          "device.kind = \"cuda\", but {} was built without CUDA: name the program on the nodes with --set "
-         "COHORT=build/cuda/cohort, "
-         "or in the site profile",
+         "COHORT=build/cuda/cohort, or in the site profile",
          request.program.string());
   }
   const fs::path near = request.program.lexically_proximate(fs::current_path());

@@ -18,8 +18,7 @@ constexpr std::string_view kStep = "step:";
 [[noreturn]] void refuse(std::string_view text, std::string_view option, std::size_t at, std::string_view problem) {
   fail(ExitCode::usage,
        "{} '{}': {} at character {}; say step:100, a time in UTC such as 2025-03-01T12:00 or 2025-03-01T12:00:00.250Z, or how "
-       "long "
-       "ago: 90s, 10m, 2h, 1d",
+       "long ago: 90s, 10m, 2h, 1d",
        option, text, problem, at + 1);
 }
 

@@ -42,8 +42,8 @@ Bytes attention_block_scratch_bytes(DeviceKind device, const AttentionBlock& blo
 void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
                              const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key = {});
 
-/// Takes one more block of keys into a result, for the block's queries: with w = exp(lse - lse') and w_part = exp(part_lse -
-/// lse'),
+/// Takes one more block of keys into a result, for the block's queries:
+/// with w = exp(lse - lse') and w_part = exp(part_lse - lse'),
 ///   out <- w out + w_part part_out,   lse <- lse' = log(exp(lse) + exp(part_lse)).
 /// All fp32. Merging with nothing (lse = -infinity) changes nothing, on either side. The bits depend on the order of merging.
 void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,

@@ -12,8 +12,7 @@ std::vector<LayerRange> stage_ranges(Count layers, int virtual_stages, const End
   if (virtual_stages > layers) {
     fail(ExitCode::config,
          "{} layers cannot be cut into {} pipeline stages (ranks of the pipeline x chunks of a rank), each of which needs a "
-         "layer: "
-         "take at most {} stages, or a model with {} layers",
+         "layer: take at most {} stages, or a model with {} layers",
          layers, virtual_stages, layers, virtual_stages);
   }
   const auto stages = static_cast<std::size_t>(virtual_stages);

@@ -11,7 +11,7 @@
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
 #include "train/step_batches.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 namespace {
@@ -46,10 +46,10 @@ void read_trace(const CommTrace& trace, Measurement& own) {
 }
 
 // Makes each arena one piece, as a GPU's are: the ends of several are waste that belongs to no formula.
-void reserve(const RunConfig& config, int stage, Trainee& trainee) {
-  trainee.activations().reserve(estimate_activations(config, stage).arena + kArenaReserve);
+void reserve(const RunConfig& config, int stage, TrainStep& train_step) {
+  train_step.activations().reserve(estimate_activations(config, stage).arena + kArenaReserve);
   const auto [samples, tokens] = micro_batch_shape(config);
-  if (trainee.pipeline() != nullptr) trainee.pipeline()->reserve(samples, tokens, kArenaReserve);
+  if (train_step.pipeline() != nullptr) train_step.pipeline()->reserve(samples, tokens, kArenaReserve);
 }
 
 Measurement measure_this_rank(const RunConfig& config, const RunData& data, Communicator& world, Count steps) {
@@ -57,28 +57,28 @@ Measurement measure_this_rank(const RunConfig& config, const RunData& data, Comm
   const Mesh mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share);
   CommTrace trace;
   attach(trace, mesh);
-  Trainee trainee(config, mesh);
-  if (trainee.device() == DeviceKind::cpu) reserve(config, mesh.index(Axis::pp), trainee);
+  TrainStep train_step(config, mesh);
+  if (train_step.device() == DeviceKind::cpu) reserve(config, mesh.index(Axis::pp), train_step);
   const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
   StepBatches batches(*data.dataset, sampler, config.train,
-                      BatchShare::of(mesh, trainee.ring() ? &trainee.ring()->split() : nullptr), trainee.device());
+                      BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr), train_step.device());
   StepTimers timers;
   Measurement own;
   for (Count step = 0; step < steps; ++step) {
     batches.load(step);
     const Count targets = all_reduce_value(mesh.host_gradient(), batches.valid_targets(), ReduceOp::sum);
-    if (trainee.pipeline() != nullptr && step + 1 == steps) trainee.pipeline()->record_next_step();
+    if (train_step.pipeline() != nullptr && step + 1 == steps) train_step.pipeline()->record_next_step();
     trace.reset();
     timers.begin_step();
-    trainee.step({step, batches.inputs(), batches.valid_targets(), targets}, timers);
+    train_step.run({step, batches.inputs(), batches.valid_targets(), targets}, timers);
     own.step_seconds = timers.step_seconds();
     read_trace(trace, own);
   }
   read_memory(config, own);
-  own.memory[MemoryKind::activations] = trainee.activations().peak_bytes();
-  if (trainee.pipeline() != nullptr) {
-    own.memory[MemoryKind::activations] += trainee.pipeline()->held_peak_bytes();
-    own.events = gather_events(mesh.host_axis(Axis::pp), trainee.pipeline()->events());
+  own.memory[MemoryKind::activations] = train_step.activations().peak_bytes();
+  if (train_step.pipeline() != nullptr) {
+    own.memory[MemoryKind::activations] += train_step.pipeline()->held_peak_bytes();
+    own.events = gather_events(mesh.host_axis(Axis::pp), train_step.pipeline()->events());
   }
   for (const Bytes bytes : own.memory.values) own.total += bytes;
   return own;

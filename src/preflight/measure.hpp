@@ -18,7 +18,7 @@ struct Options {
 };
 
 /// All of it on rank 0; of the others use nothing. Opens the device if ranks and GPUs fit together.
-/// // Collective over: world
+// Collective over: world
 Measurements measure(Runtime& runtime, Communicator& world, const Options& options);
 
 /// What ranks found, put together by node: of ranks with the same number the first that has a host is the node, to which the

@@ -32,7 +32,7 @@ int device_index(const RankDevices& of);
 std::optional<Error> check_devices(const std::vector<RankDevices>& all, bool share);
 
 /// The device of this rank. Throws SharedError(launch), on all ranks alike, with the message of check_devices().
-/// // Collective over: world
+// Collective over: world
 int choose_device(const std::string& host, int local_rank, bool share);
 
 }  // namespace cohort

@@ -29,8 +29,7 @@ std::string_view text_of(const Environment& environment, std::string_view name) 
 [[noreturn]] void fail_variable(std::string_view name, std::string_view value, std::string_view wanted) {
   fail(ExitCode::launch,
        "environment variable {}='{}' is not {}: the launcher sets it, so look for an export of it in the job script or the "
-       "shell, and "
-       "unset it",
+       "shell, and unset it",
        name, value, wanted);
 }
 

@@ -39,18 +39,16 @@ std::string size_message(const LauncherFacts& facts, int mpi_size, std::string_v
 void check_started_by_hand(const LauncherFacts& facts, const MpiFacts& mpi, std::vector<std::string>& warnings) {
   if (mpi.size != 1 || facts.job_tasks.value_or(1) == 1) return;
   if (facts.launcher == Launcher::batch_script) {
-    fail(
-        ExitCode::launch,
-        "the job has {} tasks (SLURM_NTASKS={}), but its script started cohort without a launcher, so it would run as 1 rank. "
-        "Put `srun "
-        "--mpi=pmix` before it (`srun --mpi=list` shows what this Slurm offers); for one rank on purpose, `srun --mpi=pmix -n 1`",
-        *facts.job_tasks, *facts.job_tasks);
+    fail(ExitCode::launch,
+         "the job has {} tasks (SLURM_NTASKS={}), but its script started cohort without a launcher, so it would run as 1 rank. "
+         "Put `srun --mpi=pmix` before it (`srun --mpi=list` shows what this Slurm offers); for one rank on purpose, `srun "
+         "--mpi=pmix -n 1`",
+         *facts.job_tasks, *facts.job_tasks);
   }
   if (facts.launcher == Launcher::none) {
     warnings.push_back(
         fmt::format("this allocation has {} tasks (SLURM_NTASKS={}), but cohort was started without a launcher and runs as 1 "
-                    "rank: `srun --mpi=pmix "
-                    "cohort ...` uses them all",
+                    "rank: `srun --mpi=pmix cohort ...` uses them all",
                     *facts.job_tasks, *facts.job_tasks));
   }
 }
@@ -73,8 +71,7 @@ void check_job_tasks(const LauncherFacts& facts, const MpiFacts& mpi, std::vecto
   const bool by_mpirun = facts.launcher == Launcher::mpirun || facts.launcher == Launcher::mpiexec;
   if (!by_mpirun || facts.in_step || !facts.job_tasks || *facts.job_tasks == mpi.size) return;
   warnings.push_back(fmt::format(
-      "{} started {}, but the Slurm job has {} (SLURM_NTASKS={}): {}. If {} were meant, leave "
-      "-np out or use `srun --mpi=pmix`",
+      "{} started {}, but the Slurm job has {} (SLURM_NTASKS={}): {}. If {} were meant, leave -np out or use `srun --mpi=pmix`",
       name_of(facts.launcher), counted(mpi.size, "rank"), counted(*facts.job_tasks, "task"), *facts.job_tasks,
       mpi.size < *facts.job_tasks ? "a part of what it has been given is idle" : "ranks share the cores that it has been given",
       *facts.job_tasks));
@@ -148,8 +145,7 @@ std::optional<std::string> check_cores(const LauncherFacts& facts, int allowed_c
   if (facts.launcher != Launcher::srun || facts.cpus_per_task.value_or(0) <= allowed_cores) return std::nullopt;
   return fmt::format(
       "the job asked for {} cores per task (SLURM_CPUS_PER_TASK={}), but this process may run on {}: srun of Slurm 22.05 and "
-      "later does "
-      "not take --cpus-per-task over from sbatch. Add `--cpus-per-task={}` to srun, or export SRUN_CPUS_PER_TASK={}",
+      "later does not take --cpus-per-task over from sbatch. Add `--cpus-per-task={}` to srun, or export SRUN_CPUS_PER_TASK={}",
       *facts.cpus_per_task, *facts.cpus_per_task, allowed_cores, *facts.cpus_per_task, *facts.cpus_per_task);
 }
 

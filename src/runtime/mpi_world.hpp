@@ -18,14 +18,14 @@ void check_mpi(int code, std::string_view call);
 /// later calls are returned, not fatal. False if MPI was up already: then whoever started it also ends it. // Collective over:
 /// world
 bool init_mpi();
-/// // Collective over: world
+// Collective over: world
 void finalize_mpi();
 /// True between init_mpi() and finalize_mpi().
 bool mpi_is_live() noexcept;
 /// Ends all ranks at once with `code`. Not collective.
 [[noreturn]] void abort_mpi(ExitCode code) noexcept;
 
-/// // Collective over: world
+// Collective over: world
 MpiFacts mpi_facts();
 
 /// If any rank has a problem, all throw SharedError with that of the lowest such rank. // Collective over: world

@@ -28,7 +28,7 @@ BindingFindings check_places(const std::vector<Place>& places);
 
 /// What a person should know before a long run: Runtime::warnings() and the warnings about bindings. On rank 0; empty on the
 /// others.
-/// // Collective over: world
+// Collective over: world
 std::vector<std::string> startup_warnings(const Runtime& runtime);
 
 /// The ranks first .. first + count - 1 of a world.

@@ -100,9 +100,8 @@ std::string unused_rows_warning(const RunConfig& config, const RunData& data) {
   return fmt::format(
       "model.vocabulary = {}, but the tokenizer of {} has {} tokens: the other rows of the embedding stand for no text. They "
       "cost memory and time, and as their logits all fall together the loss may jump early in training. Set model.vocabulary = "
-      "0, "
-      "which is as many rows as tokens; if the size itself is wanted, a lower optimizer.learning_rate or model.tied_head = false "
-      "helps more than a longer warm-up",
+      "0, which is as many rows as tokens; if the size itself is wanted, a lower optimizer.learning_rate or model.tied_head = "
+      "false helps more than a longer warm-up",
       rows, config.data.tokens, used);
 }
 

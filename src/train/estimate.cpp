@@ -182,8 +182,8 @@ void check_device_memory(const RunConfig& config, int stage) {
   if (need.total() + reserves_of(config, stage) <= have.free) return;
   fail(ExitCode::memory,
        "the run does not fit on {}: it needs {}, and {} of {} are free. Lower train.micro_batch (now {}; raise "
-       "train.accumulation to "
-       "keep the batch), set model.activation_checkpointing = true, choose precision.policy = \"bf16\", or shrink the model",
+       "train.accumulation to keep the batch), set model.activation_checkpointing = true, choose precision.policy = \"bf16\", or "
+       "shrink the model",
        gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
        config.train.micro_batch);
 }

@@ -37,7 +37,7 @@ LargestMemory largest_memory(const RunConfig& config);
 
 /// Of the activations of a step.
 struct ActivationEstimate {
-  Bytes arena = 0;      // what lives in Trainee's arena: all, or in a pipeline what lives within one pass
+  Bytes arena = 0;      // what lives in TrainStep's arena: all, or in a pipeline what lives within one pass
   Bytes under_way = 0;  // pipelines: kept of micro-batches under way
   Bytes messages = 0;   // pipelines: buffers of messages
 };

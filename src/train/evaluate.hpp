@@ -31,7 +31,7 @@ struct EvaluationContext {
 
 /// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` samples over all ranks, 0 = the whole
 /// split. `group` are the ranks with different shares. The loss may be NaN or infinite: see require_finite().
-/// // Collective over: group, and the ranks that hold parts of the model
+// Collective over: group, and the ranks that hold parts of the model
 Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
                     Count micro_batch, Count limit);
 

@@ -34,7 +34,7 @@ struct LogitsNotFinite : Error {
 
 /// Continues `prompt` (at least one token) and returns the new tokens. `on_token`, if any, is told of each as it comes. `hooks`
 /// are those of the strategy that keeps the parameters. Throws LogitsNotFinite, on all ranks alike.
-/// // Collective over: the ranks that keep them, which all give the same arguments
+// Collective over: the ranks that keep them, which all give the same arguments
 std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int32_t>& prompt, const GenerateOptions& options,
                                    Hooks& hooks, const std::function<void(std::int32_t)>& on_token = {});
 

@@ -25,9 +25,8 @@ class FirstNotFinite {
   std::string unit_;
 };
 
-/// "the first output that is not finite is that of blocks.3 on rank 2", of the lowest rank with an `own` unit; "" if none has
-/// one.
-/// // Collective over: world
+/// "the first output that is not finite is that of blocks.3 on rank 2", of the lowest rank with an `own` unit, or "".
+// Collective over: world
 std::string first_not_finite_in_words(Communicator& world, const std::string& own);
 
 }  // namespace cohort

@@ -160,7 +160,7 @@ ProofResult prove(const RunConfig& run, const Layout& layout, const RunData& dat
     for (std::size_t s = 0; s < curve.size(); ++s) {
       const auto step = static_cast<Count>(s);
       const StepResult found = in_layout.step(step);
-      if (after_step) after_step(step, in_layout.trainee(), found);
+      if (after_step) after_step(step, in_layout.train_step(), found);
       comparison.compare(step, in_layout, found, beside.step(step, in_layout, found.skipped));
       raise(result.curve, relative(found.loss, curve[s]));
     }

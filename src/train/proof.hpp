@@ -23,7 +23,7 @@
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "train/data_setup.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 
@@ -81,11 +81,11 @@ std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std
 std::vector<double> losses_of_one_rank(const RunConfig& run, const RunData& data, Communicator& world, Count steps);
 
 /// Called on every rank of the layout when it has done a step (0 is the first), before that is looked at: tests plant faults.
-using AfterStep = std::function<void(Count step, Trainee& trainee, const StepResult& result)>;
+using AfterStep = std::function<void(Count step, TrainStep& train_step, const StepResult& result)>;
 
 /// Runs the layout of `run` on the first layout.ranks ranks, and the reference on rank 0 beside it, for as many steps as `curve`,
 /// of losses_of_one_rank(), has; the same result on all. Throws Error(memory) if a GPU has no room for both.
-/// // Collective over: world
+// Collective over: world
 ProofResult prove(const RunConfig& run, const Layout& layout, const RunData& data, Communicator& world,
                   const std::vector<double>& curve, const Tolerance& tolerance, const AfterStep& after_step = {});
 

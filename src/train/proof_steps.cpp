@@ -34,11 +34,11 @@ double norm_of(const WholeTensors& gradients, double loss_scale) {
 ProofRun::ProofRun(const RunConfig& config, const RunData& data, Communicator& group)
     : config_(config),
       mesh_(group, mesh_shape_of(config_.parallel), device_of(config_), config_.device.share),
-      trainee_(config_, mesh_),
+      train_step_(config_, mesh_),
       sampler_(data.dataset->samples(Split::train), config_.run.seed, config_.train.global_batch, data.dataset->name()),
       batches_(*data.dataset, sampler_, config_.train,
-               BatchShare::of(mesh_, trainee_.ring() ? &trainee_.ring()->split() : nullptr), trainee_.device()) {
-  if (!config_.run.initial_checkpoint.empty()) trainee_.load_weights(config_.run.initial_checkpoint);
+               BatchShare::of(mesh_, train_step_.ring() ? &train_step_.ring()->split() : nullptr), train_step_.device()) {
+  if (!config_.run.initial_checkpoint.empty()) train_step_.load_weights(config_.run.initial_checkpoint);
 }
 
 StepInput ProofRun::load(Count step) {
@@ -49,7 +49,7 @@ StepInput ProofRun::load(Count step) {
 }
 
 std::vector<StateShard> ProofRun::weights() const {
-  std::vector<StateShard> weights = trainee_.shards();
+  std::vector<StateShard> weights = train_step_.shards();
   std::erase_if(weights, [](const StateShard& shard) { return !shard.tensor.starts_with(kModelGroup); });
   return weights;
 }
@@ -99,7 +99,7 @@ OneRankStep OneRankBeside::step(Count step, const ProofRun& layout, bool layout_
   OneRankStep result;
   agree(group_, "running the reference on one rank", [&] {
     if (!run_) return;
-    Trainee& one_rank = run_->trainee();
+    TrainStep& one_rank = run_->train_step();
     const double loss_scale = one_rank.loss_scale().scale();
     one_rank.compute_gradients(run_->load(step), run_->timers());
     result.gradients = copy_of(run_->gradients());

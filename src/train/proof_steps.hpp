@@ -1,4 +1,4 @@
-// What the proof runs (train/proof.hpp): a trainee with its batches, and the one rank that goes beside a layout.
+// What the proof runs (train/proof.hpp): the steps of a layout with their batches, and the one rank that goes beside a layout.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 #include "mesh/mesh.hpp"
 #include "train/data_setup.hpp"
 #include "train/step_batches.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 
@@ -34,22 +34,22 @@ struct WholeTensors {
 /// A run without logs, files and validation.
 class ProofRun {
  public:
-  /// // Collective over: group
+  // Collective over: group
   ProofRun(const RunConfig& config, const RunData& data, Communicator& group);
 
   /// Reads the samples of a step (0 is the first), which must be done or over before the next. // Collective over: group
   StepInput load(Count step);
-  StepResult step(Count step) { return trainee_.step(load(step), timers_); }
-  Trainee& trainee() { return trainee_; }
+  StepResult step(Count step) { return train_step_.run(load(step), timers_); }
+  TrainStep& train_step() { return train_step_; }
   StepTimers& timers() { return timers_; }
   /// Of the values alone. Gradients have the same names.
   std::vector<StateShard> weights() const;
-  std::vector<StateShard> gradients() const { return trainee_.gradient_shards(); }
+  std::vector<StateShard> gradients() const { return train_step_.gradient_shards(); }
 
  private:
   const RunConfig config_;
   Mesh mesh_;
-  Trainee trainee_;
+  TrainStep train_step_;
   Sampler sampler_;
   StepBatches batches_;
   StepTimers timers_;
@@ -67,7 +67,7 @@ struct OneRankStep {
 /// One rank that goes beside a layout: it runs on rank 0 of the layout's ranks, the others wait for what it says.
 class OneRankBeside {
  public:
-  /// // Collective over: group
+  // Collective over: group
   OneRankBeside(const RunConfig& run, const RunData& data, Communicator& group);
 
   /// The step that the layout has just done, from the weights that it had before. // Collective over: group

@@ -40,8 +40,7 @@ std::string keep_schedule(const TrainingState& saved, RunConfig& now) {
   const Count steps = std::exchange(schedule.decay_steps, before.decay_steps);
   return fmt::format(
       "the learning rate keeps the decay that this run began with: to {:g} at step {}, and not at step {} (train.steps); for "
-      "another "
-      "decay add --set schedule.decay_steps={} --allow-changes",
+      "another decay add --set schedule.decay_steps={} --allow-changes",
       now.optimizer.learning_rate * schedule.final_fraction, schedule.decay_steps, now.train.steps, steps);
 }
 

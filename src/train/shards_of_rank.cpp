@@ -3,7 +3,7 @@
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/zero/shard_group.hpp"
 #include "train/model_of_rank.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
 

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-/// What Trainee::shards() has on rank `rank` of the run, but for the elements: tensors, parts, and which of them it writes, in
+/// What TrainStep::shards() has on rank `rank` of the run, but for the elements: tensors, parts, and which of them it writes, in
 /// the same order. `config` is validated and its vocabulary known. Allocates nothing, and needs no other ranks: any process can
 /// ask for any rank.
 std::vector<StateShard> shards_of_rank(const RunConfig& config, int rank);

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "ckpt_command_fixture.hpp"
-#include "train/lock_file.hpp"
+#include "rundir/lock_file.hpp"
 
 namespace cohort::test {
 namespace {

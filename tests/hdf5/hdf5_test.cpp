@@ -99,12 +99,27 @@ TEST(Hdf5, BlocksAreTheRightElements) {
 
 TEST(Hdf5, EmptyDatasetsAndEmptyBlocks) {
   const TemporaryFolder folder;
-  File file = File::create(folder / "empty.h5");
-  Dataset none = file.create_dataset("none", Element::f32, std::vector<Count>{0, 3});
-  none.write_raw(nullptr, 0, Element::f32);
+  const std::string path = folder / "empty.h5";
+  const std::vector<float> values{1.0f, 2.0f, 3.0f};
+  {
+    File file = File::create(path);
+    file.create_dataset("none", Element::f32, std::vector<Count>{0, 3}).write_raw(nullptr, 0, Element::f32);
+    Dataset some = file.create_dataset("some", Element::f32, std::vector<Count>{3});
+    some.write<float>(values);
+    some.write_block(std::vector<Count>{3}, std::vector<Count>{0}, nullptr, Element::f32);
+  }
+  const File file = File::open(path, ExitCode::data);
+  const Dataset none = file.open_dataset("none");
+  EXPECT_EQ(none.shape(), (std::vector<Count>{0, 3}));
+  EXPECT_EQ(none.elements(), 0);
   none.read_raw(nullptr, 0, Element::f32);
-  Dataset some = file.create_dataset("some", Element::f32, std::vector<Count>{3});
-  some.write_block(std::vector<Count>{3}, std::vector<Count>{0}, nullptr, Element::f32);
+  const Dataset some = file.open_dataset("some");
+  some.read_block(std::vector<Count>{3}, std::vector<Count>{0}, nullptr, Element::f32);
+  std::vector<float> back(values.size());
+  some.read<float>(back);
+  EXPECT_EQ(back, values);
+  EXPECT_TRUE(contains(error_of([&] { some.read_block(std::vector<Count>{4}, std::vector<Count>{0}, nullptr, Element::f32); }),
+                       "outside of the shape [3]"));
 }
 
 TEST(Hdf5, AttributesAndText) {

@@ -18,7 +18,7 @@ namespace cohort::test {
 /// All ranks as one data-parallel group.
 class Ranks {
  public:
-  /// // Collective over: world
+  // Collective over: world
   Ranks();
   /// For numbers of the host.
   Communicator& host() const { return *world_; }
@@ -69,7 +69,7 @@ inline constexpr Count kSteps = 6;
 inline constexpr std::uint64_t kSeed = 42;  // of initial values and dropout
 
 /// kSteps optimizer steps on the device under test; all ranks of `group`, which is for tensors, share the global batches.
-/// // Collective over: group
+// Collective over: group
 Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options = {});
 
 /// The yardstick: one rank, the whole global batch in one micro-batch, no communication.
@@ -89,7 +89,7 @@ struct Distance {
   std::string str() const;
 };
 
-/// // Collective over: group, which is the host's
+// Collective over: group, which is the host's
 Distance distance(Communicator& group, const Trajectory& trajectory, const Trajectory& yardstick);
 
 }  // namespace cohort::test

@@ -146,6 +146,29 @@ def check_labels(text):
             yield line_of(text, match.start()), f'allocation labelled "{label}": labels begin with "cohort::"'
 
 
+COMMENT_IN_COMMENT = re.compile(r"^[ \t]*//+ +//", re.M)
+PIECE_OF_LITERAL = re.compile(r'^[ \t]*"(?:\\.|[^"\\\n])* "\n(?=[ \t]*")', re.M)
+FULL_LINE = 60  # columns; a line of a literal that ends before was cut
+
+
+def check_reflow(text):
+    """What clang-format leaves behind when it breaks a line that is too long, and then is reformatted."""
+    for match in COMMENT_IN_COMMENT.finditer(text):
+        yield line_of(text, match.start()), "comment inside a comment: a reflow broke it, join or reword the lines"
+    for match in PIECE_OF_LITERAL.finditer(text):
+        if len(match[0].rstrip("\n")) < FULL_LINE:
+            yield line_of(text, match.start()), "piece of a string literal on a line of its own: a reflow broke it, join the lines"
+
+
+TEST_CASE = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(", re.M)
+
+
+def check_test_name(name, text):
+    case = TEST_CASE.search(text)
+    if case and not name.endswith("_test.cpp"):
+        yield line_of(text, case.start()), "test case in a file that is not named x_test.cpp"
+
+
 def check_guard(text):
     """CMake compiles each header alone, but not twice."""
     if "#pragma once\n" not in text:
@@ -196,6 +219,10 @@ def check_tree(root):
             found.append((MAX_LINES, f"has {text.count(chr(10))} lines; at most {MAX_LINES}: it holds more than one idea, split it"))
         if name.startswith(("inputs/", "jobs/")):
             found += check_teaching(name, text)
+        if path.suffix in CXX:
+            found += check_reflow(text)
+        if name.startswith("tests/") and path.suffix == ".cpp":
+            found += check_test_name(name, text)
         if name.startswith("src/") and path.suffix in CXX:
             code = without_comments(text)
             found += check_includes(root, name[len("src/"):], code, order, with_kokkos)

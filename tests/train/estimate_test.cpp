@@ -10,7 +10,7 @@
 #include "support/temporary_folder.hpp"
 #include "train/data_setup.hpp"
 #include "train/step_batches.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort::test {
 namespace {
@@ -33,7 +33,7 @@ class Estimates : public ::testing::TestWithParam<std::pair<const char*, std::ve
 };
 
 // One step of one micro-batch of made-up data.
-void run_one_step(Trainee& trainee, const RunConfig& run) {
+void run_one_step(TrainStep& train_step, const RunConfig& run) {
   const auto samples = static_cast<std::size_t>(run.train.micro_batch);
   const std::size_t length = run.model.kind == "mlp" ? 1 : static_cast<std::size_t>(run.model.context);
   const std::vector<std::int32_t> inputs(samples * length, 1), targets(samples * length, 1);
@@ -42,7 +42,7 @@ void run_one_step(Trainee& trainee, const RunConfig& run) {
   const ModelInput input{run.train.micro_batch, inputs, targets, features, slots};
   StepTimers timers;
   const auto valid_targets = static_cast<Count>(targets.size());
-  trainee.step({0, std::span(&input, 1), valid_targets, valid_targets}, timers);
+  train_step.run({0, std::span(&input, 1), valid_targets, valid_targets}, timers);
 }
 
 // The arena's peak is what activations really take. An arena gets kArenaReserve more, for what is lost between tensors; else 5 %,
@@ -51,17 +51,17 @@ TEST_P(Estimates, AreWhatAStepTakes) {
   const RunConfig run = config();
   const auto self = make_self_communicator("world");
   const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
-  Trainee trainee(run, mesh);
-  run_one_step(trainee, run);
+  TrainStep train_step(run, mesh);
+  run_one_step(train_step, run);
 
   const MemoryEstimate memory = estimate_memory(run, 0);
-  const Count elements = trainee.model().parameters().elements();
+  const Count elements = train_step.model().parameters().elements();
   const Bytes copy = run.precision.policy == "fp32" ? 0 : 2 * elements;
   const Count replicas = run.parallel.data == "manual" ? 2 : 1;
   EXPECT_EQ(memory.parameters, replicas * (4 * elements + copy));
   EXPECT_EQ(memory.gradients, replicas * 4 * elements);
   EXPECT_EQ(memory.optimizer, 8 * elements);
-  const Bytes peak = trainee.activations().peak_bytes();
+  const Bytes peak = train_step.activations().peak_bytes();
   EXPECT_GE(memory.activations + kArenaReserve, peak);
   EXPECT_NEAR(static_cast<double>(memory.activations), static_cast<double>(peak), 0.05 * static_cast<double>(peak));
   EXPECT_EQ(memory.total(), memory.parameters + memory.gradients + memory.optimizer + memory.activations);
@@ -95,16 +95,16 @@ TEST(ShardEstimates, AreWhatAStepHolds) {
                                  fmt::format("parallel.wrap={}", wrap), "model.layers=6"});
         const auto self = make_self_communicator("world");
         const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
-        Trainee trainee(run, mesh);
-        run_one_step(trainee, run);
+        TrainStep train_step(run, mesh);
+        run_one_step(train_step, run);
         MemoryEstimate held;
-        for (const OwnedSegment& segment : trainee.strategy().owned()) {
+        for (const OwnedSegment& segment : train_step.strategy().owned()) {
           held.parameters +=
               segment.values.bytes() + (segment.compute.raw() != segment.values.raw() ? segment.compute.bytes() : 0);
           held.gradients += segment.gradients.bytes();
           held.optimizer += 2 * segment.values.bytes();
         }
-        held.buffers = dynamic_cast<Sharded&>(trainee.strategy()).buffer_bytes();
+        held.buffers = dynamic_cast<Sharded&>(train_step.strategy()).buffer_bytes();
         const MemoryEstimate memory = estimate_memory(run, 0);
         EXPECT_EQ(memory.parameters, held.parameters);
         EXPECT_EQ(memory.gradients, held.gradients);
@@ -130,9 +130,9 @@ TEST(OffloadEstimates, OnACpuTheMomentsMoveToTheDisk) {
         make_config("gpt2", {data, "parallel.offload=optimizer", "parallel.offload_directory=" + folder.path().string()});
     const auto self = make_self_communicator("world");
     const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
-    Trainee trainee(run, mesh);
+    TrainStep train_step(run, mesh);
     Bytes largest = 0;
-    for (const OwnedSegment& segment : trainee.strategy().owned()) largest = std::max(largest, segment.values.bytes());
+    for (const OwnedSegment& segment : train_step.strategy().owned()) largest = std::max(largest, segment.values.bytes());
     const MemoryEstimate memory = estimate_memory(run, 0);
     EXPECT_EQ(memory.optimizer, 3 * 2 * largest);
     EXPECT_EQ(memory.disk, plain.optimizer);

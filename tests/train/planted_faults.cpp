@@ -89,9 +89,9 @@ class FaultyGroup : public Communicator {
 
 bool sharded(const RunConfig& config) { return config.parallel.data.starts_with("zero"); }
 
-void decay_the_others(const RunConfig& config, Trainee& trainee, const StepResult& result) {
+void decay_the_others(const RunConfig& config, TrainStep& train_step, const StepResult& result) {
   const double decay = result.learning_rate * config.optimizer.weight_decay;
-  for (const StateShard& shard : trainee.shards()) {
+  for (const StateShard& shard : train_step.shards()) {
     const bool value = shard.tensor.starts_with(kModelGroup);
     if (!value || result.skipped) continue;
     const bool matrix = shard.part.shape().dims() > 1;
@@ -101,7 +101,7 @@ void decay_the_others(const RunConfig& config, Trainee& trainee, const StepResul
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = before[i] * factor;
     });
   }
-  trainee.shards_changed();
+  train_step.shards_changed();
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ std::unique_ptr<Communicator> with_fault(Communicator& inner, Fault fault, const
 
 AfterStep after_step_of(Fault fault, const RunConfig& config) {
   if (fault != Fault::wrong_decay) return {};
-  return [&config](Count, Trainee& trainee, const StepResult& result) { decay_the_others(config, trainee, result); };
+  return [&config](Count, TrainStep& train_step, const StepResult& result) { decay_the_others(config, train_step, result); };
 }
 
 }  // namespace cohort::test

@@ -29,7 +29,7 @@ TEST_F(Proof, AcceptsEveryLayout) {
   for (const Layout& layout : layouts) {
     const ProofResult result = prove(opened_, layout, data_, *world_, curve, tolerance_);
     EXPECT_TRUE(result.equal()) << layout.name << ": " << result.partings.front().what;
-    EXPECT_LT(result.curve, 1e-4) << layout.name;  // three small steps: rounding has hardly moved them apart
+    EXPECT_LT(result.curve, kDrift) << layout.name;
   }
 }
 

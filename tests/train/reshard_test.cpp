@@ -5,12 +5,12 @@
 #include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "support/expect_error.hpp"
-#include "train/checkpointing.hpp"
 #include "train/precision.hpp"
 #include "train/proof.hpp"
 #include "train/resume.hpp"
+#include "train/save_options_of.hpp"
 #include "train/shards_of_rank.hpp"
-#include "train/trainee.hpp"
+#include "train/train_step.hpp"
 #include "trainer_fixture.hpp"
 
 namespace cohort::test {
@@ -74,8 +74,8 @@ TEST_F(Reshard, WhatARankHoldsIsKnownWithoutIt) {
     for (const Layout& layout : layouts_of(run, world_->size())) {
       SCOPED_TRACE(run.model.kind + ": " + layout.name);
       const Mesh mesh = mesh_of(layout.config);
-      const Trainee trainee(layout.config, mesh);
-      expect_same_shards(shards_of_rank(layout.config, world_->rank()), trainee.shards());
+      const TrainStep train_step(layout.config, mesh);
+      expect_same_shards(shards_of_rank(layout.config, world_->rank()), train_step.shards());
       ++compared;
     }
   }
@@ -94,11 +94,12 @@ TEST_F(Reshard, TheFilesAreThoseThatTheRanksWrite) {
     for (const Layout& layout : layouts) {
       SCOPED_TRACE(layout.name);
       const Mesh mesh = mesh_of(layout.config);
-      Trainee trainee(layout.config, mesh);
-      const TrainingState state = load_shards(*world_, folder_ / weights, trainee.shards(), describe_model(layout.config.model));
+      TrainStep train_step(layout.config, mesh);
+      const TrainingState state =
+          load_shards(*world_, folder_ / weights, train_step.shards(), describe_model(layout.config.model));
       SaveOptions options = save_options_of(layout.config.checkpoint);
       options.form = CheckpointForm::per_rank;
-      const fs::path wanted = save_shards(*world_, folder_ / "by_ranks", trainee.shards(), state, options);
+      const fs::path wanted = save_shards(*world_, folder_ / "by_ranks", train_step.shards(), state, options);
       reshard(weights, "by_tool", layout);
       if (!root()) continue;
       const fs::path made = folder_ / "by_tool" / "checkpoints" / wanted.filename();

@@ -7,13 +7,17 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/mpi_communicator.hpp"
+#include "rundir/run_directory.hpp"
 #include "shared_folder.hpp"
-#include "train/run_directory.hpp"
 #include "train/trainer.hpp"
 
 namespace cohort::test {
 
 namespace fs = std::filesystem;
+
+/// Relative: how far losses of ten steps may be apart when fp32 sums come in another order. They differ by a few 1e-7 at first;
+/// Adam divides by the root of small second moments and makes up to 1e-5 of it. A margin of ten is left.
+inline constexpr double kDrift = 1e-4;
 
 /// All that a run leaves behind, as far as it must be the same in another run of the same training.
 struct Remains {

@@ -57,7 +57,7 @@ class DataParallel : public Hooks {
   /// The ranks that own one model between them; null if each owns all of it.
   virtual Communicator* shard_group() { return nullptr; }
   /// Called after the optimizer changed the weights (or a checkpoint replaced them, 16-bit copies included).
-  /// // Collective over: dp
+  // Collective over: dp
   virtual void weights_changed() {}
 
  protected:

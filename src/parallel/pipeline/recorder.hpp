@@ -43,7 +43,7 @@ class Recorder {
 };
 
 /// The events of all ranks, on all ranks: ranks ascending, as simulate() gives them. `own` are as many everywhere.
-/// // Collective over: stages, which is the host's
+// Collective over: stages, which is the host's
 std::vector<Event> gather_events(Communicator& stages, const std::vector<Event>& own);
 
 }  // namespace cohort::pipeline

@@ -1,0 +1,65 @@
+#include "base/console.hpp"
+#include "base/text.hpp"
+#include "train/estimate.hpp"
+#include "train/observers/observers.hpp"
+
+namespace cohort {
+namespace {
+
+class Console : public StepObserver {
+ public:
+  explicit Console(TrainingRun& run) : run_(run) {}
+
+  void begin_run() override {
+    const RunConfig& config = run_.config;
+    std::string text = fmt::format("{}strategy    {} on {}, {}\nrun folder  {}\n", describe_run(config, run_.sampler.samples()),
+                                   run_.train_step.strategy().name(), counted(run_.world.size(), "rank"), run_.mesh.shape().str(),
+                                   config.run.directory);
+    if (const std::optional<double> floor = entropy())
+      text += fmt::format("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
+                          *floor);
+    if (!run_.launcher.job_id.empty()) text += fmt::format("job         {}\n", run_.job_in_words());
+    if (run_.done > 0) {
+      text += fmt::format("resumed     at step {}\n", run_.done);
+      for (const std::string& note : run_.notes) text += fmt::format("warning: {}\n", note);
+    } else if (!config.run.initial_checkpoint.empty()) {
+      text += fmt::format("weights     of {}\n", config.run.initial_checkpoint);
+    }
+    if (run_.progress) print_to_console(text);
+  }
+
+  Wish end_step(StepRecord& record) override {
+    mean_rate_ = mean_rate_ == 0.0 ? record.rate : 0.9 * mean_rate_ + 0.1 * record.rate;
+    if (!run_.progress) return {};
+    run_.progress->update(record.step, record.result.loss, mean_rate_);
+    if (record.evaluation)
+      run_.progress->note(fmt::format("step {}: validation loss {:.4f}", record.step, record.evaluation->loss));
+    return {};
+  }
+
+  void end_run(bool completed) override {
+    if (!run_.progress) return;
+    run_.progress->finish();
+    if (!completed) return;
+    const std::optional<double> least = entropy();
+    const std::string floor = least ? fmt::format("; the corpus's entropy floor is {:.4f}", *least) : "";
+    print_to_console(fmt::format("validation loss {:.4f} over {}{}\n", run_.evaluation->loss,
+                                 counted(run_.evaluation->targets, "target"), floor));
+  }
+
+ private:
+  // Of the corpus, if it is known.
+  std::optional<double> entropy() const {
+    const auto& tokens = run_.data.tokens;
+    return tokens && tokens->entropy() ? std::optional(tokens->entropy()->exact) : std::nullopt;
+  }
+
+  TrainingRun& run_;
+  double mean_rate_ = 0.0;  // tokens per second, smoothed; without validations and saves
+};
+
+}  // namespace
+
+std::unique_ptr<StepObserver> make_console(TrainingRun& run) { return std::make_unique<Console>(run); }
+
+}  // namespace cohort

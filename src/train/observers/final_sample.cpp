@@ -1,0 +1,69 @@
+#include <algorithm>
+
+#include "base/console.hpp"
+#include "comm/agreement.hpp"
+#include "train/generate.hpp"
+#include "train/nonfinite.hpp"
+#include "train/observers/observers.hpp"
+
+namespace cohort {
+namespace {
+
+class FinalSample : public StepObserver {
+ public:
+  explicit FinalSample(TrainingRun& run) : run_(run) {}
+
+  void end_run(bool completed) override {
+    if (!completed) return;
+    std::optional<std::string> unit;  // if the logits were not finite: the first of this rank, or ""
+    try {
+      show();
+    } catch (const LogitsNotFinite& error) {
+      unit = error.unit;
+    }
+    // All wait here for rank 0's sample.
+    if (all_reduce_value(run_.world, unit ? 1 : 0, ReduceOp::max) == 0) return;
+    const std::string where = first_not_finite_in_words(run_.world, unit.value_or(""));
+    throw SharedError(ExitCode::training, fmt::format("the sample after step {}: the logits are not finite{}{}", run_.done,
+                                                      where.empty() ? "" : "; ", where));
+  }
+
+ private:
+  void show() {
+    const RunConfig& config = run_.config;
+    const auto& tokens = run_.data.tokens;
+    if (!tokens || config.sample.tokens == 0) return;
+    // Ranks that hold the model between them generate together: those of rank 0's replica, and with ZeRO all.
+    const bool holds_a_part = run_.mesh.index(Axis::dp) == 0 && run_.mesh.index(Axis::cp) == 0;
+    if (!holds_a_part && run_.train_step.strategy().shard_group() == nullptr) return;
+    const Tokenizer& tokenizer = tokens->tokenizer();
+    std::vector<std::int32_t> prompt;
+    if (config.sample.prompt.empty()) {
+      prompt.resize(static_cast<std::size_t>(std::min(config.model.context, tokens->tokens(Split::validation))));
+      tokens->read(Split::validation, 0, prompt);
+    } else {
+      prompt = tokenizer.encode(config.sample.prompt, "sample.prompt");
+    }
+    const std::vector<std::int32_t> text = generate(run_.train_step.predictor(), prompt,
+                                                    {.vocabulary = tokenizer.vocabulary_size(),
+                                                     .tokens = config.sample.tokens,
+                                                     .temperature = config.sample.temperature,
+                                                     .top_k = config.sample.top_k,
+                                                     .seed = config.run.seed,
+                                                     .context = config.model.context,
+                                                     .kernels = run_.train_step.exec().kernels},
+                                                    run_.train_step.strategy());
+    if (run_.world.rank() != 0) return;
+    print_to_console(fmt::format("sample      the model goes on from {}:\n{}\n",
+                                 config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
+                                 tokenizer.decode(text)));
+  }
+
+  TrainingRun& run_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepObserver> make_final_sample(TrainingRun& run) { return std::make_unique<FinalSample>(run); }
+
+}  // namespace cohort

@@ -1,0 +1,61 @@
+#include <utility>
+
+#include "comm/agreement.hpp"
+#include "observe/metrics.hpp"
+#include "train/observers/observers.hpp"
+
+namespace cohort {
+namespace {
+
+class MetricsFile : public StepObserver {
+ public:
+  explicit MetricsFile(TrainingRun& run) : run_(run) {
+    agree(run.world, "opening the logs", [&] {
+      if (run.world.rank() != 0) return;
+      writer_.emplace(std::filesystem::path(run.config.run.directory) / "metrics.jsonl",
+                      run.done > 0 ? std::optional<Count>(run.done) : std::nullopt);
+    });
+  }
+
+  Wish end_step(StepRecord& step) override {
+    if (!writer_) return {};
+    const StepResult& result = step.result;
+    const double samples = static_cast<double>(step.step * run_.sampler.global_batch());
+    nlohmann::ordered_json record{{"step", step.step},
+                                  {"loss", result.loss},
+                                  {"learning_rate", result.learning_rate},
+                                  {"gradient_norm", result.gradient_norm},
+                                  {"tokens", result.valid_targets},
+                                  {"tokens_per_second", step.rate},
+                                  {"epoch", samples / static_cast<double>(run_.sampler.samples())}};
+    if (result.skipped) record["skipped"] = true;
+    const LossScale& loss_scale = run_.train_step.loss_scale();
+    if (loss_scale.active()) record["loss_scale"] = loss_scale.scale();
+    nlohmann::ordered_json seconds{{"step", run_.timers.step_seconds()}};
+    for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = run_.timers.seconds(phase);
+    record["seconds"] = std::move(seconds);
+    for (const auto& [name, figure] : step.figures.items()) record[name] = figure;
+    if (step.evaluation) record["validation_loss"] = step.evaluation->loss;
+    if (std::exchange(is_first_, false)) add_job(record);
+    writer_->write(record);
+    return {};
+  }
+
+ private:
+  void add_job(nlohmann::ordered_json& record) const {
+    const LauncherFacts& job = run_.launcher;
+    if (job.job_id.empty()) return;
+    record["slurm"] = {{"job", job.job_id}, {"restart", job.restart_count}};
+    if (!job.array_job_id.empty()) record["slurm"]["array"] = job.array_job_id + "_" + job.array_task_id;
+  }
+
+  TrainingRun& run_;
+  std::optional<MetricsWriter> writer_;  // rank 0
+  bool is_first_ = true;                 // since this start
+};
+
+}  // namespace
+
+std::unique_ptr<StepObserver> make_metrics_file(TrainingRun& run) { return std::make_unique<MetricsFile>(run); }
+
+}  // namespace cohort

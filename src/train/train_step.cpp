@@ -1,0 +1,229 @@
+#include "train/train_step.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "checkpoint/format.hpp"
+#include "comm/nccl_communicator.hpp"
+#include "config/model_rules.hpp"
+#include "config/pipeline.hpp"
+#include "gpu/device.hpp"
+#include "observe/flight_recorder.hpp"
+#include "ops/gemm.hpp"
+#include "ops/linear.hpp"
+#include "optim/adamw.hpp"
+#include "optim/clip.hpp"
+#include "optim/offloaded_adamw.hpp"
+#include "optim/schedule.hpp"
+#include "train/estimate.hpp"
+#include "train/model_of_rank.hpp"
+#include "train/nonfinite.hpp"
+#include "train/precision.hpp"
+#include "train/resume.hpp"
+
+namespace cohort {
+namespace {
+
+double mean(double sum, Count count) { return count > 0 ? sum / static_cast<double>(count) : 0.0; }
+
+LossScale loss_scale_of(const RunConfig& config) {
+  const PrecisionSection& precision = config.precision;
+  if (precision.policy != "fp16") return LossScale::none();
+  return LossScale(
+      {.initial = precision.loss_scale, .minimum = precision.min_loss_scale, .growth_interval = precision.loss_scale_interval});
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, std::vector<OwnedSegment> owned, int rank) {
+  if (config.parallel.offload == "none") return std::make_unique<AdamW>(std::move(owned), config.optimizer);
+  OffloadOptions options;
+  options.poll = check_nccl_progress;
+  if (const std::string& folder = config.parallel.offload_directory; !folder.empty())
+    options.file = std::filesystem::path(folder) / fmt::format("{}.rank{}.moments", config.run.name, rank);
+  return std::make_unique<OffloadedAdamW>(std::move(owned), config.optimizer, options);
+}
+
+// NaN in one element is enough: norms, products and the loss spread it. Of each unit, since relu makes 0 of NaN.
+void poison(const std::string&, const Tensor& output) {
+  const Tensor nan = Tensor::zeros("poison", {1}, output.dtype());
+  std::memset(nan.raw(), 0xff, static_cast<std::size_t>(nan.bytes()));  // a NaN in fp32, bf16 and fp16
+  Tensor::wrap(output.raw(), {1}, output.dtype(), output.device()).copy_from(nan);
+}
+
+}  // namespace
+
+MeshShape mesh_shape_of(const ParallelSection& config) { return MeshShape(config.dp, config.pp, config.cp, config.tp); }
+
+TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh)
+    : config_(config),
+      mesh_(mesh),
+      group_(mesh.gradient()),
+      keeps_tuning_(!config.device.gemm_tuning.empty() && mesh.world().rank() == 0),
+      exec_(exec_of(config)),
+      activations_("activations", exec_.device),
+      scalars_(exec_.device),
+      loss_scale_(loss_scale_of(config)) {
+  if (exec_.gpu()) {
+    set_collective_timeout(config.device.collective_timeout);
+    check_device_memory(config, mesh.index(Axis::pp));
+    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena + kArenaReserve);
+    if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);
+  } else {
+    ops::set_gemm_threads(static_cast<int>(config.device.threads));
+  }
+  if (mesh.size(Axis::cp) > 1) ring_ = std::make_unique<RingAttention>(mesh.axis(Axis::cp), config.model.context);
+  build_model();
+  strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
+  build_pipeline();
+  optimizer_ = make_optimizer(config, strategy_->owned(), mesh.world().rank());
+}
+
+void TrainStep::build_model() {
+  if (mesh_.size(Axis::tp) > 1)
+    tensor_parallel_ = std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config_.parallel.sequence);
+  TensorParallel& part = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
+  model_ = declare_model_of_rank(config_, mesh_.index(Axis::pp), part);
+  if (!is_sharded(config_.parallel.data)) model_->parameters().allocate(config_.run.seed, placement_of(config_));
+}
+
+void TrainStep::build_pipeline() {
+  if (mesh_.size(Axis::pp) == 1) return;
+  pipeline_ = std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_),
+                                                 schedule_of(config_.parallel, config_.train.accumulation), mesh_.axis(Axis::pp),
+                                                 mesh_.host_axis(Axis::pp));
+  const auto [samples, tokens] = micro_batch_shape(config_);
+  pipeline_->reserve_messages(samples, tokens);
+  if (exec_.gpu()) pipeline_->reserve(samples, tokens, kArenaReserve);
+  strategy_->use(*pipeline_);
+}
+
+void TrainStep::sum_over(Axis axis, const Tensor& scalar) const {
+  if (mesh_.size(axis) > 1) mesh_.axis(axis).all_reduce(scalar.raw(), 1, DType::f64, ReduceOp::sum);
+}
+
+std::vector<StateShard> TrainStep::shards() const {
+  SegmentState m{"m", {}}, v{"v", {}};
+  for (std::size_t segment = 0; segment < optimizer_->owned().size(); ++segment) {
+    m.segments.push_back(optimizer_->moments(segment).m);
+    v.segments.push_back(optimizer_->moments(segment).v);
+  }
+  return shards_of(optimizer_->owned(), {m, v}, replica());
+}
+
+// Ranks that share a model between them write their shards; replicas share the writing.
+Replica TrainStep::replica() const {
+  const Communicator* const shard_group = strategy_->shard_group();
+  const int holders = shard_group != nullptr ? shard_group->size() : 1;
+  return {group_.rank() / holders, group_.size() / holders};
+}
+
+std::vector<StateShard> TrainStep::gradient_shards() const {
+  std::vector<OwnedSegment> owned = optimizer_->owned();
+  for (OwnedSegment& segment : owned) segment.values = segment.gradients;
+  return shards_of(owned, {}, replica());
+}
+
+void TrainStep::load_weights(const std::filesystem::path& checkpoint) {
+  std::vector<StateShard> weights = shards();
+  std::erase_if(weights, [](const StateShard& shard) { return !shard.tensor.starts_with(kModelGroup); });
+  load_shards(mesh_.world(), checkpoint, weights, describe_model(config_.model));
+  shards_changed();
+}
+
+void TrainStep::shards_changed() {
+  for (const OwnedSegment& segment : optimizer_->owned()) segment.values_changed();
+  strategy_->weights_changed();
+}
+
+StepContext TrainStep::context(Count step) const {
+  return {.exec = exec_,
+          .dtype = model_->placement().compute,
+          .activations = &activations_,
+          .loss_sum = scalars_.own_loss(),
+          .training = true,
+          .seed = config_.run.seed,
+          .step = static_cast<std::uint32_t>(step),
+          .sequence = ring_.get(),
+          .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{},
+          .sign_of_life = FlightRecorder::beat_of_process};
+}
+
+void TrainStep::compute_gradients(const StepInput& input, StepTimers& timers) {
+  running_ = input;
+  scalars_.begin();
+  strategy_->accumulate_gradients(context(input.step), input.micro_batches,
+                                  static_cast<float>(mean(loss_scale_.scale(), input.global_valid_targets)), timers);
+  const auto scope = timers.scope(Phase::communication);
+  sum_over(Axis::pp, scalars_.own_loss());  // the last stage has it
+  scalars_.loss().copy_from(scalars_.own_loss());
+  group_.all_reduce(scalars_.loss().raw(), 1, DType::f64, ReduceOp::sum);
+}
+
+void TrainStep::update(StepTimers& timers) {
+  const auto scope = timers.scope(Phase::optimizer);
+  add_squares(exec_, optimizer_->owned(), scalars_);
+  if (Communicator* shards = strategy_->shard_group()) shards->all_reduce(scalars_.squares().raw(), 1, DType::f64, ReduceOp::sum);
+  sum_over(Axis::tp, scalars_.squares());
+  sum_over(Axis::pp, scalars_.squares());
+  decide_update(exec_, scalars_, loss_scale_.scale(), config_.train.clip_norm);
+  const Count step = running_.step;
+  optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, step), scalars_.decisions(), step);
+  strategy_->weights_changed();
+  scalars_.fetch();
+}
+
+StepResult TrainStep::finish_step(StepTimers& timers) {
+  if (exec_.gpu()) {
+    const auto scope = timers.scope(Phase::device);
+    gpu::synchronize(check_nccl_progress);
+  }
+  if (keeps_tuning_) {  // one step has made every kind of product
+    ops::save_gemm_tuning(config_.device.gemm_tuning);
+    keeps_tuning_ = false;
+  }
+  const StepScalars::Values& values = scalars_.values();
+  StepResult result;
+  result.loss = mean(values.loss, running_.global_valid_targets);
+  result.own_loss = mean(values.own_loss, running_.own_valid_targets);
+  result.gradient_norm = values.norm;
+  result.learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, running_.step);
+  result.valid_targets = running_.global_valid_targets;
+  result.skipped = values.decisions.skip != 0;
+  result.at_floor = !loss_scale_.update(result.skipped);
+  return result;
+}
+
+StepResult TrainStep::run(const StepInput& input, StepTimers& timers) {
+  start_step(input, timers);
+  const StepResult result = finish_step(timers);
+  if (result.at_floor) throw SharedError(ExitCode::training, loss_scale_.at_minimum_in_words());
+  return result;
+}
+
+std::string TrainStep::first_unit_not_finite(std::span<const ModelInput> micro_batches) {
+  StepContext with_inspection = context(running_.step);
+  FirstNotFinite search;
+  with_inspection.inspect = [look = search.inspector(), poisoned = with_inspection.inspect](const std::string& unit,
+                                                                                            const Tensor& output) {
+    if (poisoned) poisoned(unit, output);
+    look(unit, output);
+  };
+  for (const ModelInput& input : micro_batches) {
+    const Arena::Scope forgotten(activations_);
+    predictor().loss(with_inspection, input, *strategy_);  // with dropout, which may be what overflowed: context.training
+  }
+  return search.unit();
+}
+
+std::string TrainStep::gradient_not_finite() const {
+  const std::vector<StateShard> gradients = gradient_shards();
+  const auto found = std::find_if(gradients.rbegin(), gradients.rend(), [](const StateShard& shard) {
+    return shard.tensor.starts_with(kModelGroup) && !all_finite(shard.elements.to_host());
+  });
+  if (found == gradients.rend()) return "";
+  std::string name = found->tensor.substr(kModelGroup.size());
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+}  // namespace cohort
