@@ -179,8 +179,7 @@ std::vector<KeySpec> other_keys() {
       KEY(device, kind, Choices{{"cpu", "cuda"}}, "where tensors live", {}),
       KEY(device, kernels, (Choices{{"tuned", "portable"}}),
           "tuned: the fastest kernel of each op for the device; portable: the Kokkos kernels alone, which are the same on every "
-          "device "
-          "(slow: to compare, and to learn from)",
+          "device (slow: to compare, and to learn from)",
           {}),
       // A run file may serve both kinds, so the keys of one are not refused with the other.
       KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads of one rank for matrix products", {}),

@@ -185,8 +185,7 @@ void check_device(const RunConfig& config, BuildFeatures features) {
   if (config.device.kernels == "portable" && config.precision.policy == "tf32") {
     fail(ExitCode::config,
          "{}precision.policy = \"tf32\" is a mode of NVIDIA's matrix products, which device.kernels = \"portable\" leaves out; "
-         "choose "
-         "fp32, bf16 or fp16",
+         "choose fp32, bf16 or fp16",
          where_set(config, {"device.kernels", "precision.policy"}));
   }
   if (config.precision.policy == "fp16" && config.precision.min_loss_scale > config.precision.loss_scale) {

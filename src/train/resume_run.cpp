@@ -11,6 +11,7 @@
 #include "checkpoint/set_aside.hpp"
 #include "checkpoint/shards.hpp"
 #include "comm/agreement.hpp"
+#include "config/model_rules.hpp"
 #include "config/describe.hpp"
 #include "train/data_record.hpp"
 #include "train/resume.hpp"

@@ -2,6 +2,7 @@
 #include "checkpoint/reader.hpp"
 #include "checkpoint/rewrite.hpp"
 #include "ckpt_command_fixture.hpp"
+#include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "split_shards.hpp"
 #include "train/resume.hpp"

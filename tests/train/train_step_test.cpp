@@ -107,11 +107,11 @@ TEST(TrainStep, NoStepIsMadeFromALossThatIsNotFinite) {
   }
 }
 
-TEST(Trainee, PortableKernelsTakeTheSameSteps) {
+TEST(TrainStep, PortableKernelsTakeTheSameSteps) {
   for (const char* kind : {"gpt2", "llama", "mlp"}) {
     Training tuned(kind), portable(kind, {"device.kernels=portable"});
-    EXPECT_EQ(tuned.trainee.exec().kernels, ops::Kernels::tuned);
-    ASSERT_EQ(portable.trainee.exec().kernels, ops::Kernels::portable);
+    EXPECT_EQ(tuned.train_step.exec().kernels, ops::Kernels::tuned);
+    ASSERT_EQ(portable.train_step.exec().kernels, ops::Kernels::portable);
     for (Count number = 0; number < 5; ++number) {
       // The two sum in other orders, which changes the last bits of fp32, 6e-8; a few hundred of them add up to less than 1e-5.
       const StepResult expected = tuned.step(number), result = portable.step(number);
