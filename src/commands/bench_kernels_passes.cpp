@@ -17,12 +17,12 @@ namespace {
 
 using namespace ops::cuda;
 
-constexpr DType kType = DType::bf16;
+constexpr DType kPassType = DType::bf16;
 
 class Passes {
  public:
   Passes(Meter& meter, const StepShape& shape)
-      : meter_(meter), shape_(shape), r_(shape.rows()), c_(shape.width), f_(shape.ffn_width), size_(size_of(kType)) {
+      : meter_(meter), shape_(shape), r_(shape.rows()), c_(shape.width), f_(shape.ffn_width), size_(size_of(kPassType)) {
     const Count widest = std::max(shape.up_width(), shape.attention().packed_width());
     x_ = meter.normals(r_ * widest * size_);
     y_ = meter.normals(r_ * widest * size_);
@@ -38,17 +38,18 @@ class Passes {
     const auto scratch = meter_.normals(norm_backward_scratch_bytes(r_, c_));
     if (shape_.llama) {
       meter_.pass("RMS norm forward", runs, forward,
-                  [&] { rmsnorm_forward(stream_, kType, y_, statistics_, x_, vector_, r_, c_, kEpsilon); });
-      meter_.pass("RMS norm backward", runs, backward,
-                  [&] { rmsnorm_backward(stream_, kType, y_, vector_, nullptr, z_, x_, vector_, statistics_, r_, c_, scratch); });
+                  [&] { rmsnorm_forward(stream_, kPassType, y_, statistics_, x_, vector_, r_, c_, kEpsilon); });
+      meter_.pass("RMS norm backward", runs, backward, [&] {
+        rmsnorm_backward(stream_, kPassType, y_, vector_, nullptr, z_, x_, vector_, statistics_, r_, c_, scratch);
+      });
       return;
     }
     float* const mean = meter_.normals<float>(r_ * size_of(DType::f32));
     meter_.pass("layer norm forward", runs, forward,
-                [&] { layernorm_forward(stream_, kType, y_, mean, statistics_, x_, vector_, vector_, r_, c_, kEpsilon); });
+                [&] { layernorm_forward(stream_, kPassType, y_, mean, statistics_, x_, vector_, vector_, r_, c_, kEpsilon); });
     for (float* sums : {static_cast<float*>(nullptr), vector_}) {
       meter_.pass(sums ? "layer norm backward, with column sums" : "layer norm backward", sums ? 0 : runs, backward, [&] {
-        layernorm_backward(stream_, kType, y_, vector_, vector_, sums, z_, x_, vector_, mean, statistics_, r_, c_, scratch);
+        layernorm_backward(stream_, kPassType, y_, vector_, vector_, sums, z_, x_, vector_, mean, statistics_, r_, c_, scratch);
       });
     }
   }
@@ -59,21 +60,22 @@ class Passes {
     for (const auto& [columns, runs] :
          {std::pair(c_, 2 * shape_.layers), std::pair(packed, shape_.layers), std::pair(f_, shape_.layers)}) {
       meter_.pass(fmt::format("column sums of {}", columns), runs, bytes(r_ * columns),
-                  [&] { column_sums(stream_, kType, vector_, x_, r_, columns, gpu::workspace()); });
+                  [&] { column_sums(stream_, kPassType, vector_, x_, r_, columns, gpu::workspace()); });
     }
   }
 
   void activations() const {
     if (shape_.llama) {
-      meter_.pass("SwiGLU forward", shape_.layers, bytes(3 * r_ * f_), [&] { swiglu_forward(stream_, kType, y_, x_, r_, f_); });
+      meter_.pass("SwiGLU forward", shape_.layers, bytes(3 * r_ * f_),
+                  [&] { swiglu_forward(stream_, kPassType, y_, x_, r_, f_); });
       meter_.pass("SwiGLU backward", shape_.layers, bytes(5 * r_ * f_),
-                  [&] { swiglu_backward(stream_, kType, y_, z_, x_, r_, f_); });
+                  [&] { swiglu_backward(stream_, kPassType, y_, z_, x_, r_, f_); });
       return;
     }
     // A rung below the products' epilogue.
-    meter_.pass("GELU forward", 0, bytes(2 * r_ * f_), [&] { gelu_forward(stream_, kType, y_, x_, vector_, r_, f_); });
+    meter_.pass("GELU forward", 0, bytes(2 * r_ * f_), [&] { gelu_forward(stream_, kPassType, y_, x_, vector_, r_, f_); });
     meter_.pass("GELU backward, with bias gradient", 0, bytes(3 * r_ * f_),
-                [&] { gelu_backward(stream_, kType, y_, vector_, z_, x_, vector_, r_, f_, gpu::workspace()); });
+                [&] { gelu_backward(stream_, kPassType, y_, vector_, z_, x_, vector_, r_, f_, gpu::workspace()); });
   }
 
   void rope() const {
@@ -83,8 +85,10 @@ class Passes {
     const float* const cosines = meter_.normals<float>(table);
     const float* const sines = meter_.normals<float>(table);
     const double moved = bytes(2 * r_ * (s.heads + s.kv_heads) * s.head_size);
-    meter_.pass("rotary positions forward", shape_.layers, moved, [&] { rope_forward(stream_, kType, s, x_, cosines, sines); });
-    meter_.pass("rotary positions backward", shape_.layers, moved, [&] { rope_backward(stream_, kType, s, x_, cosines, sines); });
+    meter_.pass("rotary positions forward", shape_.layers, moved,
+                [&] { rope_forward(stream_, kPassType, s, x_, cosines, sines); });
+    meter_.pass("rotary positions backward", shape_.layers, moved,
+                [&] { rope_backward(stream_, kPassType, s, x_, cosines, sines); });
   }
 
   void embedding() const {
@@ -98,10 +102,10 @@ class Passes {
     float* const position_gradient = shape_.llama ? nullptr : meter_.normals<float>(positions * c_ * size_of(DType::f32));
     void* const scratch = meter_.normals(embedding_backward_scratch_bytes(r_, shape_.tokens, c_));
     meter_.pass("embedding forward", 1, bytes((r_ + used + positions) * c_),
-                [&] { embedding_forward(stream_, kType, x_, tokens, table, position_table, r_, shape_.tokens, c_); });
+                [&] { embedding_forward(stream_, kPassType, x_, tokens, table, position_table, r_, shape_.tokens, c_); });
     const double gradients = 8.0 * static_cast<double>((used + positions) * c_);  // read and written
     meter_.pass("embedding backward", 1, bytes((shape_.llama ? 1 : 2) * r_ * c_) + gradients, [&] {
-      embedding_backward(stream_, kType, gradient, position_gradient, tokens, x_, r_, v, shape_.tokens, c_, scratch);
+      embedding_backward(stream_, kPassType, gradient, position_gradient, tokens, x_, r_, v, shape_.tokens, c_, scratch);
     });
   }
 
@@ -113,10 +117,10 @@ class Passes {
     void* const logits = meter_.normals(rows * stride * size_);
     double* const loss = meter_.positives<double>(size_of(DType::f64));
     meter_.pass("classifier, loss alone", 0, bytes(rows * v),
-                [&] { cross_entropy_forward(stream_, kType, loss, statistics_, logits, targets, rows, v, stride); });
+                [&] { cross_entropy_forward(stream_, kPassType, loss, statistics_, logits, targets, rows, v, stride); });
     // Its own gradient is the next run's logits: the time does not depend on the values.
     meter_.pass("classifier, loss and gradient", shape_.logit_chunks(), bytes(2 * rows * v), [&] {
-      cross_entropy_forward_backward(stream_, kType, loss, statistics_, logits, targets, rows, v, stride, 1.0f);
+      cross_entropy_forward_backward(stream_, kPassType, loss, statistics_, logits, targets, rows, v, stride, 1.0f);
     });
   }
 
@@ -137,7 +141,7 @@ class Passes {
     meter_.pass("sum of squares (once a step)", 0, 4.0 * elements,
                 [&] { sum_of_squares(stream_, sum, gradient, n, gpu::workspace()); });
     meter_.pass("AdamW (once a step)", 0, 30.0 * elements,
-                [&] { adamw(stream_, weight, m, v, gradient, kType, working, ranges, 2, n, step, scalars); });
+                [&] { adamw(stream_, weight, m, v, gradient, kPassType, working, ranges, 2, n, step, scalars); });
   }
 
  private:

@@ -11,8 +11,8 @@
 #include "checkpoint/set_aside.hpp"
 #include "checkpoint/shards.hpp"
 #include "comm/agreement.hpp"
-#include "config/model_rules.hpp"
 #include "config/describe.hpp"
+#include "config/model_rules.hpp"
 #include "train/data_record.hpp"
 #include "train/resume.hpp"
 

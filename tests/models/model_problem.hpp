@@ -62,6 +62,7 @@ inline ModelSection wide_config(const std::string& kind) {
   config.layers = 3;
   config.width = 64;
   config.heads = 4;
+  if (kind == "qwen3") config.own["head_size"] = Count{24};  // attention on GPUs takes multiples of 8 in 16 bits
   config.kv_heads = kind == "llama" ? 2 : 4;
   config.ffn_width = 192;
   config.context = 32;
