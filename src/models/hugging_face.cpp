@@ -18,6 +18,40 @@ std::vector<Correspondence> llama_style(const ModelSection& model,
   return all;
 }
 
+void read_llama_keys(const HfKeys& config, ModelSection& model) {
+  config.read("num_hidden_layers", model.layers, "layers");
+  config.read("hidden_size", model.width, "width");
+  config.read("num_attention_heads", model.heads, "heads");
+  if (config.has("num_key_value_heads")) config.read("num_key_value_heads", model.kv_heads, "kv_heads");
+  config.read("intermediate_size", model.ffn_width, "ffn_width");
+  config.read("max_position_embeddings", model.context, "context");
+  config.read("vocab_size", model.vocabulary, "vocabulary");
+  model.norm_epsilon = 1e-6;
+  if (config.has("rms_norm_eps")) config.read(config.at("rms_norm_eps"), "rms_norm_eps", model.norm_epsilon, "norm_epsilon");
+  model.tied_head = config.flag("tie_word_embeddings", false);
+  read_rope(config, model);
+  config.require("hidden_act", {"silu", "swish"});  // two names of one function
+  config.require("attention_bias", {false});
+  config.require("attention_dropout", {0.0});
+}
+
+nlohmann::ordered_json llama_keys(const ModelSection& model, Count head_size) {
+  return {{"vocab_size", model.vocabulary},
+          {"max_position_embeddings", model.context},
+          {"hidden_size", model.width},
+          {"intermediate_size", model.ffn_width},
+          {"num_hidden_layers", model.layers},
+          {"num_attention_heads", model.heads},
+          {"num_key_value_heads", model.kv_heads},
+          {"head_dim", head_size},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", model.norm_epsilon},
+          {"rope_theta", model.rope_theta},
+          {"rope_scaling", nullptr},
+          {"attention_bias", false},
+          {"attention_dropout", 0.0}};
+}
+
 namespace {
 
 // What stands in rope_scaling or rope_parameters: rotary positions here have a theta, and nothing else. Returns whether a theta

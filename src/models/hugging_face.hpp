@@ -42,6 +42,12 @@ struct HuggingFaceForm {
 std::vector<Correspondence> llama_style(const ModelSection& model,
                                         const std::vector<std::pair<std::string, std::string>>& of_block);
 
+/// The keys that Llama and most models after it share: sizes, norm, rotary positions; and what must be so of all of them here:
+/// SiLU, no bias and no dropout in attention. With the meaning that they have when they are left out.
+void read_llama_keys(const HfKeys& config, ModelSection& model);
+/// The same keys, and head_dim.
+nlohmann::ordered_json llama_keys(const ModelSection& model, Count head_size);
+
 /// model.rope_theta from rope_theta, rope_scaling and rope_parameters. Positions that are scaled are refused.
 void read_rope(const HfKeys& config, ModelSection& model);
 

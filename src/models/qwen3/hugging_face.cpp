@@ -18,43 +18,18 @@ void refuse_windows(const HfKeys& config) {
 
 ModelSection read(const HfKeys& config) {
   ModelSection model;
-  config.read("num_hidden_layers", model.layers, "layers");
-  config.read("hidden_size", model.width, "width");
-  config.read("num_attention_heads", model.heads, "heads");
-  if (config.has("num_key_value_heads")) config.read("num_key_value_heads", model.kv_heads, "kv_heads");
+  read_llama_keys(config, model);
   Count head_size = 128;
   if (config.has("head_dim")) config.read("head_dim", head_size, "head_size");
   model.own["head_size"] = head_size;
-  config.read("intermediate_size", model.ffn_width, "ffn_width");
-  config.read("max_position_embeddings", model.context, "context");
-  config.read("vocab_size", model.vocabulary, "vocabulary");
-  model.norm_epsilon = 1e-6;
-  if (config.has("rms_norm_eps")) config.read(config.at("rms_norm_eps"), "rms_norm_eps", model.norm_epsilon, "norm_epsilon");
-  model.tied_head = config.flag("tie_word_embeddings", false);
-  read_rope(config, model);
-  config.require("hidden_act", {"silu", "swish"});  // two names of one function
-  config.require("attention_bias", {false});
-  config.require("attention_dropout", {0.0});
   refuse_windows(config);
   return model;
 }
 
 nlohmann::ordered_json write(const ModelSection& model) {
-  return {{"vocab_size", model.vocabulary},
-          {"max_position_embeddings", model.context},
-          {"hidden_size", model.width},
-          {"intermediate_size", model.ffn_width},
-          {"num_hidden_layers", model.layers},
-          {"num_attention_heads", model.heads},
-          {"num_key_value_heads", model.kv_heads},
-          {"head_dim", own_key<Count>(model, "head_size")},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", model.norm_epsilon},
-          {"rope_theta", model.rope_theta},
-          {"rope_scaling", nullptr},
-          {"attention_bias", false},
-          {"attention_dropout", 0.0},
-          {"use_sliding_window", false}};
+  nlohmann::ordered_json json = llama_keys(model, own_key<Count>(model, "head_size"));
+  json["use_sliding_window"] = false;
+  return json;
 }
 
 std::vector<Correspondence> correspondences(const ModelSection& model) {
