@@ -39,19 +39,16 @@ class Passes {
     if (shape_.llama) {
       meter_.pass("RMS norm forward", runs, forward,
                   [&] { rmsnorm_forward(stream_, kPassType, y_, statistics_, x_, vector_, r_, c_, kEpsilon); });
-      meter_.pass("RMS norm backward", runs, backward, [&] {
-        rmsnorm_backward(stream_, kPassType, y_, vector_, nullptr, z_, x_, vector_, statistics_, r_, c_, scratch);
-      });
+      meter_.pass("RMS norm backward", runs, backward,
+                  [&] { rmsnorm_backward(stream_, kPassType, y_, vector_, z_, x_, vector_, statistics_, r_, c_, scratch); });
       return;
     }
     float* const mean = meter_.normals<float>(r_ * size_of(DType::f32));
     meter_.pass("layer norm forward", runs, forward,
                 [&] { layernorm_forward(stream_, kPassType, y_, mean, statistics_, x_, vector_, vector_, r_, c_, kEpsilon); });
-    for (float* sums : {static_cast<float*>(nullptr), vector_}) {
-      meter_.pass(sums ? "layer norm backward, with column sums" : "layer norm backward", sums ? 0 : runs, backward, [&] {
-        layernorm_backward(stream_, kPassType, y_, vector_, vector_, sums, z_, x_, vector_, mean, statistics_, r_, c_, scratch);
-      });
-    }
+    meter_.pass("layer norm backward", runs, backward, [&] {
+      layernorm_backward(stream_, kPassType, y_, vector_, vector_, z_, x_, vector_, mean, statistics_, r_, c_, scratch);
+    });
   }
 
   void bias_gradients() const {

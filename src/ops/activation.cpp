@@ -12,70 +12,64 @@ constexpr float kTwoSqrtTwoOverPi = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
 struct Gelu {
-  static constexpr float value(float z) { return z * sigmoid(kTwoSqrtTwoOverPi * (z + kCubic * z * z * z)); }
-  static constexpr float slope(float z) {
+  KOKKOS_INLINE_FUNCTION static float value(float z) { return z * sigmoid(kTwoSqrtTwoOverPi * (z + kCubic * z * z * z)); }
+  KOKKOS_INLINE_FUNCTION static float slope(float z) {
     const float s = sigmoid(kTwoSqrtTwoOverPi * (z + kCubic * z * z * z));
     return s + z * s * (1.0f - s) * kTwoSqrtTwoOverPi * (1.0f + 3.0f * kCubic * z * z);
   }
 };
 
 struct Relu {
-  static constexpr float value(float z) { return z < 0.0f ? 0.0f : z; }  // NaN stays NaN
-  static constexpr float slope(float z) { return z > 0.0f ? 1.0f : 0.0f; }
+  KOKKOS_INLINE_FUNCTION static float value(float z) { return z < 0.0f ? 0.0f : z; }  // NaN stays NaN
+  KOKKOS_INLINE_FUNCTION static float slope(float z) { return z > 0.0f ? 1.0f : 0.0f; }
 };
 
 template <class Activation, class T>
-void forward_kernel(const Exec& exec, const char* label, Count rows, Count n, T* out, const T* x, const T* bias) {
-  for_elements(
-      exec, label, rows, n, KOKKOS_LAMBDA(Count r, Count c) {
-        out[r * n + c] = from_float<T>(Activation::value(to_float(x[r * n + c]) + to_float(bias[c])));
+void forward_kernel(const Exec& exec, const char* label, Count rows, Count n, T* y, const T* x, const T* bias) {
+  for_rows(
+      exec, label, rows, n, KOKKOS_LAMBDA(const Row& row) {
+        const Count first = row.index() * n;
+        row.zip(
+            n, [=](float z, float b, float& to) { to = Activation::value(z + b); }, in(x + first), in(bias), out(y + first));
       });
 }
 
 template <class Activation, class T>
-void backward_kernel(const Exec& exec, const char* label, Count rows, Count n, T* dx, float* dbias, const T* dout, const T* x,
+void backward_kernel(const Exec& exec, const char* label, Count rows, Count n, T* dx, float* dbias, const T* dy, const T* x,
                      const T* bias) {
   sum_rows<float>(
-      exec, label, rows, n,
-      KOKKOS_LAMBDA(Count r, Count c) {
-        const Count i = r * n + c;
-        const float d = to_float(dout[i]) * Activation::slope(to_float(x[i]) + to_float(bias[c]));
-        dx[i] = from_float<T>(d);
-        return d;
-      },
-      KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; });
+      exec, label, rows, n, KOKKOS_LAMBDA(float d, float z, float b, float& to) { return to = d * Activation::slope(z + b); },
+      KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; }, rows_in(dy, n), rows_in(x, n), each_row_in(bias), rows_out(dx, n));
 }
 
 template <class T>
-void swiglu_forward_kernel(const Exec& exec, Count rows, Count n, T* out, const T* x) {
+void swiglu_forward_kernel(const Exec& exec, Count rows, Count n, T* y, const T* x) {
   for_rows(
-      exec, "cohort::swiglu_forward", rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::swiglu_forward", rows, n, KOKKOS_LAMBDA(const Row& row) {
         const T* gate = x + row.index() * 2 * n;
         const T* up = gate + n;
-        T* y = out + row.index() * n;
-        row.each(n, [=](Count c) {
-          const float g = to_float(gate[c]);
-          y[c] = from_float<T>(g * sigmoid(g) * to_float(up[c]));
-        });
+        row.zip(
+            n, [=](float g, float u, float& to) { to = g * sigmoid(g) * u; }, in(gate), in(up), out(y + row.index() * n));
       });
 }
 
 template <class T>
-void swiglu_backward_kernel(const Exec& exec, Count rows, Count n, T* dx, const T* dout, const T* x) {
+void swiglu_backward_kernel(const Exec& exec, Count rows, Count n, T* dx, const T* dy, const T* x) {
   for_rows(
-      exec, "cohort::swiglu_backward", rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::swiglu_backward", rows, n, KOKKOS_LAMBDA(const Row& row) {
         const T* gate = x + row.index() * 2 * n;
         const T* up = gate + n;
-        const T* dy = dout + row.index() * n;
         T* dgate = dx + row.index() * 2 * n;
         T* dup = dgate + n;
-        row.each(n, [=](Count c) {
-          const float g = to_float(gate[c]), d = to_float(dy[c]);
-          const float s = sigmoid(g);
-          const float silu = g * s;
-          dgate[c] = from_float<T>(d * to_float(up[c]) * (s + silu * (1.0f - s)));
-          dup[c] = from_float<T>(d * silu);
-        });
+        row.zip(
+            n,
+            [=](float d, float g, float u, float& to_gate, float& to_up) {
+              const float s = sigmoid(g);
+              const float silu = g * s;
+              to_gate = d * u * (s + silu * (1.0f - s));
+              to_up = d * silu;
+            },
+            in(dy + row.index() * n), in(gate), in(up), out(dgate), out(dup));
       });
 }
 

@@ -8,13 +8,6 @@
 namespace cohort::ops {
 namespace {
 
-// The copy that forward reads, where there is one beside the fp32 weight.
-KOKKOS_INLINE_FUNCTION void write_copy(float*, Count, float) {}
-template <class T>
-KOKKOS_INLINE_FUNCTION void write_copy(T* copy, Count i, float weight) {
-  copy[i] = from_float<T>(weight);
-}
-
 template <class T>
 void update_range(const Exec& exec, const AdamWTensors& tensors, const AdamWRange& range, const AdamWStep& step,
                   const OptimizerScalars* scalars) {
@@ -32,24 +25,32 @@ void update_range(const Exec& exec, const AdamWTensors& tensors, const AdamWRang
   float* vs = tensors.v.f32() + range.begin;
   const float* gradients = tensors.gradient.f32() + range.begin;
   for_rows(
-      exec, "cohort::adamw", block_count(elements), KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::adamw", block_count(elements), kBlock, KOKKOS_LAMBDA(const Row& row) {
         if (scalars->skip != 0) return;
         const float gradient_scale = scalars->gradient_scale;
         const Count begin = row.index() * kBlock;
         const Count count = begin + kBlock < elements ? kBlock : elements - begin;
-        float* w = weights + begin;
-        T* copy = copies + begin;
-        float* m = ms + begin;
-        float* v = vs + begin;
-        const float* g = gradients + begin;
-        row.each(count, [=](Count i) {
-          const float gradient = g[i] * gradient_scale;
-          m[i] = step.beta1 * m[i] + (1.0f - step.beta1) * gradient;
-          v[i] = step.beta2 * v[i] + (1.0f - step.beta2) * gradient * gradient;
-          const float update = m[i] * m_correction / (std::sqrt(v[i] * v_correction) + step.epsilon);
-          w[i] -= step.learning_rate * (update + weight_decay * w[i]);
-          write_copy(copy, i, w[i]);
-        });
+        const auto update = [=](float gradient, float& m, float& v, float& w) {
+          gradient *= gradient_scale;
+          m = step.beta1 * m + (1.0f - step.beta1) * gradient;
+          v = step.beta2 * v + (1.0f - step.beta2) * gradient * gradient;
+          const float direction = m * m_correction / (std::sqrt(v * v_correction) + step.epsilon);
+          w -= step.learning_rate * (direction + weight_decay * w);
+        };
+        const auto g = in(gradients + begin);
+        const auto m = in_out(ms + begin), v = in_out(vs + begin), w = in_out(weights + begin);
+        [[maybe_unused]] const auto copy = out(copies + begin);
+        if constexpr (std::is_same_v<T, float>) {  // what forward reads is the weights themselves
+          row.zip(count, update, g, m, v, w);
+        } else {
+          row.zip(
+              count,
+              [=](float gradient, float& first, float& second, float& weight, float& rounded) {
+                update(gradient, first, second, weight);
+                rounded = weight;
+              },
+              g, m, v, w, copy);
+        }
       });
 }
 
@@ -81,11 +82,11 @@ void sum_of_squares(const Exec& exec, const Tensor& sum, const Tensor& x) {
   const float* xs = x.f32();
   // fp32 would lose digits over millions of elements.
   add_row_sums(
-      exec, "cohort::sum_of_squares", block_count(elements), sum.data<double>(), KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::sum_of_squares", block_count(elements), kBlock, sum.data<double>(), KOKKOS_LAMBDA(const Row& row) {
         const Count begin = row.index() * kBlock;
         const Count count = begin + kBlock < elements ? kBlock : elements - begin;
-        const float* block = xs + begin;
-        return row.sum<double>(count, [=](Count i) { return static_cast<double>(block[i]) * static_cast<double>(block[i]); });
+        return row.sum<double>(
+            count, [=](float value) { return static_cast<double>(value) * static_cast<double>(value); }, in(xs + begin));
       });
 }
 

@@ -66,27 +66,37 @@ AttentionTask task_of(const AttentionBlock& block, const Tensor& out, const Tens
           .dropout = dropout};
 }
 
-// A row is one query of one head.
-void merge_kernel(const Exec& exec, const AttentionBlock& block, Count rows_of_sample, float* out, float* lse,
-                  const float* part_out, const float* part_lse) {
+// What becomes of two softmaxes over parts of the keys, of one query and head: the factors of their outputs, and the new lse.
+struct Merged {
+  float keep, take, lse;
+};
+
+KOKKOS_INLINE_FUNCTION Merged merged(float lse, float part_lse) {
+  // With the larger of the two taken off, exp cannot overflow; a difference is -infinity where one side is nothing.
+  const float largest = lse > part_lse ? lse : part_lse;
+  if (largest == -std::numeric_limits<float>::infinity()) return {1.0f, 0.0f, lse};
+  const float weight = std::exp(lse - largest), part_weight = std::exp(part_lse - largest);
+  const float sum = weight + part_weight;
+  return {weight / sum, part_weight / sum, largest + std::log(sum)};
+}
+
+// A row is one query of one head. The second kernel changes what all threads of the first have read.
+void merge_kernels(const Exec& exec, const AttentionBlock& block, Count rows_of_sample, float* y, float* lse, const float* part,
+                   const float* part_lse) {
   const Count heads = block.sequence.heads, head_size = block.sequence.head_size;
-  const Count queries = block.queries.count, first = block.queries.row;
+  const Count queries = block.queries.count, first = block.queries.row, rows = block.sequence.batch * heads * queries;
   for_rows(
-      exec, "cohort::attention_merge", block.sequence.batch * heads * queries, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::attention_merge", rows, head_size, KOKKOS_LAMBDA(const Row& row) {
         const Count head = row.index() / queries, i = first + row.index() % queries;  // head: of all samples
         const Count at = (head / heads * rows_of_sample + i) * heads * head_size + head % heads * head_size;
-        const Count lse_at = head * rows_of_sample + i;
-        const float own = lse[lse_at], other = part_lse[lse_at];
-        // With the larger of the two taken off, exp cannot overflow; a difference is -infinity where one side is nothing.
-        const float largest = own > other ? own : other;
-        if (largest == -std::numeric_limits<float>::infinity()) return;
-        const float weight = std::exp(own - largest);
-        const float part_weight = std::exp(other - largest);
-        const float sum = weight + part_weight;
-        const float keep = weight / sum, take = part_weight / sum;
-        row.each(head_size, [=](Count d) { out[at + d] = keep * out[at + d] + take * part_out[at + d]; });
-        row.barrier();  // every thread has read lse
-        row.once([=] { lse[lse_at] = largest + std::log(sum); });
+        const Merged m = merged(lse[head * rows_of_sample + i], part_lse[head * rows_of_sample + i]);
+        row.zip(
+            head_size, [=](float& own, float other) { own = m.keep * own + m.take * other; }, in_out(y + at), in(part + at));
+      });
+  for_each_index(
+      exec.device, "cohort::attention_merge_lse", rows, KOKKOS_LAMBDA(Count row) {
+        const Count i = row / queries * rows_of_sample + first + row % queries;
+        lse[i] = merged(lse[i], part_lse[i]).lse;
       });
 }
 
@@ -117,7 +127,7 @@ void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor
   COHORT_CHECK(part_out.elements() == out.elements() && part_lse.elements() == lse.elements(), "attention merge: {} and {}",
                out.shape().str(), part_out.shape().str());
   if (const auto kernel = tuned_kernels(exec).attention_merge) return kernel(exec, block, out, lse, part_out, part_lse);
-  merge_kernel(exec, block, lse.shape().columns(), out.f32(), lse.f32(), part_out.f32(), part_lse.f32());
+  merge_kernels(exec, block, lse.shape().columns(), out.f32(), lse.f32(), part_out.f32(), part_lse.f32());
 }
 
 void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,

@@ -13,7 +13,7 @@ namespace cohort::ops {
 /// The blocks of team_product, and the longest tile.
 struct GpuAttentionTiles {
   static constexpr int kRows = 2, kColumns = 4, kThreads = 128, kLongest = 32;
-  static constexpr Count kMostFloats = 12 * 1024;  // 48 KiB
+  static constexpr Count kMostFloats = 12 * 1024 - 32;  // 48 KiB, less what aligning them may take
 };
 struct HostAttentionTiles {
   static constexpr int kRows = 4, kColumns = 16, kThreads = 1, kLongest = 32;
@@ -28,17 +28,20 @@ struct TileSizes {
   KOKKOS_INLINE_FUNCTION int rows() const { return tile * wide; }
   KOKKOS_INLINE_FUNCTION int columns() const { return head_size * tall; }
   KOKKOS_INLINE_FUNCTION int square() const { return tile * tall; }
-  /// Enough for each of the kernels.
-  Count floats() const { return 4 * rows() + 2 * columns() + 2 * square() + 3 * tile; }
+  /// Of a team's memory, for the kernel of forward or for either one of backward.
+  Count floats(bool backward) const {
+    return backward ? 4 * rows() + 2 * columns() + 2 * square() + 2 * tile
+                    : 2 * rows() + std::max(rows(), columns()) + square() + 3 * tile;
+  }
 };
 
 template <class Tiles>
-TileSizes tile_sizes(Count head_size) {
+TileSizes tile_sizes(Count head_size, bool backward) {
   const auto rounded = [](int n) { return (n + Tiles::kColumns - 1) / Tiles::kColumns * Tiles::kColumns; };
   const auto hs = static_cast<int>(head_size);
   for (int tile = Tiles::kLongest; tile >= 4; tile /= 2) {
     const TileSizes sizes{tile, hs, rounded(hs), rounded(tile)};
-    if (sizes.floats() <= Tiles::kMostFloats) return sizes;
+    if (sizes.floats(backward) <= Tiles::kMostFloats) return sizes;
   }
   fail(ExitCode::config, "heads of {} elements do not fit into a GPU's shared memory with device.kernels = \"portable\"",
        head_size);
@@ -80,13 +83,13 @@ struct HeadTask {
 };
 
 template <class Tiles, class T, class O>
-HeadTask<T, O> head_task(const AttentionTask& t) {
+HeadTask<T, O> head_task(const AttentionTask& t, bool backward) {
   const auto read = [](const HeadRows& r) {
     return TypedRows<const T>{static_cast<const T*>(r.data), r.sample_stride, r.row_stride};
   };
   const auto write = [](const HeadRows& r) { return TypedRows<O>{static_cast<O*>(r.data), r.sample_stride, r.row_stride}; };
   const AttentionShape& s = t.shape;
-  return {tile_sizes<Tiles>(s.head_size),
+  return {tile_sizes<Tiles>(s.head_size, backward),
           s.batch,
           s.tokens,
           s.heads,

@@ -9,9 +9,12 @@ namespace {
 template <class To, class From>
 void copy_columns_kernel(const Exec& exec, Count rows, Count columns, To* to, Count to_stride, const From* from,
                          Count from_stride) {
-  for_elements(
-      exec, "cohort::copy_columns", rows, columns,
-      KOKKOS_LAMBDA(Count r, Count c) { to[r * to_stride + c] = from_float<To>(to_float(from[r * from_stride + c])); });
+  for_rows(
+      exec, "cohort::copy_columns", rows, columns, KOKKOS_LAMBDA(const Row& row) {
+        const Count r = row.index();
+        row.zip(
+            columns, [=](float value, float& copy) { copy = value; }, in(from + r * from_stride), out(to + r * to_stride));
+      });
 }
 
 }  // namespace

@@ -26,13 +26,14 @@ KOKKOS_INLINE_FUNCTION double row_loss(float sum, float largest, float logit) {
 template <class T>
 void loss_kernel(const Exec& exec, double* loss, const T* logits, Count rows, Count n, Count stride,
                  const std::int32_t* targets) {
-  add_row_sums(
-      exec, "cohort::cross_entropy_forward", rows, loss, KOKKOS_LAMBDA(const Row& row) {
+  add_row_sums<RowThreads::team>(
+      exec, "cohort::cross_entropy_forward", rows, n, loss, KOKKOS_LAMBDA(const Row& row) {
         const T* x = logits + row.index() * stride;
         const std::int32_t target = targets[row.index()];
         if (target == kIgnoredTarget) return 0.0;
-        const float largest = row.max(n, [=](Count v) { return to_float(x[v]); });
-        const float sum = row.sum(n, [=](Count v) { return fast_exp(to_float(x[v]) - largest); });
+        const float largest = row.max(n, in(x));
+        const float sum = row.sum(
+            n, [=](float logit) { return fast_exp(logit - largest); }, in(x));
         return row_loss(sum, largest, to_float(x[target]));
       });
 }
@@ -40,22 +41,25 @@ void loss_kernel(const Exec& exec, double* loss, const T* logits, Count rows, Co
 template <class T>
 void loss_and_gradient_kernel(const Exec& exec, double* loss, T* logits, Count rows, Count n, Count stride,
                               const std::int32_t* targets, float scale) {
-  add_row_sums(
-      exec, "cohort::cross_entropy_forward_backward", rows, loss, KOKKOS_LAMBDA(const Row& row) {
+  add_row_sums<RowThreads::team>(
+      exec, "cohort::cross_entropy_forward_backward", rows, n, loss, KOKKOS_LAMBDA(const Row& row) {
         T* x = logits + row.index() * stride;
         const std::int32_t target = targets[row.index()];
-        row.each(stride - n, [=](Count v) { x[n + v] = from_float<T>(0.0f); });
+        row.zip(
+            stride - n, [=](float& padding) { padding = 0.0f; }, out(x + n));
         if (target == kIgnoredTarget) {
-          row.each(n, [=](Count v) { x[v] = from_float<T>(0.0f); });
+          row.zip(
+              n, [=](float& gradient) { gradient = 0.0f; }, out(x));
           return 0.0;
         }
-        const float largest = row.max(n, [=](Count v) { return to_float(x[v]); });
-        const float logit = to_float(x[target]);
-        const float sum = row.sum(n, [=](Count v) { return keep_exp(x[v], largest); });
+        const float logit = to_float(x[target]);  // before any thread overwrites it, as the next lines' sum keeps them from
+        const float largest = row.max(n, in(x));
+        const float sum = sum_and_keep_exponentials(row, n, x, largest);
         const float factor = scale / sum;
-        row.each(n, [=](Count v) { x[v] = from_float<T>(kept_exp(x[v], largest) * factor); });
-        row.barrier();
-        row.once([=] { x[target] = from_float<T>(fast_exp(logit - largest) * factor - scale); });
+        row.zip(
+            n, [=](float& element) { element = kept_exponential<T>(element, largest) * factor; }, in_out(x));
+        row.at(
+            n, target, [=](float& element) { element = fast_exp(logit - largest) * factor - scale; }, out(x));
         return row_loss(sum, largest, logit);
       });
 }

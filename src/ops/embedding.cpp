@@ -1,6 +1,6 @@
 #include "ops/embedding.hpp"
 
-#include "ops/columns.hpp"
+#include "ops/bins.hpp"
 #include "ops/tuned.hpp"
 
 namespace cohort::ops {
@@ -19,36 +19,29 @@ void check(const Exec& exec, std::span<const std::int32_t> tokens, const Tensor&
 
 // `positions` is null, or [context, n].
 template <class T>
-void forward_kernel(const Exec& exec, Count rows, Count n, T* out, const std::int32_t* tokens, const T* table, const T* positions,
+void forward_kernel(const Exec& exec, Count rows, Count n, T* y, const std::int32_t* tokens, const T* table, const T* positions,
                     Count context) {
   for_rows(
-      exec, "cohort::embedding_forward", rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::embedding_forward", rows, n, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
-        const T* word = table + tokens[r] * n;
-        T* to = out + r * n;
+        const auto word = in(table + tokens[r] * n);
+        const auto to = out(y + r * n);
         if (positions == nullptr) {
-          row.each(n, [=](Count c) { to[c] = word[c]; });
-          return;
+          row.zip(
+              n, [=](float w, float& sum) { sum = w; }, word, to);
+        } else {
+          row.zip(
+              n, [=](float w, float p, float& sum) { sum = w + p; }, word, in(positions + r % context * n), to);
         }
-        const T* position = positions + r % context * n;
-        row.each(n, [=](Count c) { to[c] = from_float<T>(to_float(word[c]) + to_float(position[c])); });
       });
-}
-
-template <class T>
-void add_rows_kernel(const Exec& exec, Count rows, Count n, float* dtable, const std::int32_t* tokens, const T* dout) {
-  for_rows_of_bins(
-      exec, "cohort::embedding_backward", rows, n, KOKKOS_LAMBDA(Count r) { return Count{tokens[r]}; },
-      KOKKOS_LAMBDA(Count r, Count c) { dtable[tokens[r] * n + c] += to_float(dout[r * n + c]); });
 }
 
 // The rows of a sample are one row of `elements` gradients, and the sums run over the samples.
 template <class T>
 void add_positions_kernel(const Exec& exec, Count samples, Count elements, float* dpositions, const T* dout) {
   sum_rows<float>(
-      exec, "cohort::embedding_backward_positions", samples, elements,
-      KOKKOS_LAMBDA(Count r, Count c) { return to_float(dout[r * elements + c]); },
-      KOKKOS_LAMBDA(Count c, float sum) { dpositions[c] += sum; });
+      exec, "cohort::embedding_backward_positions", samples, elements, KOKKOS_LAMBDA(float d) { return d; },
+      KOKKOS_LAMBDA(Count c, float sum) { dpositions[c] += sum; }, rows_in(dout, elements));
 }
 
 }  // namespace
@@ -70,7 +63,8 @@ void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tens
     return kernel(exec, dtoken_table, dposition_table, tokens, dout);
   check(exec, tokens, dout, dtoken_table);
   with_storage_type(dout, [&]<class T>(T) {
-    add_rows_kernel<T>(exec, dout.shape().rows(), dout.shape().columns(), dtoken_table.f32(), tokens.data(), dout.data<T>());
+    add_rows_to_bins<T>(exec, "cohort::embedding_backward", dout.shape().rows(), dout.shape().columns(), dtoken_table.shape()[0],
+                        dtoken_table.f32(), tokens.data(), dout.data<T>());
     if (!dposition_table.defined()) return;
     const Count elements = dposition_table.elements();
     add_positions_kernel<T>(exec, dout.elements() / elements, elements, dposition_table.f32(), dout.data<T>());

@@ -15,20 +15,21 @@ void check_rows(const Tensor& x, const Tensor& other) {
 
 // The mean, then the variance of what is left: subtracting the mean first keeps a large mean from cancelling.
 template <class T>
-void layernorm_forward_kernel(const Exec& exec, Count rows, Count n, T* out, float* mean, float* rstd, const T* x,
-                              const T* weight, const T* bias, float epsilon) {
+void layernorm_forward_kernel(const Exec& exec, Count rows, Count n, T* y, float* mean, float* rstd, const T* x, const T* weight,
+                              const T* bias, float epsilon) {
   for_rows(
-      exec, "cohort::layernorm_forward", rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::layernorm_forward", rows, n, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
-        const T* xr = x + r * n;
-        T* yr = out + r * n;
-        const float m = row.sum(n, [=](Count c) { return to_float(xr[c]); }) / static_cast<float>(n);
-        const float squares = row.sum(n, [=](Count c) {
-          const float centred = to_float(xr[c]) - m;
-          return centred * centred;
-        });
+        const auto xr = in(x + r * n);
+        const float m = row.sum(
+                            n, [=](float value) { return value; }, xr) /
+                        static_cast<float>(n);
+        const float squares = row.sum(
+            n, [=](float value) { return (value - m) * (value - m); }, xr);
         const float s = 1.0f / std::sqrt(squares / static_cast<float>(n) + epsilon);
-        row.each(n, [=](Count c) { yr[c] = from_float<T>((to_float(xr[c]) - m) * s * to_float(weight[c]) + to_float(bias[c])); });
+        row.zip(
+            n, [=](float value, float w, float b, float& to) { to = (value - m) * s * w + b; }, xr, in(weight), in(bias),
+            out(y + r * n));
         row.once([=] {
           mean[r] = m;
           rstd[r] = s;
@@ -37,74 +38,71 @@ void layernorm_forward_kernel(const Exec& exec, Count rows, Count n, T* out, flo
 }
 
 template <class T>
-void layernorm_backward_kernels(const Exec& exec, Count rows, Count n, T* dx, float* dweight, float* dbias, const T* dout,
-                                const T* x, const T* weight, const float* mean, const float* rstd) {
-  for_rows(
-      exec, "cohort::layernorm_backward_x", rows, KOKKOS_LAMBDA(const Row& row) {
+void layernorm_backward_kernel(const Exec& exec, Count rows, Count n, T* dx, float* dweight, float* dbias, const T* dy,
+                               const T* x, const T* weight, const float* mean, const float* rstd) {
+  for_rows_with_sums<Pair>(
+      exec, "cohort::layernorm_backward", rows, n,
+      KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
-        const T* xr = x + r * n;
-        const T* dyr = dout + r * n;
-        T* dxr = dx + r * n;
+        const auto xr = in(x + r * n), dyr = in(dy + r * n), w = in(weight);
         const float m = mean[r], s = rstd[r];
         // Of the gradient with respect to the normalised row, and of that times the normalised row.
-        const Pair sums = row.sum_pairs(n, [=](Count c) {
-          const float dnorm = to_float(dyr[c]) * to_float(weight[c]);
-          return Pair{dnorm, dnorm * (to_float(xr[c]) - m) * s};
-        });
+        const Pair sums = row.sum_pairs(
+            n,
+            [=](float d, float value, float factor) {
+              return Pair{d * factor, d * factor * (value - m) * s};
+            },
+            dyr, xr, w);
         const float mean_d = sums.first / static_cast<float>(n), mean_dx = sums.second / static_cast<float>(n);
-        row.each(n, [=](Count c) {
-          const float d = s * (to_float(dyr[c]) * to_float(weight[c]) - mean_d - (to_float(xr[c]) - m) * s * mean_dx);
-          dxr[c] = from_float<T>(to_float(dxr[c]) + d);
-        });
-      });
-  sum_rows<Pair>(
-      exec, "cohort::layernorm_backward_weight", rows, n,
-      KOKKOS_LAMBDA(Count r, Count c) {
-        const float d = to_float(dout[r * n + c]);
-        return Pair{d * (to_float(x[r * n + c]) - mean[r]) * rstd[r], d};
+        row.zip(
+            n,
+            [=](float d, float value, float factor, float& to) { to += s * (d * factor - mean_d - (value - m) * s * mean_dx); },
+            dyr, xr, w, in_out(dx + r * n));
+      },
+      KOKKOS_LAMBDA(float d, float value, float m, float s) {
+        return Pair{d * (value - m) * s, d};
       },
       KOKKOS_LAMBDA(Count c, const Pair& sum) {
         dweight[c] += sum.first;
         dbias[c] += sum.second;
-      });
+      },
+      rows_in(dy, n), rows_in(x, n), number_of_row(mean), number_of_row(rstd));
 }
 
 template <class T>
-void rmsnorm_forward_kernel(const Exec& exec, Count rows, Count n, T* out, float* rstd, const T* x, const T* weight,
+void rmsnorm_forward_kernel(const Exec& exec, Count rows, Count n, T* y, float* rstd, const T* x, const T* weight,
                             float epsilon) {
   for_rows(
-      exec, "cohort::rmsnorm_forward", rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::rmsnorm_forward", rows, n, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
-        const T* xr = x + r * n;
-        T* yr = out + r * n;
-        const float squares = row.sum(n, [=](Count c) { return to_float(xr[c]) * to_float(xr[c]); });
+        const auto xr = in(x + r * n);
+        const float squares = row.sum(
+            n, [=](float value) { return value * value; }, xr);
         const float s = 1.0f / std::sqrt(squares / static_cast<float>(n) + epsilon);
-        row.each(n, [=](Count c) { yr[c] = from_float<T>(to_float(xr[c]) * s * to_float(weight[c])); });
+        row.zip(
+            n, [=](float value, float w, float& to) { to = value * s * w; }, xr, in(weight), out(y + r * n));
         row.once([=] { rstd[r] = s; });
       });
 }
 
 template <class T>
-void rmsnorm_backward_kernels(const Exec& exec, Count rows, Count n, T* dx, float* dweight, const T* dout, const T* x,
-                              const T* weight, const float* rstd) {
-  for_rows(
-      exec, "cohort::rmsnorm_backward_x", rows, KOKKOS_LAMBDA(const Row& row) {
+void rmsnorm_backward_kernel(const Exec& exec, Count rows, Count n, T* dx, float* dweight, const T* dy, const T* x,
+                             const T* weight, const float* rstd) {
+  for_rows_with_sums<float>(
+      exec, "cohort::rmsnorm_backward", rows, n,
+      KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
-        const T* xr = x + r * n;
-        const T* dyr = dout + r * n;
-        T* dxr = dx + r * n;
+        const auto xr = in(x + r * n), dyr = in(dy + r * n), w = in(weight);
         const float s = rstd[r];
-        const float sum = row.sum(n, [=](Count c) { return to_float(dyr[c]) * to_float(weight[c]) * to_float(xr[c]) * s; });
+        const float sum = row.sum(
+            n, [=](float d, float value, float factor) { return d * factor * value * s; }, dyr, xr, w);
         const float mean_dx = sum / static_cast<float>(n);
-        row.each(n, [=](Count c) {
-          const float d = s * (to_float(dyr[c]) * to_float(weight[c]) - to_float(xr[c]) * s * mean_dx);
-          dxr[c] = from_float<T>(to_float(dxr[c]) + d);
-        });
-      });
-  sum_rows<float>(
-      exec, "cohort::rmsnorm_backward_weight", rows, n,
-      KOKKOS_LAMBDA(Count r, Count c) { return to_float(dout[r * n + c]) * to_float(x[r * n + c]) * rstd[r]; },
-      KOKKOS_LAMBDA(Count c, float sum) { dweight[c] += sum; });
+        row.zip(
+            n, [=](float d, float value, float factor, float& to) { to += s * (d * factor - value * s * mean_dx); }, dyr, xr, w,
+            in_out(dx + r * n));
+      },
+      KOKKOS_LAMBDA(float d, float value, float s) { return d * value * s; },
+      KOKKOS_LAMBDA(Count c, float sum) { dweight[c] += sum; }, rows_in(dy, n), rows_in(x, n), number_of_row(rstd));
 }
 
 }  // namespace
@@ -120,17 +118,15 @@ void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, 
 }
 
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
-                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                        const Tensor& dx_column_sums) {
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
   if (const auto kernel = tuned_kernels(exec).layernorm_backward)
-    return kernel(exec, dx, dweight, dbias, dout, x, weight, mean, rstd, dx_column_sums);
+    return kernel(exec, dx, dweight, dbias, dout, x, weight, mean, rstd);
   check_rows(x, dx);
   check_rows(x, dout);
   with_storage_type(x, [&]<class T>(T) {
-    layernorm_backward_kernels<T>(exec, x.shape().rows(), x.shape().columns(), dx.data<T>(), dweight.f32(), dbias.f32(),
-                                  dout.data<T>(), x.data<T>(), weight.data<T>(), mean.f32(), rstd.f32());
+    layernorm_backward_kernel<T>(exec, x.shape().rows(), x.shape().columns(), dx.data<T>(), dweight.f32(), dbias.f32(),
+                                 dout.data<T>(), x.data<T>(), weight.data<T>(), mean.f32(), rstd.f32());
   });
-  if (dx_column_sums.defined()) bias_backward(exec, dx_column_sums, dx);
 }
 
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
@@ -144,16 +140,14 @@ void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, co
 }
 
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
-                      const Tensor& weight, const Tensor& rstd, const Tensor& dx_column_sums) {
-  if (const auto kernel = tuned_kernels(exec).rmsnorm_backward)
-    return kernel(exec, dx, dweight, dout, x, weight, rstd, dx_column_sums);
+                      const Tensor& weight, const Tensor& rstd) {
+  if (const auto kernel = tuned_kernels(exec).rmsnorm_backward) return kernel(exec, dx, dweight, dout, x, weight, rstd);
   check_rows(x, dx);
   check_rows(x, dout);
   with_storage_type(x, [&]<class T>(T) {
-    rmsnorm_backward_kernels<T>(exec, x.shape().rows(), x.shape().columns(), dx.data<T>(), dweight.f32(), dout.data<T>(),
-                                x.data<T>(), weight.data<T>(), rstd.f32());
+    rmsnorm_backward_kernel<T>(exec, x.shape().rows(), x.shape().columns(), dx.data<T>(), dweight.f32(), dout.data<T>(),
+                               x.data<T>(), weight.data<T>(), rstd.f32());
   });
-  if (dx_column_sums.defined()) bias_backward(exec, dx_column_sums, dx);
 }
 
 }  // namespace cohort::ops

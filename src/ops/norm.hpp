@@ -12,11 +12,9 @@ void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, 
                        const Tensor& weight, const Tensor& bias, float epsilon);
 
 /// dx [R, C] += gradient with respect to x; dweight, dbias [C] are accumulated. dx is added to, not overwritten, since x also
-/// feeds the residual stream whose gradient dx already holds. If defined, dx_column_sums [C] (fp32) += column sums of the new dx:
-/// x is often the end of a residual branch, and these are then the bias gradient of the branch's last layer. Moves 16 R C bytes.
+/// feeds the residual stream whose gradient dx already holds. Moves 16 R C bytes.
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
-                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                        const Tensor& dx_column_sums = {});
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
 
 /// out = x * rstd * weight, with rstd = 1 / sqrt(mean(x^2) + epsilon). Saves rstd [R].
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
@@ -24,6 +22,6 @@ void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, co
 
 /// As layernorm_backward: dx and dweight are added to.
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
-                      const Tensor& weight, const Tensor& rstd, const Tensor& dx_column_sums = {});
+                      const Tensor& weight, const Tensor& rstd);
 
 }  // namespace cohort::ops

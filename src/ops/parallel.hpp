@@ -1,13 +1,14 @@
 // The vocabulary of the portable kernels: one body that runs on hosts and on GPUs, through whatever back ends Kokkos has.
 //
-//   for_rows(exec, "cohort::rmsnorm_forward", rows, KOKKOS_LAMBDA(const Row& row) {
-//     const float* x = input + row.index() * n;
-//     const float squares = row.sum(n, [=](Count c) { return x[c] * x[c]; });
-//     row.each(n, [=](Count c) { ... });
+//   for_rows(exec, "cohort::rmsnorm_forward", rows, n, KOKKOS_LAMBDA(const Row& row) {
+//     const T* x = input + row.index() * n;
+//     const float squares = row.sum(n, [=](float value) { return value * value; }, in(x));
+//     row.zip(n, [=](float value, float& y) { ... }, in(x), out(output + row.index() * n));
 //   });
 //
 // On a host a thread takes a row, and the loops inside are vector code (`omp simd`: their sums may be reordered, and no iteration
-// may depend on another). On a GPU a team of threads takes a row and shares out the loops inside.
+// may depend on another). On a GPU the lanes of a warp, fewer or many more take a row, as its length suggests, and share out the
+// loops inside; they reach memory in packs (ops/views.hpp).
 //
 // Held by all of it: labels begin with "cohort::"; a body is a KOKKOS_LAMBDA, which captures by value, and so are the lambdas
 // inside, which are plain ones; no two iterations write to the same element; two runs give the same bits, on a host whatever the
@@ -23,6 +24,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "ops/exec.hpp"
+#include "ops/views.hpp"
 #include "tensor/spaces.hpp"
 #include "tensor/storage_type.hpp"
 
@@ -46,117 +48,214 @@ struct Pair {
   }
 };
 
+}  // namespace cohort::ops
+
+/// What Kokkos starts a sum of Pairs from.
+template <>
+struct Kokkos::reduction_identity<cohort::ops::Pair> {
+  KOKKOS_FORCEINLINE_FUNCTION static cohort::ops::Pair sum() { return {0.0f, 0.0f}; }
+};
+
+namespace cohort::ops {
+
 using DeviceTeams = Kokkos::TeamPolicy<DeviceSpace>;
 
 /// One row, and the threads that work on it.
 class Row {
  public:
   using Member = DeviceTeams::member_type;
-  KOKKOS_INLINE_FUNCTION explicit Row(Count index, const Member* member = nullptr) : index_(index), member_(member) {}
 
-  KOKKOS_INLINE_FUNCTION Count index() const { return index_; }
-
-  /// body(i) for each i in [0, n). What one call wrote at i the next call may read at i, and at no other.
-  template <class Body>
-  KOKKOS_INLINE_FUNCTION void each(Count n, const Body& body) const {
+  /// On a host: one thread.
+  KOKKOS_FORCEINLINE_FUNCTION explicit Row(Count index)
+      : index_(index), member_(nullptr), thread_(0), threads_(1), team_(false) {}
+  /// On a GPU: the `threads` lanes of a Kokkos thread, or those of its whole team.
+  KOKKOS_FORCEINLINE_FUNCTION Row(Count index, const Member& member, int threads, bool team)
+      : index_(index), member_(&member), thread_(0), threads_(threads), team_(team) {
 #if COHORT_ON_DEVICE
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(*member_, n), body);
+    const auto number = [&](int thread) { thread_ = thread; };
+    if (team) {
+      Kokkos::parallel_for(Kokkos::TeamVectorRange(member, threads), number);
+    } else {
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, threads), number);
+    }
+#endif
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION Count index() const { return index_; }
+
+  /// body(i) for each i in [0, n).
+  template <class Body>
+  KOKKOS_FORCEINLINE_FUNCTION void each(Count n, const Body& body) const {
+#if COHORT_ON_DEVICE
+    for (Count i = thread_; i < n; i += threads_) body(i);
 #else
 #pragma omp simd
     for (Count i = 0; i < n; ++i) body(i);
 #endif
   }
 
-  /// The sum of term(i) over i in [0, n), which every thread of the row gets. Number: float, or double.
-  template <class Number = float, class Term>
-  KOKKOS_INLINE_FUNCTION Number sum(Count n, const Term& term) const {
-    Number total = 0;
+  /// body(elements of the views...) for each of n elements. What one call wrote another may read through the same kinds of views
+  /// at the same place, and else only behind a barrier or a sum.
+  template <class Body, class... Views>
+  KOKKOS_FORCEINLINE_FUNCTION void zip(Count n, const Body& body, const Views&... views) const {
 #if COHORT_ON_DEVICE
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(*member_, n), [&](Count i, Number& part) { part += term(i); }, total);
+    constexpr int kPack = kPackSize<Views...>;
+    const int in_packs = (views.is_aligned() && ...) ? static_cast<int>(n) / kPack * kPack : 0;
+    const int step = threads_ * kPack;
+    int pack = thread_ * kPack;
+    if constexpr (kPacksAhead<Views...> == 2) {
+      for (; pack + step < in_packs; pack += 2 * step) {
+        const auto first = held_at<kPack>(pack, views...), second = held_at<kPack>(pack + step, views...);
+        std::apply([&](const auto&... held) { apply<kPack>(body, held...); }, first);
+        std::apply([&](const auto&... held) { apply<kPack>(body, held...); }, second);
+      }
+    }
+    for (; pack < in_packs; pack += step) apply<kPack>(body, views.template hold<kPack>(pack)...);
+    for (int i = in_packs + thread_; i < n; i += threads_) apply<1>(body, views.template hold<1>(i)...);
 #else
-#pragma omp simd reduction(+ : total)
-    for (Count i = 0; i < n; ++i) total += term(i);
+#pragma omp simd
+    for (Count i = 0; i < n; ++i) apply<1>(body, views.template hold<1>(i)...);
 #endif
-    return total;
   }
 
-  /// The sums of both numbers of the Pair term(i).
-  template <class Term>
-  KOKKOS_INLINE_FUNCTION Pair sum_pairs(Count n, const Term& term) const {
+  /// What zip does, at element i alone. It comes behind what a zip of n elements did there through such views.
+  template <class Body, class... Views>
+  KOKKOS_FORCEINLINE_FUNCTION void at([[maybe_unused]] Count n, Count i, const Body& body, const Views&... views) const {
 #if COHORT_ON_DEVICE
-    float first = 0.0f, second = 0.0f;
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(*member_, n), [&](Count i, float& part) { part += term(i).first; }, first);
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(*member_, n), [&](Count i, float& part) { part += term(i).second; }, second);
+    constexpr int kPack = kPackSize<Views...>;
+    const Count in_packs = (views.is_aligned() && ...) ? n / kPack * kPack : 0;
+    if ((i < in_packs ? i / kPack : i - in_packs) % threads_ != thread_) return;  // another thread's, in zip as well
+#endif
+    apply<1>(body, views.template hold<1>(i)...);
+  }
+
+  /// The sum of term(elements of the views...) over n elements, which every thread of the row gets. Number: float, or double.
+  template <class Number = float, class Term, class... Views>
+  KOKKOS_FORCEINLINE_FUNCTION Number sum(Count n, const Term& term, const Views&... views) const {
+    Number total = 0;
+#if COHORT_ON_DEVICE
+    zip(
+        n, [&](auto&... elements) { total += term(elements...); }, views...);
+    return sum_over_threads(total);
+#else
+#pragma omp simd reduction(+ : total)
+    for (Count i = 0; i < n; ++i) total += value_of(term, views.template hold<1>(i)...);
+    return total;
+#endif
+  }
+
+  /// The sums of both numbers of the Pair term(elements of the views...).
+  template <class Term, class... Views>
+  KOKKOS_FORCEINLINE_FUNCTION Pair sum_pairs(Count n, const Term& term, const Views&... views) const {
+#if COHORT_ON_DEVICE
+    Pair sums{0.0f, 0.0f};
+    zip(
+        n, [&](auto&... elements) { sums += term(elements...); }, views...);
+    return sum_over_threads(sums);
 #else
     float first = 0.0f, second = 0.0f;
 #pragma omp simd reduction(+ : first, second)
     for (Count i = 0; i < n; ++i) {
-      const Pair pair = term(i);
+      const Pair pair = value_of(term, views.template hold<1>(i)...);
       first += pair.first;
       second += pair.second;
     }
-#endif
     return {first, second};
+#endif
   }
 
-  /// The largest of term(i); NaNs are passed over.
-  template <class Term>
-  KOKKOS_INLINE_FUNCTION float max(Count n, const Term& term) const {
+  /// The largest element of a view; NaNs are passed over.
+  template <class View>
+  KOKKOS_FORCEINLINE_FUNCTION float max(Count n, const View& view) const {
     float largest = -std::numeric_limits<float>::infinity();
 #if COHORT_ON_DEVICE
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(*member_, n),
-        [&](Count i, float& part) {
-          const float value = term(i);
-          part = value > part ? value : part;
-        },
-        Kokkos::Max<float>(largest));
+    zip(
+        n, [&](float value) { largest = value > largest ? value : largest; }, view);
+    return max_over_threads(largest);
 #else
 #pragma omp simd reduction(max : largest)
     for (Count i = 0; i < n; ++i) {
-      const float value = term(i);
+      const float value = view.template hold<1>(i).values[0];
       largest = value > largest ? value : largest;
     }
-#endif
     return largest;
-  }
-
-  /// Every thread of the row waits for all. Sums and maxima do that, too; what ends with the row needs none.
-  KOKKOS_INLINE_FUNCTION void barrier() const {
-#if COHORT_ON_DEVICE
-    member_->team_barrier();
 #endif
   }
 
   /// body() once, by one thread.
   template <class Body>
-  KOKKOS_INLINE_FUNCTION void once(const Body& body) const {
-#if COHORT_ON_DEVICE
-    if (member_->team_rank() != 0) return;
-#endif
-    body();
+  KOKKOS_FORCEINLINE_FUNCTION void once(const Body& body) const {
+    if (thread_ == 0) body();
   }
 
  private:
+  template <class Number>
+  KOKKOS_FORCEINLINE_FUNCTION Number sum_over_threads(const Number& part) const {
+    Number total{};
+    const auto add = [&](int, Number& sum) { sum += part; };
+    if (team_) {
+      Kokkos::parallel_reduce(Kokkos::TeamVectorRange(*member_, threads_), add, Kokkos::Sum<Number>(total));
+    } else {
+      Kokkos::parallel_reduce(Kokkos::ThreadVectorRange(*member_, threads_), add, Kokkos::Sum<Number>(total));
+    }
+    return total;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION float max_over_threads(float part) const {
+    float largest = part;
+    const auto compare = [&](int, float& most) { most = part > most ? part : most; };
+    if (team_) {
+      Kokkos::parallel_reduce(Kokkos::TeamVectorRange(*member_, threads_), compare, Kokkos::Max<float>(largest));
+    } else {
+      Kokkos::parallel_reduce(Kokkos::ThreadVectorRange(*member_, threads_), compare, Kokkos::Max<float>(largest));
+    }
+    return largest;
+  }
+
   Count index_;
   const Member* member_;  // null on a host
+  int thread_, threads_;  // this one, and how many there are
+  bool team_;             // they are a whole team
 };
 
-/// Threads of a row on a GPU: a row of 768 elements gives each six, and sixteen rows fill a multiprocessor.
-inline constexpr int kRowThreads = 128;
+/// Which threads of a GPU take a row. `lanes`: as many lanes of a warp as the row has packs, so that sums need no barrier.
+/// `team`: many warps, for rows of tens of thousands of elements: as many such rows at once as there are warps would push each
+/// other out of the caches between two walks along them.
+enum class RowThreads { lanes, team };
 
-/// body(row) for each row in [0, rows).
-template <class Body>
-void for_rows(const Exec& exec, const std::string& label, Count rows, const Body& body) {
+namespace device {
+
+template <RowThreads kThreads>
+struct RowShape {
+  static constexpr bool kTeam = kThreads == RowThreads::team;
+  static constexpr int kBlock = kTeam ? 512 : 128;
+  using Teams = Kokkos::TeamPolicy<DeviceSpace, Kokkos::LaunchBounds<kBlock, kTeam ? 3 : 8>>;  // 42 or 64 registers
+  int lanes = Teams::vector_length_max();                                                      // of a Kokkos thread
+
+  explicit RowShape(Count columns) {
+    while (!kTeam && lanes > 1 && lanes * 4 >= columns) lanes /= 2;
+  }
+  int rows_of_team() const { return kTeam ? 1 : kBlock / lanes; }
+  int threads() const { return kTeam ? kBlock : lanes; }
+};
+
+}  // namespace device
+
+/// body(row) for each row in [0, rows). `columns`: about how many elements a row has; it decides how many threads take one.
+template <RowThreads kThreads = RowThreads::lanes, class Body>
+void for_rows(const Exec& exec, const std::string& label, Count rows, Count columns, const Body& body) {
   if (rows == 0) return;
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
+      using Shape = device::RowShape<kThreads>;
+      const Shape shape(columns);
+      const int rows_of_team = shape.rows_of_team(), threads = shape.threads();
+      const auto teams = static_cast<int>((rows + rows_of_team - 1) / rows_of_team);
       Kokkos::parallel_for(
-          label, DeviceTeams(device_space(), static_cast<int>(rows), kRowThreads),
-          KOKKOS_LAMBDA(const DeviceTeams::member_type& member) { body(Row(member.league_rank(), &member)); });
+          label, typename Shape::Teams(device_space(), teams, Shape::kBlock / shape.lanes, shape.lanes),
+          KOKKOS_LAMBDA(const Row::Member& member) {
+            const Count r = Count{member.league_rank()} * rows_of_team + (Shape::kTeam ? 0 : member.team_rank());
+            if (r < rows) body(Row(r, member, threads, Shape::kTeam));
+          });
       return;
     }
   }
@@ -168,7 +267,7 @@ void for_rows(const Exec& exec, const std::string& label, Count rows, const Body
 template <class Body>
 void for_elements(const Exec& exec, const std::string& label, Count rows, Count columns, const Body& body) {
   for_rows(
-      exec, label, rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, label, rows, columns, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
         row.each(columns, [=](Count c) { body(r, c); });
       });
@@ -181,21 +280,22 @@ inline Count block_count(Count elements) { return (elements + kBlock - 1) / kBlo
 
 /// *total += the sum of body(row) over all rows; body returns the same number to every thread of the row. Rows are summed in
 /// double precision and, for a given number of threads, in a fixed order. On a GPU total lies there, and the workspace is used.
-template <class Body>
-void add_row_sums(const Exec& exec, const std::string& label, Count rows, double* total, const Body& body) {
+template <RowThreads kThreads = RowThreads::lanes, class Body>
+void add_row_sums(const Exec& exec, const std::string& label, Count rows, Count columns, double* total, const Body& body) {
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
       COHORT_CHECK(rows * static_cast<Bytes>(sizeof(double)) <= gpu::kWorkspaceBytes, "{}: {} rows", label, rows);
       auto* sums = static_cast<double*>(gpu::workspace());
-      for_rows(
-          exec, label, rows, KOKKOS_LAMBDA(const Row& row) {
+      for_rows<kThreads>(
+          exec, label, rows, columns, KOKKOS_LAMBDA(const Row& row) {
             const Count r = row.index();
             const double value = body(row);
             row.once([=] { sums[r] = value; });
           });
-      for_rows(
-          exec, label, 1, KOKKOS_LAMBDA(const Row& row) {
-            const double value = row.sum<double>(rows, [=](Count r) { return sums[r]; });
+      for_rows<RowThreads::team>(
+          exec, label, 1, rows, KOKKOS_LAMBDA(const Row& row) {
+            const double value = row.sum<double>(
+                rows, [=](int r) { return sums[r]; }, indices());
             row.once([=] { *total += value; });
           });
       return;

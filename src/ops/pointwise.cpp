@@ -12,33 +12,38 @@ namespace {
 
 template <class T>
 void add_bias_kernel(const Exec& exec, Count rows, Count n, T* x, const T* bias) {
-  for_elements(
-      exec, "cohort::add_bias", rows, n,
-      KOKKOS_LAMBDA(Count r, Count c) { x[r * n + c] = from_float<T>(to_float(x[r * n + c]) + to_float(bias[c])); });
+  for_rows(
+      exec, "cohort::add_bias", rows, n, KOKKOS_LAMBDA(const Row& row) {
+        row.zip(
+            n, [=](float& value, float b) { value += b; }, in_out(x + row.index() * n), in(bias));
+      });
 }
 
 template <class T>
 void bias_backward_kernel(const Exec& exec, Count rows, Count n, float* dbias, const T* dx) {
   sum_rows<float>(
-      exec, "cohort::bias_backward", rows, n, KOKKOS_LAMBDA(Count r, Count c) { return to_float(dx[r * n + c]); },
-      KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; });
+      exec, "cohort::bias_backward", rows, n, KOKKOS_LAMBDA(float d) { return d; },
+      KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; }, rows_in(dx, n));
 }
 
 template <class T>
-void add_kernel(const Exec& exec, Count rows, Count n, T* out, const T* x, const T* y) {
-  for_elements(
-      exec, "cohort::add", rows, n, KOKKOS_LAMBDA(Count r, Count c) {
-        const Count i = r * n + c;
-        out[i] = from_float<T>(to_float(x[i]) + to_float(y[i]));
+void add_kernel(const Exec& exec, Count rows, Count n, T* sum, const T* x, const T* y) {
+  for_rows(
+      exec, "cohort::add", rows, n, KOKKOS_LAMBDA(const Row& row) {
+        const Count first = row.index() * n;
+        row.zip(
+            n, [=](float a, float b, float& to) { to = a + b; }, in(x + first), in(y + first), out(sum + first));
       });
 }
 
 template <class T>
-void add_residual_kernel(const Exec& exec, Count rows, Count n, T* out, const T* x, const T* y, const T* bias) {
-  for_elements(
-      exec, "cohort::add_residual", rows, n, KOKKOS_LAMBDA(Count r, Count c) {
-        const Count i = r * n + c;
-        out[i] = from_float<T>(to_float(x[i]) + to_float(y[i]) + to_float(bias[c]));
+void add_residual_kernel(const Exec& exec, Count rows, Count n, T* sum, const T* x, const T* y, const T* bias) {
+  for_rows(
+      exec, "cohort::add_residual", rows, n, KOKKOS_LAMBDA(const Row& row) {
+        const Count first = row.index() * n;
+        row.zip(
+            n, [=](float a, float b, float c, float& to) { to = a + b + c; }, in(x + first), in(y + first), in(bias),
+            out(sum + first));
       });
 }
 

@@ -200,7 +200,7 @@ template <class Tiles, class T, class O>
 void launch_forward(const Exec& exec, const HeadTask<T, O>& p) {
   const Count tiles = p.tiles_of(p.queries);
   for_teams(
-      exec, "cohort::attention_forward", p.batch * p.heads * tiles, Tiles::kThreads, p.sizes.floats(),
+      exec, "cohort::attention_forward", p.batch * p.heads * tiles, Tiles::kThreads, p.sizes.floats(false),
       KOKKOS_LAMBDA(const Team& team) { forward_tile<Tiles>(team, p, tiles); });
 }
 
@@ -208,23 +208,23 @@ template <class Tiles, class T, class O>
 void launch_backward(const Exec& exec, const HeadTask<T, O>& p) {
   const Count query_tiles = p.tiles_of(p.queries), key_tiles = p.tiles_of(p.keys);
   for_teams(
-      exec, "cohort::attention_backward_queries", p.batch * p.heads * query_tiles, Tiles::kThreads, p.sizes.floats(),
+      exec, "cohort::attention_backward_queries", p.batch * p.heads * query_tiles, Tiles::kThreads, p.sizes.floats(true),
       KOKKOS_LAMBDA(const Team& team) { backward_queries_tile<Tiles>(team, p, query_tiles); });
   for_teams(
-      exec, "cohort::attention_backward_keys", p.batch * p.heads / p.group * key_tiles, Tiles::kThreads, p.sizes.floats(),
+      exec, "cohort::attention_backward_keys", p.batch * p.heads / p.group * key_tiles, Tiles::kThreads, p.sizes.floats(true),
       KOKKOS_LAMBDA(const Team& team) { backward_keys_tile<Tiles>(team, p, key_tiles); });
 }
 
 template <class T, class O>
 void forward_of_types(const Exec& exec, const AttentionTask& task) {
-  if (exec.gpu()) return launch_forward<GpuAttentionTiles>(exec, head_task<GpuAttentionTiles, T, O>(task));
-  launch_forward<HostAttentionTiles>(exec, head_task<HostAttentionTiles, T, O>(task));
+  if (exec.gpu()) return launch_forward<GpuAttentionTiles>(exec, head_task<GpuAttentionTiles, T, O>(task, false));
+  launch_forward<HostAttentionTiles>(exec, head_task<HostAttentionTiles, T, O>(task, false));
 }
 
 template <class T, class O>
 void backward_of_types(const Exec& exec, const AttentionTask& task) {
-  if (exec.gpu()) return launch_backward<GpuAttentionTiles>(exec, head_task<GpuAttentionTiles, T, O>(task));
-  launch_backward<HostAttentionTiles>(exec, head_task<HostAttentionTiles, T, O>(task));
+  if (exec.gpu()) return launch_backward<GpuAttentionTiles>(exec, head_task<GpuAttentionTiles, T, O>(task, true));
+  launch_backward<HostAttentionTiles>(exec, head_task<HostAttentionTiles, T, O>(task, true));
 }
 
 }  // namespace

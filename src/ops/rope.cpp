@@ -14,18 +14,19 @@ void rotate_kernel(const Exec& exec, const char* label, const AttentionShape& sh
   const Count rotated_heads = shape.heads + shape.kv_heads, half = shape.head_size / 2, tokens = shape.tokens;
   const Count packed_width = shape.packed_width(), head_size = shape.head_size;
   for_rows(
-      exec, label, shape.batch * tokens, KOKKOS_LAMBDA(const Row& row) {
+      exec, label, shape.batch * tokens, half, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
-        const float* cosine = cosines + r % tokens * half;
-        const float* sine = sines + r % tokens * half;
+        const auto cosine = in(cosines + r % tokens * half), sine = in(sines + r % tokens * half);
         for (Count h = 0; h < rotated_heads; ++h) {
           T* first = qkv + r * packed_width + h * head_size;
-          T* second = first + half;
-          row.each(half, [=](Count i) {
-            const float a = to_float(first[i]), b = to_float(second[i]);
-            first[i] = from_float<T>(a * cosine[i] - sign * b * sine[i]);
-            second[i] = from_float<T>(b * cosine[i] + sign * a * sine[i]);
-          });
+          row.zip(
+              half,
+              [=](float& a, float& b, float c, float s) {
+                const float before = a;
+                a = before * c - sign * b * s;
+                b = b * c + sign * before * s;
+              },
+              in_out(first), in_out(first + half), cosine, sine);
         }
       });
 }

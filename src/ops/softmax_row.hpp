@@ -3,21 +3,28 @@
 // computed twice.
 #pragma once
 
-#include "base/dtype.hpp"
 #include "ops/fast_math.hpp"
+#include "ops/parallel.hpp"
 
 namespace cohort::ops {
 
-constexpr float keep_exp(float& logit, float largest) { return logit = fast_exp(logit - largest); }
-constexpr float kept_exp(float kept, float) { return kept; }
-
+/// The sum of exp(logit - largest) over the row. fp32 logits are overwritten by what is summed.
 template <class T>
-constexpr float keep_exp(T& logit, float largest) {
-  return fast_exp(to_float(logit) - largest);
+KOKKOS_INLINE_FUNCTION float sum_and_keep_exponentials(const Row& row, Count n, T* logits, float largest) {
+  if constexpr (std::is_same_v<T, float>) {
+    return row.sum(
+        n, [=](float& logit) { return logit = fast_exp(logit - largest); }, in_out(logits));
+  } else {
+    return row.sum(
+        n, [=](float logit) { return fast_exp(logit - largest); }, in(logits));
+  }
 }
+
+/// Of an element of that row, afterwards.
 template <class T>
-constexpr float kept_exp(T logit, float largest) {
-  return fast_exp(to_float(logit) - largest);
+KOKKOS_INLINE_FUNCTION float kept_exponential(float element, float largest) {
+  if constexpr (std::is_same_v<T, float>) return element;
+  return fast_exp(element - largest);
 }
 
 }  // namespace cohort::ops

@@ -4,9 +4,9 @@
 
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
+#include "ops/fast_math.hpp"
 #include "ops/parallel.hpp"
 #include "ops/pointwise.hpp"
-#include "ops/softmax_row.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -64,12 +64,13 @@ Softmax softmax_of(const Tensor& logits, const Tensor& largest, const Tensor& su
 
 template <class T>
 void statistics_kernel(const Exec& exec, const Softmax& s, const T* logits) {
-  for_rows(
-      exec, "cohort::softmax_statistics", s.rows, KOKKOS_LAMBDA(const Row& row) {
+  for_rows<RowThreads::team>(
+      exec, "cohort::softmax_statistics", s.rows, s.columns, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
         const T* x = logits + r * s.stride;
-        const float largest = row.max(s.columns, [=](Count v) { return to_float(x[v]); });
-        const float sum = row.sum(s.columns, [=](Count v) { return fast_exp(to_float(x[v]) - largest); });
+        const float largest = row.max(s.columns, in(x));
+        const float sum = row.sum(
+            s.columns, [=](float logit) { return fast_exp(logit - largest); }, in(x));
         const Count target = s.targets[r] - s.begin;
         row.once([=] {
           s.largest[r] = largest;
@@ -81,25 +82,27 @@ void statistics_kernel(const Exec& exec, const Softmax& s, const T* logits) {
 
 template <class T>
 void gradient_kernel(const Exec& exec, const Softmax& s, T* logits, float scale) {
-  for_rows(
-      exec, "cohort::softmax_gradient", s.rows, KOKKOS_LAMBDA(const Row& row) {
+  for_rows<RowThreads::team>(
+      exec, "cohort::softmax_gradient", s.rows, s.columns, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
         T* x = logits + r * s.stride;
-        row.each(s.stride - s.columns, [=](Count v) { x[s.columns + v] = from_float<T>(0.0f); });
+        row.zip(
+            s.stride - s.columns, [=](float& padding) { padding = 0.0f; }, out(x + s.columns));
         if (s.targets[r] == kIgnoredTarget) {
-          row.each(s.columns, [=](Count v) { x[v] = from_float<T>(0.0f); });
+          row.zip(
+              s.columns, [=](float& gradient) { gradient = 0.0f; }, out(x));
           return;
         }
         const Count target = s.targets[r] - s.begin;  // perhaps none of this part's columns
         const float largest = s.largest[r];
         const float factor = scale / s.exponentials[r];
-        const bool here = target >= 0 && target < s.columns;
-        const float logit = here ? to_float(x[target]) : 0.0f;
-        row.barrier();
-        row.each(s.columns, [=](Count v) { x[v] = from_float<T>(fast_exp(to_float(x[v]) - largest) * factor); });
-        row.barrier();
-        if (!here) return;
-        row.once([=] { x[target] = from_float<T>(fast_exp(logit - largest) * factor - scale); });
+        const auto gradient = [=](float& element) { element = fast_exp(element - largest) * factor; };
+        if (target < 0 || target >= s.columns) return row.zip(s.columns, gradient, in_out(x));
+        // The threads' maximum comes behind every thread's look at the target's logit.
+        const float logit = row.max(1, in(x + target));
+        row.zip(s.columns, gradient, in_out(x));
+        row.at(
+            s.columns, target, [=](float& element) { element = fast_exp(logit - largest) * factor - scale; }, out(x));
       });
 }
 
@@ -167,13 +170,16 @@ void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tenso
   const float* logits_of_targets = exponentials + rows;
   const std::int32_t* ids = targets.data();
   // One row of as many elements as there are losses.
-  add_row_sums(
-      exec, "cohort::cross_entropy_of_sums", 1, loss_sum.data<double>(), KOKKOS_LAMBDA(const Row& row) {
-        return row.sum<double>(rows, [=](Count r) {
-          if (ids[r] == kIgnoredTarget) return 0.0;
-          return std::log(static_cast<double>(exponentials[r])) + static_cast<double>(largest[r]) -
-                 static_cast<double>(logits_of_targets[r]);
-        });
+  add_row_sums<RowThreads::team>(
+      exec, "cohort::cross_entropy_of_sums", 1, rows, loss_sum.data<double>(), KOKKOS_LAMBDA(const Row& row) {
+        return row.sum<double>(
+            rows,
+            [=](int r) {
+              if (ids[r] == kIgnoredTarget) return 0.0;
+              return std::log(static_cast<double>(exponentials[r])) + static_cast<double>(largest[r]) -
+                     static_cast<double>(logits_of_targets[r]);
+            },
+            indices());
       });
 }
 

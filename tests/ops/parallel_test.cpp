@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/columns.hpp"
+#include "ops/bins.hpp"
 #include "ops/compare.hpp"
 #include "ops/teams.hpp"
 
@@ -14,17 +14,26 @@ constexpr Count kSizes[] = {1, 2, 63, 64, 65, 127, 129, 1000, 2049, 5000};
 
 // The kernels are functions of their own because nvcc takes no device lambda inside a private member, as a test's body is.
 
-// result [rows, 5]: sum, sums of x and of 2 x, maximum, and how often each() and once() ran.
+// result [rows, 5]: sum, sums of x and of 2 x, maximum, and how often once() ran; visits [rows, n]: of each() and of zip().
 void describe_rows(const Exec& exec, Count rows, Count n, float* result, float* visits, const float* x) {
   for_rows(
-      exec, "cohort::test_rows", rows, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::test_rows", rows, n, KOKKOS_LAMBDA(const Row& row) {
         const Count r = row.index();
         const float* xr = x + r * n;
         float* its_visits = visits + r * n;
-        const float sum = row.sum(n, [=](Count c) { return xr[c]; });
-        const Pair pair = row.sum_pairs(n, [=](Count c) { return Pair{xr[c], 2.0f * xr[c]}; });
-        const float largest = row.max(n, [=](Count c) { return xr[c]; });
+        const float sum = row.sum(
+            n, [=](float value) { return value; }, in(xr));
+        const Pair pair = row.sum_pairs(
+            n,
+            [=](float value) {
+              return Pair{value, 2.0f * value};
+            },
+            in(xr));
+        const float largest = row.max(n, in(xr));
         row.each(n, [=](Count c) { its_visits[c] += 1.0f; });
+        row.zip(
+            n, [=](float& visit, float value, int c) { visit += value == xr[c] ? 1.0f : 0.0f; }, in_out(its_visits), in(xr),
+            indices());
         row.once([=] {
           float* own = result + r * 5;
           own[0] = sum;
@@ -39,31 +48,39 @@ void describe_rows(const Exec& exec, Count rows, Count n, float* result, float* 
 void sum_columns(const Exec& exec, Count rows, Count n, float* sums, float* doubled, float* visits, const float* x) {
   sum_rows<Pair>(
       exec, "cohort::test_columns", rows, n,
-      KOKKOS_LAMBDA(Count r, Count c) {
-        visits[r * n + c] += 1.0f;
-        return Pair{x[r * n + c], 2.0f * x[r * n + c]};
+      KOKKOS_LAMBDA(float value, float& visit) {
+        visit = value;
+        return Pair{value, 2.0f * value};
       },
       KOKKOS_LAMBDA(Count c, const Pair& sum) {
         sums[c] += sum.first;
         doubled[c] += sum.second;
-      });
+      },
+      rows_in(x, n), rows_out(visits, n));
 }
 
-void append_rows(const Exec& exec, Count rows, Count n, Count bins, float* places, const float* x) {
-  // place / 2 + x tells the order of the rows of a bin.
-  for_rows_of_bins(
-      exec, "cohort::test_bins", rows, n, KOKKOS_LAMBDA(Count r) { return r % bins; },
-      KOKKOS_LAMBDA(Count r, Count c) {
-        float& place = places[r % bins * n + c];
-        place = 0.5f * place + x[r * n + c];
-      });
+// copy [rows, n] = x times the sum of its row; sums [n] += the column sums of x scale[r] + bias[c].
+void rows_with_sums(const Exec& exec, Count rows, Count n, float* copy, float* sums, const float* x, const float* scale,
+                    const float* bias) {
+  for_rows_with_sums<float>(
+      exec, "cohort::test_rows_with_sums", rows, n,
+      KOKKOS_LAMBDA(const Row& row) {
+        const auto xr = in(x + row.index() * n);
+        const float sum = row.sum(
+            n, [=](float value) { return value; }, xr);
+        row.zip(
+            n, [=](float value, float& to) { to = value * sum; }, xr, out(copy + row.index() * n));
+      },
+      KOKKOS_LAMBDA(float value, float s, float b) { return value * s + b; },
+      KOKKOS_LAMBDA(Count c, float sum) { sums[c] += sum; }, rows_in(x, n), number_of_row(scale), each_row_in(bias));
 }
 
 void sum_all(const Exec& exec, Count rows, Count n, double* total, const float* x) {
   add_row_sums(
-      exec, "cohort::test_row_sums", rows, total, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::test_row_sums", rows, n, total, KOKKOS_LAMBDA(const Row& row) {
         const float* xr = x + row.index() * n;
-        return row.sum<double>(n, [=](Count c) { return static_cast<double>(xr[c]); });
+        return row.sum<double>(
+            n, [=](float value) { return static_cast<double>(value); }, in(xr));
       });
 }
 
@@ -104,7 +121,7 @@ TEST(Parallel, RowsSumsAndMaxima) {
           close(Array(found.begin() + r * 5, found.begin() + r * 5 + 5), expected, Array{error, error, 2.0 * error, 0.0, 0.0}))
           << n;
     }
-    EXPECT_TRUE(close(visits, Array(x.size(), 1.0), 0.0)) << n;
+    EXPECT_TRUE(close(visits, Array(x.size(), 2.0), 0.0)) << n;
   }
 }
 
@@ -132,28 +149,67 @@ TEST(Parallel, ColumnSumsAreAddedAndVisitEachElementOnce) {
       }
       EXPECT_TRUE(close(sums, expected, tolerance)) << rows << " x " << n;
       EXPECT_TRUE(close(doubled, twice, tolerance)) << rows << " x " << n;
-      EXPECT_TRUE(close(visits, Array(x.size(), 1.0), 0.0)) << rows << " x " << n;
+      EXPECT_TRUE(close(visits, x, 0.0)) << rows << " x " << n;
     }
   }
 }
 
-TEST(Parallel, RowsOfABinComeInOrder) {
-  for (const Count bins : {1, 3, 300}) {
-    const Count rows = 301, n = 65;
-    const Array x = random_values(rows * n, 4);
-    const Tensor places = filled({bins, n}, 0.0f);
-    append_rows(test_exec(), rows, n, bins, places.f32(), tensor_of(x, {rows, n}).f32());
-    Array expected(bins * n, 0.0), reversed(bins * n, 0.0);
-    for (Count i = 0; i < rows; ++i) {
-      for (Count c = 0; c < n; ++c) {
-        double& place = expected[i % bins * n + c];
-        place = 0.5 * place + x[i * n + c];
-        double& other = reversed[(rows - 1 - i) % bins * n + c];
-        other = 0.5 * other + x[(rows - 1 - i) * n + c];
+// Widths that fit into a team's memory on a GPU and such that do not, in packs and not.
+TEST(Parallel, RowsWithSumsAreBoth) {
+  for (const Count rows : {1, 5, 1000}) {
+    for (const Count n : {1, 63, 64, 768, 6144, 20000}) {
+      const Array x = random_values(rows * n, 8), scale = random_values(rows, 9), bias = random_values(n, 10);
+      const Tensor copy = filled({rows, n}, kGarbage), sums = tensor_of(bias, {n});
+      rows_with_sums(test_exec(), rows, n, copy.f32(), sums.f32(), tensor_of(x, {rows, n}).f32(), tensor_of(scale, {rows}).f32(),
+                     tensor_of(bias, {n}).f32());
+      Array expected_copy, expected_sums = bias, copy_tolerance, sums_tolerance(n, 0.0);
+      for (Count r = 0; r < rows; ++r) {
+        double sum = 0.0, size = 0.0;
+        for (Count c = 0; c < n; ++c) {
+          sum += x[r * n + c];
+          size += std::abs(x[r * n + c]);
+          expected_sums[c] += x[r * n + c] * scale[r] + bias[c];
+          sums_tolerance[c] += 2.0 * sum_error(rows + 1) * (std::abs(x[r * n + c] * scale[r]) + 2.0 * std::abs(bias[c]));
+        }
+        for (Count c = 0; c < n; ++c) {
+          expected_copy.push_back(x[r * n + c] * sum);
+          copy_tolerance.push_back(std::abs(x[r * n + c]) * (sum_error(n) * size + 2.0 * kEps * std::abs(sum)));
+        }
+      }
+      EXPECT_TRUE(close(copy, expected_copy, copy_tolerance)) << rows << " x " << n;
+      EXPECT_TRUE(close(sums, expected_sums, sums_tolerance)) << rows << " x " << n;
+    }
+  }
+}
+
+// Bins of one row and of thousands, of no row, and of the last one; two runs give the same bits, though rows are summed in an
+// order that matters in fp32.
+TEST(Parallel, RowsAreAddedToTheirBins) {
+  for (const Count bin_count : {1, 3, 300, 70000}) {
+    for (const Count rows : {1, 31, 1000, 3000}) {
+      for (const Count n : {1, 64, 65}) {
+        const Array x = random_values(rows * n, 4);
+        std::vector<std::int32_t> bin_of(rows);
+        for (Count r = 0; r < rows; ++r) {
+          bin_of[r] = static_cast<std::int32_t>(r % 3 == 0 ? bin_count - 1 : r * 7919 % bin_count);
+        }
+        const Indices<std::int32_t> bins(bin_of);
+        const Tensor tx = tensor_of(x, {rows, n});
+        const auto run = [&] {
+          const Tensor table = filled({bin_count, n}, 0.5f);
+          add_rows_to_bins(test_exec(), "cohort::test_bins", rows, n, bin_count, table.f32(), bins.span().data(), tx.f32());
+          return values_of(table);
+        };
+        Array expected(bin_count * n, 0.5), tolerance(bin_count * n, kEps);
+        for (Count i = 0; i < rows * n; ++i) {
+          expected[bin_of[i / n] * n + i % n] += x[i];
+          tolerance[bin_of[i / n] * n + i % n] += sum_error(rows + 1) * (0.5 + std::abs(x[i]));
+        }
+        const Array found = run();
+        EXPECT_TRUE(close(found, expected, tolerance)) << rows << " x " << n << " into " << bin_count;
+        EXPECT_EQ(found, run()) << rows << " x " << n << " into " << bin_count;
       }
     }
-    EXPECT_TRUE(close(places, expected, 16.0 * kEps)) << bins;
-    EXPECT_FALSE(close(places, reversed, 16.0 * kEps)) << bins;
   }
 }
 

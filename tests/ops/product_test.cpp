@@ -14,6 +14,7 @@ struct Case {
   float beta;
   bool addend, bias;
   DType from, to;
+  bool in_packs = false;  // rows of A and B begin at multiples of 16 bytes
 };
 
 // Half a step of a 16-bit format, relative.
@@ -28,7 +29,8 @@ struct Outcome {
   Array expected, tolerance;
 };
 
-// Rows of A, B and C are longer than their matrices by 3, 5 and 2 elements; those of C keep what they held.
+// Rows of A and B are longer than their matrices by 3 and 5 elements, or up to the next but one multiple of 8; those of C are
+// longer by 2, which keep what they held.
 Outcome multiply(const Case& t) {
   const auto padded = [](DType type, const Array& matrix, Count rows, Count columns, Count padding) {
     Array values(rows * (columns + padding), 7.0);
@@ -42,7 +44,9 @@ Outcome multiply(const Case& t) {
               bias = random_of_type(t.to, t.n, 5);
   const Count a_rows = t.transpose_a ? t.k : t.m, a_columns = t.transpose_a ? t.m : t.k;
   const Count b_rows = t.transpose_b ? t.n : t.k, b_columns = t.transpose_b ? t.k : t.n;
-  const Tensor ta = padded(t.from, a, a_rows, a_columns, 3), tb = padded(t.from, b, b_rows, b_columns, 5);
+  const auto padding = [&](Count columns, Count odd) { return t.in_packs ? 16 - columns % 8 : odd; };
+  const Tensor ta = padded(t.from, a, a_rows, a_columns, padding(a_columns, 3)),
+               tb = padded(t.from, b, b_rows, b_columns, padding(b_columns, 5));
   const Tensor c = t.beta == 0.0f ? filled({t.m, t.n + 2}, kGarbage) : padded(DType::f32, before, t.m, t.n, 2);
   Tensor tc = c;
   if (t.to != DType::f32) {
@@ -104,6 +108,12 @@ TEST(Product, MatchesTheReference) {
         }
       }
       check({50, 67, 33, ta, tb, 1.0f, false, false, DType::f32, DType::f32});
+      for (const DType from : {DType::f32, DType::bf16}) {
+        check({49, 131, 257, ta, tb, 0.0f, false, false, from, from, true});
+        check({136, 128, 64, ta, tb, 1.0f, true, true, from, from, true});
+        // So long a k that teams of a GPU share it, whose last share is shorter.
+        for (const bool in_packs : {false, true}) check({33, 40, 5000, ta, tb, 1.0f, true, true, from, DType::f32, in_packs});
+      }
     }
   }
 }

@@ -30,12 +30,11 @@ void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tenso
 void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                        const Tensor& weight, const Tensor& bias, float epsilon);
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
-                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                        const Tensor& dx_column_sums);
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                      float epsilon);
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
-                      const Tensor& weight, const Tensor& rstd, const Tensor& dx_column_sums);
+                      const Tensor& weight, const Tensor& rstd);
 
 // activation.hpp
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias);

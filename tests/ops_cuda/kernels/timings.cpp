@@ -92,7 +92,6 @@ void time_norms(Count columns) {
   const Buffer rstd = upload(DType::f32, Array(kRows, 1.0));
   const Buffer dweight = random_buffer(DType::f32, columns, 7);
   const Buffer dbias = random_buffer(DType::f32, columns, 8);
-  const Buffer sums = random_buffer(DType::f32, columns, 9);
   const Buffer scratch(cuda::norm_backward_scratch_bytes(kRows, columns));
   row(sized("layernorm_forward", columns), 4 * n, [&](int turn) {
     cuda::layernorm_forward(nullptr, kType, out[turn], mean.as<float>(), rstd.as<float>(), x[turn], weight.data(), bias.data(),
@@ -102,11 +101,11 @@ void time_norms(Count columns) {
     cuda::rmsnorm_forward(nullptr, kType, out[turn], rstd.as<float>(), x[turn], weight.data(), kRows, columns, 1e-5f);
   });
   row(sized("layernorm_backward", columns), 8 * n, [&](int turn) {
-    cuda::layernorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), dbias.as<float>(), sums.as<float>(), out[turn],
+    cuda::layernorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), dbias.as<float>(), out[turn],
                              x[turn], weight.data(), mean.as<float>(), rstd.as<float>(), kRows, columns, scratch.data());
   });
   row(sized("rmsnorm_backward", columns), 8 * n, [&](int turn) {
-    cuda::rmsnorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), nullptr, out[turn], x[turn], weight.data(),
+    cuda::rmsnorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), out[turn], x[turn], weight.data(),
                            rstd.as<float>(), kRows, columns, scratch.data());
   });
 }

@@ -42,14 +42,12 @@ void layernorm_forward(const Exec&, const Tensor& out, const Tensor& mean, const
 }
 
 void layernorm_backward(const Exec&, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
-                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                        const Tensor& dx_column_sums) {
+                        const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
   check_norm(x, dx);
   const Count rows = x.shape().rows();
   const Count columns = x.shape().columns();
-  layernorm_backward(stream(), x.dtype(), dx.raw(), dweight.f32(), dbias.f32(), fp32_or_null(dx_column_sums), dout.raw(), x.raw(),
-                     weight.raw(), mean.f32(), rstd.f32(), rows, columns,
-                     scratch_of(norm_backward_scratch_bytes(rows, columns), "layernorm_backward"));
+  layernorm_backward(stream(), x.dtype(), dx.raw(), dweight.f32(), dbias.f32(), dout.raw(), x.raw(), weight.raw(), mean.f32(),
+                     rstd.f32(), rows, columns, scratch_of(norm_backward_scratch_bytes(rows, columns), "layernorm_backward"));
   gpu::check_launch("layernorm_backward");
 }
 
@@ -61,12 +59,12 @@ void rmsnorm_forward(const Exec&, const Tensor& out, const Tensor& rstd, const T
 }
 
 void rmsnorm_backward(const Exec&, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
-                      const Tensor& weight, const Tensor& rstd, const Tensor& dx_column_sums) {
+                      const Tensor& weight, const Tensor& rstd) {
   check_norm(x, dx);
   const Count rows = x.shape().rows();
   const Count columns = x.shape().columns();
-  rmsnorm_backward(stream(), x.dtype(), dx.raw(), dweight.f32(), fp32_or_null(dx_column_sums), dout.raw(), x.raw(), weight.raw(),
-                   rstd.f32(), rows, columns, scratch_of(norm_backward_scratch_bytes(rows, columns), "rmsnorm_backward"));
+  rmsnorm_backward(stream(), x.dtype(), dx.raw(), dweight.f32(), dout.raw(), x.raw(), weight.raw(), rstd.f32(), rows, columns,
+                   scratch_of(norm_backward_scratch_bytes(rows, columns), "rmsnorm_backward"));
   gpu::check_launch("rmsnorm_backward");
 }
 

@@ -28,15 +28,13 @@ void rmsnorm_forward(CUstream_st* stream, DType dtype, void* out, float* rstd, c
 /// Bytes of scratch that either backward needs: the column sums of each block, at most about 24 MiB.
 Bytes norm_backward_scratch_bytes(Count rows, Count columns);
 
-/// dx += gradient with respect to x; dweight [C] and dbias [C] += their gradients. If dx_column_sums [C] is not null, the column
-/// sums of the new dx (as stored) are added to it: x is the residual stream after some linear layer's output was added to it, so
-/// these are that layer's bias gradient, which then needs no pass of its own. One pass: moves 4 R C sizeof(T) bytes.
-void layernorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dbias, float* dx_column_sums,
+/// dx += gradient with respect to x; dweight [C] and dbias [C] += their gradients. One pass: moves 4 R C sizeof(T) bytes.
+void layernorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dbias,
                         const void* dout, const void* x, const void* weight, const float* mean, const float* rstd, Count rows,
                         Count columns, void* scratch);
 
 /// As layernorm_backward, without mean and bias.
-void rmsnorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dx_column_sums, const void* dout,
+void rmsnorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, const void* dout,
                       const void* x, const void* weight, const float* rstd, Count rows, Count columns, void* scratch);
 
 }  // namespace cohort::ops::cuda

@@ -14,15 +14,14 @@ struct Arguments {
   const T* weight;
   const float* mean;  // null for RMS
   const float* rstd;
-  float* partials;  // [kMostColumnSums, blocks, C]: sums of dweight, of the new dx, and of dbias
+  float* partials;  // [2, blocks, C]: sums of dweight and of dbias
   Count rows;
   int columns;
   float per_column;  // 1 / C
 };
 
 constexpr int kPartialsOfWeight = 0;
-constexpr int kPartialsOfDx = 1;
-constexpr int kPartialsOfBias = 2;
+constexpr int kPartialsOfBias = 1;
 
 // Rows that a block holds at one time: one wait for memory and one barrier serve all of them. Wide rows leave registers for
 // one only, and the widest (more than 8192 elements of 16 bits) spill some of their sums.
@@ -80,7 +79,6 @@ __global__ void __launch_bounds__(Shape::kMostThreads, kBlocksAtOnce<Shape>) nor
   Pack<T, kVec> weights[kPacks];
   float dweight[kPacks][kVec] = {};
   float dbias[kPacks][kVec] = {};
-  float dx_sum[kPacks][kVec] = {};
 #pragma unroll
   for (int j = 0; j < kPacks; ++j) {
     const int column = row_column<Shape>(j);
@@ -141,11 +139,7 @@ __global__ void __launch_bounds__(Shape::kMostThreads, kBlocksAtOnce<Shape>) nor
           const float xhat = (x[i] - parts[r].mean) * parts[r].rstd;
           dx[i] += parts[r].rstd * (dout[i] * weight[i] - mean_g - xhat * mean_g_xhat);
         }
-        const Pack<T, kVec> stored = narrow<T>(dx);
-        store(a.dx + (row + r) * a.columns + column, stored);
-        widen(dx, stored);
-#pragma unroll
-        for (int i = 0; i < kVec; ++i) dx_sum[j][i] += dx[i];
+        store(a.dx + (row + r) * a.columns + column, narrow<T>(dx));
       }
     }
   }
@@ -159,7 +153,6 @@ __global__ void __launch_bounds__(Shape::kMostThreads, kBlocksAtOnce<Shape>) nor
     }
   };
   keep(kPartialsOfWeight, dweight);
-  keep(kPartialsOfDx, dx_sum);
   if constexpr (kMean) keep(kPartialsOfBias, dbias);
 }
 
@@ -185,7 +178,7 @@ void backward(CUstream_st* stream, DType dtype, void* dx, const ColumnSums& sums
       const Count fitting = resident_blocks(norm_backward<T, Shape, kMean>, threads);
       const Count blocks = std::min({useful, fitting, most_partial_rows(rows, columns)});
       norm_backward<T, Shape, kMean><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(arguments);
-      add_column_partials(stream, sums, arguments.partials, kMean ? 3 : 2, blocks, columns);
+      add_column_partials(stream, sums, arguments.partials, kMean ? 2 : 1, blocks, columns);
     });
   });
 }
@@ -196,16 +189,15 @@ Bytes norm_backward_scratch_bytes(Count rows, Count columns) {
   return kMostColumnSums * most_partial_rows(rows, columns) * columns * Bytes{sizeof(float)};
 }
 
-void layernorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dbias, float* dx_column_sums,
-                        const void* dout, const void* x, const void* weight, const float* mean, const float* rstd, Count rows,
-                        Count columns, void* scratch) {
-  const ColumnSums sums{{dweight, dx_column_sums, dbias}};
+void layernorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dbias, const void* dout, const void* x,
+                        const void* weight, const float* mean, const float* rstd, Count rows, Count columns, void* scratch) {
+  const ColumnSums sums{{dweight, dbias}};
   backward<true>(stream, dtype, dx, sums, dout, x, weight, mean, rstd, rows, columns, scratch);
 }
 
-void rmsnorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dx_column_sums, const void* dout,
-                      const void* x, const void* weight, const float* rstd, Count rows, Count columns, void* scratch) {
-  const ColumnSums sums{{dweight, dx_column_sums, nullptr}};
+void rmsnorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, const void* dout, const void* x,
+                      const void* weight, const float* rstd, Count rows, Count columns, void* scratch) {
+  const ColumnSums sums{{dweight, nullptr}};
   backward<false>(stream, dtype, dx, sums, dout, x, weight, nullptr, rstd, rows, columns, scratch);
 }
 

@@ -21,7 +21,7 @@ inline Count most_partial_rows(Count rows, Count columns) {
 }
 
 /// Quantities that one kernel sums: an entry is null where a sum is not wanted.
-inline constexpr int kMostColumnSums = 3;
+inline constexpr int kMostColumnSums = 2;
 struct ColumnSums {
   float* sums[kMostColumnSums];
 };
