@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "config/key_ranges.hpp"
 #include "config/model_keys.hpp"
+#include "config/pipeline.hpp"
 
 namespace cohort {
 namespace {
@@ -73,7 +74,7 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, tp, IntegerRange{1, kMaxRanks}, "tensor-parallel ranks: each holds a part of every matrix", {}),
       KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are divided as well",
           tensor),
-      KEY(parallel, schedule, (Choices{{"gpipe", "1f1b", "interleaved"}}),
+      KEY(parallel, schedule, Choices{pipeline::schedule_names()},
           "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", pipeline),
       KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: parts of the model on each rank, 2 or more", interleaved),
       KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",

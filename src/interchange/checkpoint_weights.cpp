@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/format.hpp"
-#include "checkpoint/reader.hpp"
-#include "checkpoint/store.hpp"
-#include "checkpoint/stored_model.hpp"
+#include "checkpoint/format/format.hpp"
+#include "checkpoint/load/stored_model.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/store/store.hpp"
+#include "checkpoint/write/save.hpp"
 
 namespace cohort {
 namespace {

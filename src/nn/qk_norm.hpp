@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/norm.hpp"
+#include "nn/norm_layer.hpp"
 #include "ops/attention_shape.hpp"
 
 namespace cohort {

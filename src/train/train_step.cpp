@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
-#include "checkpoint/format.hpp"
+#include "checkpoint/format/format.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
@@ -16,6 +16,7 @@
 #include "optim/clip.hpp"
 #include "optim/offloaded_adamw.hpp"
 #include "optim/schedule.hpp"
+#include "parallel/strategy.hpp"
 #include "train/estimate.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/nonfinite.hpp"

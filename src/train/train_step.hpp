@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "checkpoint/shards.hpp"
+#include "checkpoint/load/shards.hpp"
 #include "config/run_config.hpp"
 #include "mesh/mesh.hpp"
 #include "models/model.hpp"

@@ -8,7 +8,7 @@
 #include "optim/adamw.hpp"
 #include "optim/clip.hpp"
 #include "parallel/context/ring_attention.hpp"
-#include "parallel/data/data_parallel.hpp"
+#include "parallel/strategy.hpp"
 #include "parallel/tensor/training.hpp"
 
 namespace cohort::test {
