@@ -62,7 +62,7 @@ class Equivalence : public ::testing::TestWithParam<std::tuple<Layout, const cha
 TEST_P(Equivalence, LossesGradientsAndWeightsAreThoseOfOneRank) {
   for (const Ignored ignored : {Ignored::uneven, Ignored::second_half}) {
     const Trajectory yardstick = train_alone(problem(ignored));
-    const Trajectory trajectory = train(problem(ignored), ranks_.tensors(), strategy(), options());
+    const Trajectory trajectory = train(problem(ignored), ranks_.mesh(), strategy(), options());
     const Distance found = distance(ranks_.host(), trajectory, yardstick);
     EXPECT_TRUE(found.accepted()) << "ignored " << static_cast<int>(ignored) << ": " << found.str();
   }
@@ -71,9 +71,9 @@ TEST_P(Equivalence, LossesGradientsAndWeightsAreThoseOfOneRank) {
 // Three times, since races hide. Of all models gpt2 has most to go wrong: a tied weight, dropout.
 TEST_P(Equivalence, RepeatedRunsHaveTheSameBits) {
   if (std::string(std::get<1>(GetParam())) != "gpt2") return;
-  const Trajectory first = train(problem(Ignored::uneven), ranks_.tensors(), strategy(), options());
+  const Trajectory first = train(problem(Ignored::uneven), ranks_.mesh(), strategy(), options());
   for (const unsigned run : {1u, 2u})
-    EXPECT_TRUE(train(problem(Ignored::uneven), ranks_.tensors(), strategy(), options(run)) == first);
+    EXPECT_TRUE(train(problem(Ignored::uneven), ranks_.mesh(), strategy(), options(run)) == first);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Equivalence,
@@ -96,9 +96,8 @@ TEST(Reduction, In16BitsIsThatOfFp32ButForRounding) {
         SCOPED_TRACE(fmt::format("{}, buckets of {} MiB, accumulation {}", name_of(type), bucket_mib, accumulation));
         const Problem problem{"gpt2", Ignored::uneven, 12 * accumulation};
         const auto gradients = [&](DType reduction) {
-          Trajectory all =
-              train(problem, ranks.tensors(), strategy_named("bucketed", model_section("gpt2"), bucket_mib, reduction),
-                    {.accumulation = accumulation});
+          Trajectory all = train(problem, ranks.mesh(), strategy_named("bucketed", model_section("gpt2"), bucket_mib, reduction),
+                                 {.accumulation = accumulation});
           for (auto* steps : {&all.gradients, &all.weights}) steps->resize(1);
           all.losses.resize(1);
           return all;
@@ -125,7 +124,7 @@ TEST(HybridShards, AreThoseOfOneRank) {
       section.data = name;
       section.shard_ranks = shards;
       const Trajectory hybrid =
-          train(problem, ranks.tensors(), strategy_of(section, model_section("gpt2")), {.accumulation = 2, .sharded = true});
+          train(problem, ranks.mesh(), strategy_of(section, model_section("gpt2")), {.accumulation = 2, .sharded = true});
       const Distance found = distance(ranks.host(), hybrid, train_alone(problem));
       EXPECT_TRUE(found.accepted()) << found.str();
     }
@@ -149,16 +148,15 @@ TEST(Problems, HaveWhatTheyAreMeantToTest) {
 
 class OneRank : public ::testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<Communicator> self_ = make_self_communicator("self", test_device());
-  std::unique_ptr<Communicator> host_self_ = make_self_communicator("self");
+  Alone alone_;
 };
 
 TEST_P(OneRank, ManualIsMonolith) {
   for (const Count accumulation : {1, 2}) {
     const Problem problem{GetParam(), Ignored::uneven, 12};
     const Trajectory manual =
-        train(problem, *self_, strategy_named("manual", model_section(GetParam())), {.accumulation = accumulation});
-    const Distance found = distance(*host_self_, manual, train_alone(problem));
+        train(problem, *alone_.mesh, strategy_named("manual", model_section(GetParam())), {.accumulation = accumulation});
+    const Distance found = distance(*alone_.host, manual, train_alone(problem));
     EXPECT_TRUE(found.accepted()) << found.str();
   }
 }
@@ -170,10 +168,10 @@ TEST_P(OneRank, AStaleReplicaOfManualIsRejected) {
   };
   const ModelSection section = model_section(GetParam());
   const Problem problem{GetParam(), Ignored::uneven, 12};
-  const Trajectory mutant = train(problem, *self_, [&](Model& model, Communicator& group) {
+  const Trajectory mutant = train(problem, *alone_.mesh, [&](Model& model, Communicator& group) {
     return std::make_unique<Stale>(model, group, make_model(section, 1, test_placement()));
   });
-  EXPECT_FALSE(distance(*host_self_, mutant, train_alone(problem)).accepted());
+  EXPECT_FALSE(distance(*alone_.host, mutant, train_alone(problem)).accepted());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneRank, ::testing::Values("gpt2", "llama", "mlp"),

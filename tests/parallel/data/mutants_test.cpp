@@ -190,7 +190,8 @@ class Mutants : public ::testing::Test {
   }
 
   Distance distance_of(const MakeStrategy& make, Communicator& group, const Problem& problem, const TrainOptions& options = {}) {
-    return distance(ranks_.host(), train(problem, group, make, options), train_alone(problem, options.update));
+    const MakeStrategy over_group = [&](Model& model, Communicator&) { return make(model, group); };
+    return distance(ranks_.host(), train(problem, ranks_.mesh(), over_group, options), train_alone(problem, options.update));
   }
   template <class Strategy>
   Distance distance_of(const Problem& problem, const TrainOptions& options = {}) {

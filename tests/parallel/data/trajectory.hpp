@@ -1,17 +1,16 @@
-// Trains a problem for some steps under one strategy and keeps what came of every step, so that two trainings can be compared:
-// the losses, the gradients after reduction and the weights after the optimizer.
+// Trains a problem for some real steps (train/train_step.hpp) under one strategy and keeps what came of every step, so that two
+// trainings can be compared: the losses, the gradients after reduction and the weights after the optimizer.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "comm/communicator.hpp"
-#include "mesh/mesh.hpp"
+#include "comm/mpi_communicator.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/problem.hpp"
+#include "parallel/step_support.hpp"
 
 namespace cohort::test {
 
@@ -19,17 +18,18 @@ namespace cohort::test {
 class Ranks {
  public:
   // Collective over: world
-  Ranks();
+  Ranks() : world_(make_world_communicator()), mesh_(mesh_of(*world_, MeshShape(world_->size(), 1, 1, 1))) {}
   /// For numbers of the host.
   Communicator& host() const { return *world_; }
   /// For tensors, where the test computes.
-  Communicator& tensors() const { return mesh_ ? mesh_->gradient() : *world_; }
+  Communicator& tensors() const { return mesh_->gradient(); }
+  const Mesh& mesh() const { return *mesh_; }
   int size() const { return world_->size(); }
   int rank() const { return world_->rank(); }
 
  private:
   std::unique_ptr<Communicator> world_;
-  std::optional<Mesh> mesh_;  // on GPUs
+  std::unique_ptr<Mesh> mesh_;
 };
 
 enum class Update {
@@ -38,7 +38,7 @@ enum class Update {
 };
 
 struct Trajectory {
-  std::vector<double> losses;                 // [steps]
+  std::vector<double> losses;                 // [steps]; none of SGD, which is no step of ours
   std::vector<std::vector<float>> gradients;  // [steps][elements], in the order of the registry
   std::vector<std::vector<float>> weights;    // [steps][elements]
   std::vector<std::size_t> ends;              // [parameters] where each parameter ends in the flat vectors
@@ -47,7 +47,7 @@ struct Trajectory {
   bool operator==(const Trajectory&) const = default;
 };
 
-/// Makes the strategy under test.
+/// Makes the strategy under test. `group` reaches tensors; a strategy may be given a faulty one instead.
 using MakeStrategy = std::function<std::unique_ptr<DataParallel>(Model& model, Communicator& group)>;
 
 /// The strategy that a run file would name; `bucket_mib` and `reduction` matter to bucketed alone.
@@ -66,11 +66,11 @@ struct TrainOptions {
 };
 
 inline constexpr Count kSteps = 6;
-inline constexpr std::uint64_t kSeed = 42;  // of initial values and dropout
 
-/// kSteps optimizer steps on the device under test; all ranks of `group`, which is for tensors, share the global batches.
-// Collective over: group
-Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy& make, const TrainOptions& options = {});
+/// kSteps optimizer steps on the device under test; all ranks of the mesh, which are data-parallel ones, share the global
+/// batches.
+// Collective over: mesh
+Trajectory train(const Problem& problem, const Mesh& mesh, const MakeStrategy& make, const TrainOptions& options = {});
 
 /// The yardstick: one rank, the whole global batch in one micro-batch, no communication.
 Trajectory train_alone(const Problem& problem, Update update = Update::adamw);

@@ -86,7 +86,7 @@ TEST_F(PipelineEngine, KeepsAsManyActivationsAsTheScheduleSays) {
   }
 }
 
-// An activation or a gradient of rows x width for each micro-batch and boundary, and once a step the tied weight.
+// An activation or a gradient of rows x width for each micro-batch and boundary; besides, the step sums loss and squared norm.
 TEST_F(PipelineEngine, SendsWhatTheFormulaSays) {
   const ModelSection section = pipeline_section("llama");
   for (const Schedule& schedule : schedules("llama", ranks(), 12)) {
@@ -102,7 +102,9 @@ TEST_F(PipelineEngine, SendsWhatTheFormulaSays) {
       for (const pipeline::Receives& receives : receives_of(schedule, stages.rank()))
         received += static_cast<Count>(receives.before.size() + receives.during.size());
       EXPECT_EQ(trace.totals("pp", "recv").calls, received * kPipelineSteps);
-      EXPECT_EQ(trace.sum().calls, sends + received * kPipelineSteps) << trace.str();
+      const Count sums = ranks() > 1 ? 2 * kPipelineSteps : 0;
+      EXPECT_EQ(trace.totals("pp", "all_reduce").elements, sums);
+      EXPECT_EQ(trace.sum().calls, sends + received * kPipelineSteps + sums) << trace.str();
     };
     train_pipeline(*world_, {.model = "llama", .schedule = schedule}, {.before_steps = attach, .after_steps = check});
   }

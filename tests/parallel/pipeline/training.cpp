@@ -2,41 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "comm/self_communicator.hpp"
-#include "optim/adamw.hpp"
-#include "optim/clip.hpp"
-#include "parallel/strategy.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort::test {
 namespace {
 
-constexpr std::uint64_t kSeed = 42;
 constexpr double kRate = 1e-2;
-// Below the gradient norms of these problems, so that clipping acts, and with it the norm over all stages.
-constexpr double kClipNorm = 0.5;
-
-OptimizerSection optimizer_section() {
-  OptimizerSection optimizer;
-  optimizer.weight_decay = 0.1;
-  // Some gradients are zero but for rounding (the keys' bias), and Adam's m / sqrt(v) would blow the rounding up to whole steps.
-  optimizer.epsilon = 1e-3;
-  return optimizer;
-}
-
-// Memory that activations will lie in, full of a value that would show in every result.
-void dirty(Arena& arena, unsigned seed) {
-  const Arena::Scope scope(arena);
-  std::vector<float> junk(1 << 20, 1e3f * static_cast<float>(seed + 1));
-  const Shape shape{static_cast<Count>(junk.size())};
-  arena.take(shape).copy_from(Tensor::wrap(junk.data(), shape));
-}
-
-std::vector<float> copy_of(const Tensor& tensor) {
-  const Tensor host = tensor.to_host();
-  return {host.f32(), host.f32() + host.elements()};
-}
 
 // What the ranks own, put together by names and places: every element comes from the one rank that counts.
 class Assembly {
@@ -93,28 +65,6 @@ class Assembly {
   bool writes_;
 };
 
-double sum_over(Communicator& group, double value) { return all_reduce_value(group, value, ReduceOp::sum); }
-
-double largest_of(const std::vector<float>& values) {
-  double largest = 0.0;
-  for (const float value : values) largest = std::max(largest, std::abs(static_cast<double>(value)));
-  return largest;
-}
-
-double finite_or_infinity(double value) { return std::isfinite(value) ? value : std::numeric_limits<double>::infinity(); }
-
-double worst_difference(const WholeTensors& values, const WholeTensors& wanted) {
-  constexpr double kFloor = 0.1;
-  double floor = 0.0, worst = 0.0;
-  for (const auto& [name, tensor] : wanted) floor = std::max(floor, kFloor * largest_of(tensor));
-  for (const auto& [name, tensor] : wanted) {
-    const double largest = std::max(floor, largest_of(tensor));
-    for (std::size_t i = 0; i < tensor.size(); ++i)
-      worst = std::max(worst, finite_or_infinity(std::abs(static_cast<double>(values.at(name)[i]) - tensor[i]) / largest));
-  }
-  return worst;
-}
-
 }  // namespace
 
 ModelSection pipeline_section(const std::string& kind) {
@@ -132,88 +82,63 @@ std::string PipelineLayout::str() const {
 
 namespace {
 
-struct Setting {
-  Communicator& world;  // of the host
-  Communicator& gradient;
-  Communicator& stages;
-  Communicator& host_stages;
-  int dp_rank = 0;
-};
-
-PipelineTraining train(const Setting& at, const PipelineLayout& layout, bool with_engine, const PipelineOptions& options) {
+PipelineTraining train(const PipelineLayout& layout, const Mesh& mesh, bool pipelined, const PipelineOptions& options) {
   const ModelSection section = pipeline_section(layout.model);
   const std::unique_ptr<Model> whole = declare_model(section);
-  const std::vector<ChunkSpec> chunks =
-      with_engine ? options.chunks(section, layout.schedule, at.stages.rank()) : std::vector<ChunkSpec>{};
-  const auto model = declare_decoder(section, test_placement(), TensorParallel::none(), chunks);
-  if (!is_sharded(layout.strategy)) model->parameters().allocate(kSeed, test_placement());
+  const int dp = mesh.size(Axis::dp), micro_batches = pipelined ? layout.schedule.micro_batches : 1;
   ParallelSection parallel;
   parallel.data = layout.strategy;
   parallel.bucket_mib = 4.0 / 1024;
   parallel.wrap = layout.wrap;
-  const auto strategy = make_data_parallel(parallel, section, kSeed, *model, at.gradient);
-  const PipelineParts parts{*model, layout.schedule, at.stages, at.host_stages};
-  std::unique_ptr<pipeline::Engine> engine;
-  if (with_engine) {
-    engine = options.make ? options.make(parts)
-                          : std::make_unique<pipeline::Engine>(*model, layout.schedule, at.stages, at.host_stages);
-    strategy->use(*engine);
-    if (options.before_steps) options.before_steps(*engine, at.stages);
+  parallel.schedule = name_of(layout.schedule.kind);
+  parallel.chunks = layout.schedule.chunks;
+  const RunConfig config = step_config(section, mesh, kPipelineSamples / (dp * micro_batches), micro_batches, parallel, kRate);
+  StepParts parts;
+  if (pipelined) {
+    parts.declare_model = [&](TensorParallel& whole_matrices) {
+      return declare_decoder(config.model, test_placement(), whole_matrices,
+                             options.chunks(config.model, layout.schedule, mesh.index(Axis::pp)));
+    };
+    parts.engine = [&](Decoder& model, const pipeline::Schedule& schedule, Communicator& stages, Communicator& host_stages) {
+      return options.make ? options.make({model, schedule, stages, host_stages})
+                          : std::make_unique<pipeline::Engine>(model, schedule, stages, host_stages);
+    };
   }
-  const AdamW optimizer(strategy->owned(), optimizer_section());
-  const ops::Exec exec{.device = test_device()};
-  Arena activations("test.activations", test_device());
-  dirty(activations, options.unrelated_seed);
-  const StepScalars scalars(test_device());
+  TrainStep train_step(config, mesh, parts);
+  pipeline::Engine* const engine = train_step.pipeline();
+  if (engine != nullptr && options.before_steps) options.before_steps(*engine, mesh.axis(Axis::pp));
+  dirty(train_step.activations(), options.unrelated_seed);
   StepTimers timers;
-  const Assembly assembly(at.world, *strategy, whole->parameters(), at.dp_rank == 0);
+  const Assembly assembly(mesh.world(), train_step.strategy(), whole->parameters(), mesh.index(Axis::dp) == 0);
   PipelineTraining training;
   for (Count step = 0; step < kPipelineSteps; ++step) {
     const GlobalBatch batch({layout.model, Ignored::uneven, kPipelineSamples}, step);
     DeviceInputs inputs;
-    const auto part = inputs.put(batch.part(at.dp_rank, layout.dp, layout.schedule.micro_batches));
-    const double inverse = 1.0 / static_cast<double>(batch.valid_targets());
-    scalars.begin();
-    const StepContext context{.exec = exec,
-                              .activations = &activations,
-                              .loss_sum = scalars.own_loss(),
-                              .training = true,
-                              .seed = kSeed,
-                              .step = static_cast<std::uint32_t>(step)};
-    strategy->accumulate_gradients(context, part, static_cast<float>(inverse), timers);
-    const double loss = sum_over(at.world, *scalars.own_loss().to_host().data<double>());
-    training.losses.push_back(loss * inverse);
+    const auto part = batch.part(mesh.index(Axis::dp), dp, micro_batches);
+    const auto on_device = inputs.put(part);
+    Count own_targets = 0;
+    for (const ModelInput& input : part) own_targets += count_valid_targets(input);
+    train_step.compute_gradients({step, on_device, own_targets, batch.valid_targets()}, timers);
     training.gradients.push_back(assembly.of(&OwnedSegment::gradients, training.copies_agree));
-    add_squares(exec, optimizer.owned(), scalars);
-    double squares = *scalars.squares().to_host().data<double>();
-    // Replicas have the same squares: the sum over all ranks has them dp times.
-    squares = sum_over(at.world, squares) / (strategy->shard_group() != nullptr ? 1 : layout.dp);
-    scalars.squares().copy_from(Tensor::wrap(&squares, {1}, DType::f64));
-    double total = loss;
-    scalars.loss().copy_from(Tensor::wrap(&total, {1}, DType::f64));
-    decide_update(exec, scalars, 1.0, kClipNorm);
-    optimizer.step(exec, kRate, scalars.decisions(), step);
-    strategy->weights_changed();
+    train_step.update(timers);
+    training.losses.push_back(train_step.finish_step(timers).loss);
     training.weights.push_back(assembly.of(&OwnedSegment::values, training.copies_agree));
   }
-  if (engine && options.after_steps) options.after_steps(*engine, at.stages);
+  if (engine != nullptr && options.after_steps) options.after_steps(*engine, mesh.axis(Axis::pp));
   return training;
 }
 
 }  // namespace
 
 PipelineTraining train_pipeline(Communicator& world, const PipelineLayout& layout, const PipelineOptions& options) {
-  const Mesh mesh(world, MeshShape(layout.dp, layout.schedule.stages, 1, 1), test_device(), ranks_share_devices(world.size()));
-  const Setting at{world, mesh.gradient(), mesh.axis(Axis::pp), mesh.host_axis(Axis::pp), mesh.index(Axis::dp)};
-  PipelineTraining training = train(at, layout, true, options);
+  const std::unique_ptr<Mesh> mesh = mesh_of(world, MeshShape(layout.dp, layout.schedule.stages, 1, 1));
+  PipelineTraining training = train(layout, *mesh, true, options);
   training.copies_agree = all_reduce_value(world, std::int64_t{training.copies_agree ? 0 : 1}, ReduceOp::max) == 0;
   return training;
 }
 
 PipelineTraining train_whole(const std::string& model) {
-  const auto self = make_self_communicator("alone", test_device());
-  const auto host = make_self_communicator("alone");
-  return train({*host, *self, *self, *host}, {.model = model, .strategy = "monolith"}, false, {});
+  return train({.model = model, .strategy = "monolith"}, *Alone().mesh, false, {});
 }
 
 std::string PipelineDistance::str() const {

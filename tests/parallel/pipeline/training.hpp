@@ -1,19 +1,18 @@
-// Trains a small decoder for some steps, whole on one rank or in pipeline stages, and keeps what came of every step as whole
-// tensors, so that two trainings can be compared.
+// Trains a small decoder for some real steps (train/train_step.hpp), whole on one rank or in pipeline stages, and keeps what came
+// of every step as whole tensors, so that two trainings can be compared.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "mesh/mesh.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/pipeline/engine.hpp"
 #include "parallel/pipeline/stages.hpp"
 #include "parallel/problem.hpp"
+#include "parallel/step_support.hpp"
 #include "support/device_model.hpp"
 
 namespace cohort::test {
@@ -30,8 +29,6 @@ struct PipelineLayout {
 
   std::string str() const;
 };
-
-using WholeTensors = std::map<std::string, std::vector<float>>;
 
 struct PipelineTraining {
   std::vector<double> losses;           // of each step
