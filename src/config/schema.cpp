@@ -278,6 +278,9 @@ std::string expected_value(const KeySpec& key) {
   return std::holds_alternative<bool*>(key.field(defaults)) ? "true or false" : "a string";
 }
 
+// A field knows its place in a mutable config alone; what comes of this is only read.
+static Field to_read(const KeySpec& key, const RunConfig& config) { return key.field(const_cast<RunConfig&>(config)); }
+
 std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
   struct Writer {
     std::string operator()(const std::string* text) const { return toml_string(*text); }
@@ -286,8 +289,7 @@ std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
     std::string operator()(const Count* value) const { return fmt::format("{}", *value); }
     std::string operator()(const std::uint64_t* value) const { return fmt::format("{}", *value); }
   };
-  RunConfig copy = config;  // fields are reached through a mutable config
-  return std::visit(Writer{}, key.field(copy));
+  return std::visit(Writer{}, to_read(key, config));
 }
 
 std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ? "2 or more" : join(values, " or "); }
@@ -296,8 +298,7 @@ bool is_used(const KeySpec& key, const RunConfig& config) {
   if (key.only_with.key.empty()) return true;
   const KeySpec* decider = find_key(key.only_with.key);
   COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
-  RunConfig copy = config;
-  const Field field = decider->field(copy);
+  const Field field = to_read(*decider, config);
   if (key.only_with.values.empty()) return *std::get<Count*>(field) > 1;
   const auto* value = std::get<std::string*>(field);
   return std::find(key.only_with.values.begin(), key.only_with.values.end(), *value) != key.only_with.values.end();

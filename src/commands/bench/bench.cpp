@@ -8,6 +8,7 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "commands/bench/bench.hpp"
+#include "commands/bench/kernels_shapes.hpp"
 #include "commands/bench/watch_cost.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/load_run.hpp"
@@ -236,14 +237,6 @@ int bench_step(BenchOptions options) {
   return 0;
 }
 
-std::map<std::string, ModelSection> known_models() {
-  std::map<std::string, ModelSection> known;
-  for (const ModelFamily* family : all_model_families()) {
-    for (const KnownModel& model : family->known_models) known.emplace(model.name, model.section);
-  }
-  return known;
-}
-
 std::vector<std::string> decoder_kinds() {
   std::vector<std::string> kinds;
   for (const ModelFamily* family : all_model_families()) {
@@ -322,8 +315,11 @@ void add_kernels(CLI::App& bench, Action& action) {
       "  cohort bench kernels --model llama-1b --micro-batch 16 --json\n"
       "  cohort bench kernels --ladder                         each op by its tuned and by its portable kernel");
   const auto options = std::make_shared<KernelBenchOptions>();
-  command->add_option("--model", options->model, "gpt2-124M, gpt2-774M or llama-1b")->capture_default_str();
-  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64, 16 and 8")->check(integer_from(1));
+  command->add_option("--model", options->model, "A known model")
+      ->transform(CLI::IsMember(known_models(), CLI::ignore_case))
+      ->capture_default_str();
+  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64 of gpt2-124m, fewer of larger models")
+      ->check(integer_from(1));
   command->add_option("--device", options->device, "Which of the visible GPUs")->check(integer_from(0))->capture_default_str();
   command->add_option("--tuning", options->tuning,
                       "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");

@@ -12,8 +12,8 @@ namespace cohort {
 void add_bench_checkpoint(CLI::App& bench, Action& action);
 
 struct KernelBenchOptions {
-  std::string model = "gpt2-124M";  // a name in kStepShapes (kernels_shapes.hpp)
-  Count micro_batch = 0;            // 0 = that of the shape
+  std::string model = "gpt2-124m";  // a name in known_models() (kernels_shapes.hpp)
+  Count micro_batch = 0;            // 0 = as step_shape() says
   int device = 0;                   // among the visible ones
   std::string tuning;               // file for choices of matrix products; "" = no tuning
   bool ladder = false;              // the portable kernels beside the tuned ones, instead of the kernels one by one

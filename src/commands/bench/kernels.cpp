@@ -16,18 +16,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-StepShape shape_of(const KernelBenchOptions& options) {
-  std::vector<std::string> names;
-  for (const StepShape& known : kStepShapes) {
-    names.emplace_back(known.name);
-    if (known.name != options.model) continue;
-    StepShape shape = known;
-    if (options.micro_batch > 0) shape.samples = options.micro_batch;
-    return shape;
-  }
-  fail(ExitCode::usage, "--model {}: known are {}", options.model, join(names));
-}
-
 // The fastest product and the fastest pass that were measured. A large cube and a copy are among them, but the cube is not always
 // the fastest: it draws so much power that the card lowers its clock further than for smaller products.
 struct Ceilings {
@@ -89,7 +77,7 @@ void print_kernels_json(const StepShape& shape, const Ceilings& ceilings, const 
 
 void print_kernels_table(const StepShape& shape, const Ceilings& ceilings, const std::vector<Timing>& timings) {
   fmt::print("{}, {}, bf16: {} with a micro-batch of {} x {} tokens\n", gpu::facts().name, ops::cuda::gemm_library(), shape.name,
-             shape.samples, shape.tokens);
+             shape.samples, shape.tokens());
   fmt::print("ceilings, the fastest here: {:.0f} TFLOP/s ({}), {:.0f} GB/s ({}; reads and writes counted)\n\n",
              1e-12 * ceilings.product->rate(), ceilings.product->kernel, 1e-9 * ceilings.pass->rate(), ceilings.pass->kernel);
   Table table({"kernel", "runs", "us", "ms in all", "rate", "", "of ceiling"});
@@ -127,7 +115,7 @@ int bench_ladder(const StepShape& shape, bool json) {
 }  // namespace
 
 int bench_kernels(const KernelBenchOptions& options) {
-  const StepShape shape = shape_of(options);
+  const StepShape shape = step_shape(options.model, options.micro_batch);
   open_device(options.device, options.ladder);
   if (options.ladder) return bench_ladder(shape, options.json);
   {

@@ -50,15 +50,15 @@ void measure_attention(Meter& meter, const StepShape& shape) {
   const double product = static_cast<double>(s.batch * s.heads * s.tokens) * static_cast<double>(s.tokens * s.head_size);
   gpu::Stream const stream = gpu::compute_stream();
 
-  const Count portable_runs = hopper ? 0 : shape.layers;
+  const Count portable_runs = hopper ? 0 : shape.layers();
   meter.product("attention forward, portable", portable_runs, 2.0 * product,
                 [&] { flash_attention_forward(stream, kType, s, out, lse, qkv); });
   meter.product("attention backward, portable", portable_runs, 5.0 * product,
                 [&] { flash_attention_backward(stream, kType, s, dqkv, dout, out, lse, qkv, scratch); });
   if (!hopper) return;
-  meter.product("attention forward, Hopper", shape.layers, 2.0 * product,
+  meter.product("attention forward, Hopper", shape.layers(), 2.0 * product,
                 [&] { flash_attention_forward_hopper(stream, kType, s, out, lse, qkv); });
-  meter.product("attention backward, Hopper", shape.layers, 5.0 * product,
+  meter.product("attention backward, Hopper", shape.layers(), 5.0 * product,
                 [&] { flash_attention_backward_hopper(stream, kType, s, dqkv, dout, out, lse, qkv, scratch); });
   measure_full_block(meter, s, product, qkv, out, dout, scratch);
 }

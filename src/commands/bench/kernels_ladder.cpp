@@ -25,7 +25,7 @@ constexpr DType kType = DType::bf16;
 class Ladder {
  public:
   Ladder(Meter& meter, const StepShape& shape)
-      : meter_(meter), shape_(shape), r_(shape.rows()), c_(shape.width), f_(shape.ffn_width), s_(shape.attention()) {}
+      : meter_(meter), shape_(shape), r_(shape.rows()), c_(shape.width()), f_(shape.ffn_width()), s_(shape.attention()) {}
 
   void norms() {
     const Tensor x = activation(r_, c_), y = activation(r_, c_), z = activation(r_, c_), weight = activation(1, c_);
@@ -51,7 +51,7 @@ class Ladder {
   }
 
   void embedding_and_loss() {
-    const Tensor x = activation(r_, c_), table = activation(shape_.vocabulary, c_), gradient = fp32(shape_.vocabulary, c_);
+    const Tensor x = activation(r_, c_), table = activation(shape_.vocabulary(), c_), gradient = fp32(shape_.vocabulary(), c_);
     const auto tokens = random_tokens(r_);
     pass("embedding forward", bytes(2 * r_ * c_), [=](const Exec& e) { ops::embedding_forward(e, x, tokens, table, {}); });
     pass("embedding backward", bytes(5 * r_ * c_), [=](const Exec& e) { ops::embedding_backward(e, gradient, {}, tokens, x); });
@@ -59,12 +59,12 @@ class Ladder {
     const Tensor logits = activation(rows, shape_.logit_columns()),
                  loss = wrap(meter_.positives(size_of(DType::f64)), {1}, DType::f64);
     const auto targets = random_tokens(rows);
-    pass("classifier, loss and gradient", bytes(2 * rows * shape_.vocabulary),
-         [=, this](const Exec& e) { ops::cross_entropy_forward_backward(e, loss, logits, shape_.vocabulary, targets, 1.0f); });
+    pass("classifier, loss and gradient", bytes(2 * rows * shape_.vocabulary()),
+         [=, this](const Exec& e) { ops::cross_entropy_forward_backward(e, loss, logits, shape_.vocabulary(), targets, 1.0f); });
   }
 
   void optimizer() {
-    const Count n = shape_.parameters();
+    const Count n = shape_.parameters;
     const ops::AdamWTensors tensors{fp32(n), wrap(meter_.normals(n * size_of(kType)), {n}, kType), fp32(n), positives(n),
                                     fp32(n)};
     const auto structs = [&](auto* memory, std::size_t count) {
@@ -81,7 +81,7 @@ class Ladder {
 
   void attention() {
     const Tensor qkv = activation(r_, s_.packed_width()), dqkv = activation(r_, s_.packed_width());
-    const Tensor out = activation(r_, c_), dout = activation(r_, c_), lse = fp32(s_.batch * s_.heads * s_.tokens);
+    const Tensor out = activation(r_, s_.width()), dout = activation(r_, s_.width()), lse = fp32(s_.batch * s_.heads * s_.tokens);
     const Bytes scratch_bytes = ops::attention_scratch_bytes(DeviceKind::gpu, s_, kType);
     const Tensor scratch = wrap(meter_.normals(scratch_bytes), {scratch_bytes}, DType::u8);
     const Tensor cosines = fp32(s_.tokens, s_.head_size / 2), sines = fp32(s_.tokens, s_.head_size / 2);
@@ -123,7 +123,7 @@ class Ladder {
     const CounterRandom random(2, RandomPurpose::test);
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<std::int32_t>(random.u32(i) % static_cast<std::uint32_t>(shape_.vocabulary));
+      tokens[i] = static_cast<std::int32_t>(random.u32(i) % static_cast<std::uint32_t>(shape_.vocabulary()));
     }
     return {meter_.holding(tokens), tokens.size()};
   }
@@ -177,7 +177,7 @@ void print_ladder(const StepShape& shape, const std::vector<Rungs>& ladder, bool
     return;
   }
   fmt::print("{}, bf16: the ops of {} with a micro-batch of {} x {} tokens\n\n", gpu::facts().name, shape.name, shape.samples,
-             shape.tokens);
+             shape.tokens());
   Table table({"op", "tuned us", "portable us", "tuned", "portable", "", "of tuned"});
   for (const Rungs& rungs : ladder) {
     const auto rate = [&](double milliseconds) {

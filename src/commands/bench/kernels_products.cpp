@@ -25,9 +25,9 @@ class Products {
  public:
   Products(Meter& meter, const StepShape& shape) : meter_(meter) {
     const Count r = shape.rows();
-    const Count widest = std::max({shape.up_width(), shape.attention().packed_width(), shape.width});
+    const Count widest = std::max({shape.up_width(), shape.attention().packed_width(), shape.width()});
     const Bytes activation = size_of(DType::bf16) * std::max(r * widest, shape.logit_rows() * shape.logit_columns());
-    const Bytes weight = std::max(shape.logit_columns(), widest) * std::max(shape.ffn_width, shape.width);
+    const Bytes weight = std::max(shape.logit_columns(), widest) * std::max(shape.ffn_width(), shape.width());
     x_ = meter.normals(activation);
     y_ = meter.normals(activation);
     aux_ = meter.normals(activation);
@@ -92,35 +92,35 @@ class Products {
 void measure_products(Meter& meter, const StepShape& shape) {
   const Products products(meter, shape);
   const Count r = shape.rows();
-  const bool gelu = !shape.llama;
-  const Epilogue bias = gelu ? Epilogue::bias : Epilogue::none;
+  const bool gelu = !shape.swiglu(), biased = shape.decoder.block.attention.bias;
+  const Epilogue bias = biased ? Epilogue::bias : Epilogue::none;
   products.measure({.name = "qkv",
-                    .runs = shape.layers,
+                    .runs = shape.layers(),
                     .rows = r,
                     .outputs = shape.attention().packed_width(),
-                    .inputs = shape.width,
+                    .inputs = shape.width(),
                     .forward = bias,
-                    .bias = gelu});
+                    .bias = biased});
   products.measure({.name = "attention out",
-                    .runs = shape.layers,
+                    .runs = shape.layers(),
                     .rows = r,
-                    .outputs = shape.width,
-                    .inputs = shape.width,
+                    .outputs = shape.width(),
+                    .inputs = shape.attention().width(),
                     .forward = bias,
                     .residual = true,
-                    .bias = gelu});
+                    .bias = biased});
   products.measure({.name = "up",
-                    .runs = shape.layers,
+                    .runs = shape.layers(),
                     .rows = r,
                     .outputs = shape.up_width(),
-                    .inputs = shape.width,
+                    .inputs = shape.width(),
                     .forward = gelu ? Epilogue::gelu_aux_bias : Epilogue::none,
                     .bias = gelu});
   products.measure({.name = "down",
-                    .runs = shape.layers,
+                    .runs = shape.layers(),
                     .rows = r,
-                    .outputs = shape.width,
-                    .inputs = shape.ffn_width,
+                    .outputs = shape.width(),
+                    .inputs = shape.ffn_width(),
                     .forward = bias,
                     .residual = true,
                     .input_gradient = gelu ? Epilogue::dgelu : Epilogue::none,
@@ -129,7 +129,7 @@ void measure_products(Meter& meter, const StepShape& shape) {
                     .runs = shape.logit_chunks(),
                     .rows = shape.logit_rows(),
                     .outputs = shape.logit_columns(),
-                    .inputs = shape.width,
+                    .inputs = shape.width(),
                     .output_stride = shape.logit_columns()});
 }
 
