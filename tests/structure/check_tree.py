@@ -209,6 +209,13 @@ def check_test_name(name, text):
         yield line_of(text, case.start()), "test case in a file that is not named x_test.cpp"
 
 
+def check_test_folder(root, name, order):
+    """Whoever knows where a source stands knows where its tests do."""
+    folder = Path(name).parent.relative_to("tests")
+    if name.endswith("_test.cpp") and folder.parts and folder.parts[0] in order and not (root / "src" / folder).is_dir():
+        yield 1, f"tests in a folder that src does not have: src/{folder.as_posix()}"
+
+
 def check_guard(text):
     """CMake compiles each header alone, but not twice."""
     if "#pragma once\n" not in text:
@@ -263,6 +270,7 @@ def check_tree(root):
             found += check_reflow(text)
         if name.startswith("tests/") and path.suffix == ".cpp":
             found += check_test_name(name, text)
+            found += check_test_folder(root, name, order)
         if name.startswith("src/") and path.suffix in CXX:
             code = without_comments(text)
             found += check_includes(root, name[len("src/"):], code, order, with_kokkos)

@@ -40,6 +40,8 @@ cohort_module(runtime
     "src/ops/cuda/common/tile.cuh": "#pragma once\n#include <cuda_bf16.h>\n",
     "src/ops/cuda/gemm/cublaslt_plan.hpp": "#pragma once\n#include <cublasLt.h>\n",
     "src/comm/communicator.hpp": "#pragma once\n",
+    "tests/comm/reader/block_test.cpp": "",
+    "tests/slurm/queue/order_test.cpp": "",
     "src/comm/mpi_communicator.cpp": '#include <mpi.h>\n#include "base/a.hpp"\n#include "comm/communicator.hpp"\n',
     "src/ops/cpu/gemm_onednn.cpp": '#include <oneapi/dnnl/dnnl.h>\n#include "base/a.hpp"\n',
     "src/ops/norm.cpp": """#include <Kokkos_Core.hpp>
@@ -110,6 +112,7 @@ PLANTED = [
     ("src/base/bare.hpp", "// #pragma once\nstruct Bare {};\n", 1, "without #pragma once"),
     ("src/base/cut.hpp", "#pragma once\n/// // Collective over: world\nvoid f();\n", 2, "comment inside a comment"),
     ("tests/cut_test.cpp", 'f("a sentence that is so long that it is cut and goes on "\n  "wait "\n  "for those");\n', 2, "piece of a string literal"),
+    ("tests/comm/nccl/queue_test.cpp", "", 1, "src/comm/nccl"),
     ("tests/ops/test_gemm.cpp", "\nTEST(Gemm, Adds) {}\n", 2, "not named x_test.cpp"),
     ("src/ops/long.cpp", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),
     ("tests/long.py", "\n" * (MAX_LINES + 1), MAX_LINES, "split it"),

@@ -6,12 +6,10 @@
 // when some ranks have fewer valid targets than others. An average of per-rank means would be wrong there.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string_view>
 
 #include "comm/communicator.hpp"
-#include "config/run_config.hpp"
 #include "models/model.hpp"
 #include "observe/timers.hpp"
 #include "tensor/owned.hpp"
