@@ -10,8 +10,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
-#include "commands/open_world.hpp"
-#include "commands/version.hpp"
+#include "commands/common/open_world.hpp"
+#include "commands/common/version.hpp"
 #include "runtime/ending.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/dtype.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/format/manifest.hpp"
 
 namespace cohort {
 

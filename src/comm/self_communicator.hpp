@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "comm/communicator.hpp"
 
 namespace cohort {

@@ -5,7 +5,88 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
-#include "pipeline/stage_ranges.hpp"
+
+namespace cohort::pipeline {
+namespace {
+
+void check_chunks(const Schedule& schedule) {
+  if (schedule.kind == ScheduleKind::interleaved) {
+    if (schedule.chunks < 2) {
+      fail(ExitCode::config, "the interleaved schedule with {} a rank: it needs 2 or more; with 1 it would be 1f1b",
+           counted(schedule.chunks, "chunk"));
+    }
+  } else if (schedule.chunks != 1) {
+    fail(ExitCode::config, "schedule {} with {} chunks a rank: it has 1; the interleaved schedule has more",
+         name_of(schedule.kind), schedule.chunks);
+  }
+}
+
+void check_groups(const Schedule& schedule) {
+  const int rest = schedule.micro_batches % schedule.stages;
+  if (schedule.kind != ScheduleKind::interleaved || rest == 0) return;
+  const Count below = schedule.micro_batches - rest;
+  const Count above = below + schedule.stages;
+  const std::string fitting = below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
+  fail(ExitCode::config,
+       "the interleaved schedule with {} on {}: they must be a multiple of the stages; take {}, or schedule "
+       "1f1b",
+       counted(schedule.micro_batches, "micro-batch", "micro-batches"), counted(schedule.stages, "stage"), fitting);
+}
+
+}  // namespace
+
+std::string_view name_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::gpipe:
+      return "gpipe";
+    case ScheduleKind::one_f_one_b:
+      return "1f1b";
+    case ScheduleKind::interleaved:
+      return "interleaved";
+  }
+  return "?";
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const ScheduleKind kind : kScheduleKinds) names.emplace_back(name_of(kind));
+  return names;
+}
+
+ScheduleKind schedule_kind_from_name(std::string_view name) {
+  for (const ScheduleKind kind : kScheduleKinds) {
+    if (name == name_of(kind)) return kind;
+  }
+  fail(ExitCode::config, "no pipeline schedule is called '{}': there are {}", name, join(schedule_names()));
+}
+
+void check(const Schedule& schedule) {
+  if (schedule.stages < 1) fail(ExitCode::config, "a pipeline of {} stages: the fewest is 1", schedule.stages);
+  if (schedule.micro_batches < 1) {
+    fail(ExitCode::config, "a pipeline step of {} micro-batches: the fewest is 1; {} keep {} busy", schedule.micro_batches,
+         Count{4} * schedule.stages, counted(schedule.stages, "stage"));
+  }
+  if (schedule.chunks < 1) fail(ExitCode::config, "{} chunks a rank: the fewest is 1", schedule.chunks);
+  const Count virtual_stages = Count{schedule.stages} * schedule.chunks;
+  if (virtual_stages > std::numeric_limits<int>::max()) {
+    fail(ExitCode::config, "{} x {} are {} virtual stages: more than any model has layers", counted(schedule.stages, "stage"),
+         counted(schedule.chunks, "chunk"), virtual_stages);
+  }
+  check_chunks(schedule);
+  check_groups(schedule);
+}
+
+void check_stages(Count layers, int virtual_stages) {
+  if (virtual_stages < 1) fail(ExitCode::config, "{} layers on {} stages: the fewest is 1", layers, virtual_stages);
+  if (virtual_stages > layers) {
+    fail(ExitCode::config,
+         "{} layers cannot be cut into {} pipeline stages (ranks of the pipeline x chunks of a rank), each of which needs a "
+         "layer: take at most {} stages, or a model with {} layers",
+         layers, virtual_stages, layers, virtual_stages);
+  }
+}
+
+}  // namespace cohort::pipeline
 
 namespace cohort {
 namespace {
@@ -47,7 +128,7 @@ void check_pipeline(const ModelSection& model, const ParallelSection& config, Co
   }
   check_strategy(config);
   const pipeline::Schedule schedule = schedule_of(config, micro_batches);
-  pipeline::stage_ranges(model.layers, schedule.virtual_stages(), {});
+  pipeline::check_stages(model.layers, schedule.virtual_stages());
 }
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "config/key_ranges.hpp"
 #include "config/model_keys.hpp"
+#include "config/pipeline.hpp"
 
 namespace cohort {
 namespace {
@@ -73,7 +74,7 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, tp, IntegerRange{1, kMaxRanks}, "tensor-parallel ranks: each holds a part of every matrix", {}),
       KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are divided as well",
           tensor),
-      KEY(parallel, schedule, (Choices{{"gpipe", "1f1b", "interleaved"}}),
+      KEY(parallel, schedule, Choices{pipeline::schedule_names()},
           "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", pipeline),
       KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: parts of the model on each rank, 2 or more", interleaved),
       KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",
@@ -277,6 +278,9 @@ std::string expected_value(const KeySpec& key) {
   return std::holds_alternative<bool*>(key.field(defaults)) ? "true or false" : "a string";
 }
 
+// A field knows its place in a mutable config alone; what comes of this is only read.
+static Field to_read(const KeySpec& key, const RunConfig& config) { return key.field(const_cast<RunConfig&>(config)); }
+
 std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
   struct Writer {
     std::string operator()(const std::string* text) const { return toml_string(*text); }
@@ -285,8 +289,7 @@ std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
     std::string operator()(const Count* value) const { return fmt::format("{}", *value); }
     std::string operator()(const std::uint64_t* value) const { return fmt::format("{}", *value); }
   };
-  RunConfig copy = config;  // fields are reached through a mutable config
-  return std::visit(Writer{}, key.field(copy));
+  return std::visit(Writer{}, to_read(key, config));
 }
 
 std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ? "2 or more" : join(values, " or "); }
@@ -295,8 +298,7 @@ bool is_used(const KeySpec& key, const RunConfig& config) {
   if (key.only_with.key.empty()) return true;
   const KeySpec* decider = find_key(key.only_with.key);
   COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
-  RunConfig copy = config;
-  const Field field = decider->field(copy);
+  const Field field = to_read(*decider, config);
   if (key.only_with.values.empty()) return *std::get<Count*>(field) > 1;
   const auto* value = std::get<std::string*>(field);
   return std::find(key.only_with.values.begin(), key.only_with.values.end(), *value) != key.only_with.values.end();

@@ -10,7 +10,7 @@
 #include "config/offload.hpp"
 #include "config/pipeline.hpp"
 #include "config/schema.hpp"
-#include "config/tensor_parallel.hpp"
+#include "config/tensor_parallel_rules.hpp"
 #include "config/where_set.hpp"
 
 namespace cohort {

@@ -1,6 +1,8 @@
-// Builds without CUDA: there is never a device.
+// Builds without CUDA: there is never a device, nor anything to measure.
 #include "base/error.hpp"
 #include "gpu/device.hpp"
+#include "gpu/links.hpp"
+#include "gpu/memory_probe.hpp"
 
 namespace cohort::gpu {
 namespace {
@@ -40,5 +42,9 @@ void Event::wait() const { fail_without_device(); }
 double milliseconds_between(const Event&, const Event&) { fail_without_device(); }
 void synchronize(const std::function<void()>&) { fail_without_device(); }
 void check_launch(const char*) { fail_without_device(); }
+DeviceSpeeds measure_device(int, Bytes, const std::function<void()>&) { fail_without_device(); }
+bool has_peer_access(int, int) { fail_without_device(); }
+double measure_pair(int, int, Bytes) { fail_without_device(); }
+Bytes largest_allocation() { fail_without_device(); }
 
 }  // namespace cohort::gpu

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/format.hpp"
-#include "checkpoint/reader.hpp"
-#include "checkpoint/store.hpp"
-#include "checkpoint/stored_model.hpp"
+#include "checkpoint/format/format.hpp"
+#include "checkpoint/load/stored_model.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/store/store.hpp"
+#include "checkpoint/write/save.hpp"
 
 namespace cohort {
 namespace {
@@ -26,7 +26,7 @@ CheckpointWeights::CheckpointWeights(const std::filesystem::path& path)
   for (std::size_t i = 0; i < stored.size(); ++i) {
     if (!stored[i].name.starts_with(kModelGroup)) continue;
     entries_.push_back(i);
-    tensors_.push_back({parameter_of(stored[i].name), stored[i].shape.vector()});
+    tensors_.push_back({parameter_of(stored[i].name), stored[i].shape});
   }
 }
 
@@ -50,7 +50,7 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& run_folder, 
   std::vector<StoredTensor> tensors;
   for (std::size_t i = 0; i < weights.tensors().size(); ++i) {
     const TensorInfo& info = weights.tensors()[i];
-    const Shape shape(info.shape);
+    const Shape& shape = info.shape;
     tensors.push_back({value_dataset(info.name), shape, DType::f32, [&weights, values, shape, i] {
                          weights.read(i, *values);
                          return Tensor::wrap(values->data(), shape);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/training_state.hpp"
+#include "checkpoint/format/training_state.hpp"
 #include "interchange/tensor_source.hpp"
 
 namespace cohort {

@@ -148,7 +148,7 @@ Exported export_checkpoint(const ExportOptions& options) {
   exported.files = write_safetensors(options.folder, *weights, {options.dtype, options.shard_bytes, metadata});
   exported.files.emplace_back(hf ? kConfigFile : kRunFile);
   write_file_atomically(options.folder / exported.files.back(), description);
-  for (const TensorInfo& tensor : weights->tensors()) exported.parameters += elements_of(tensor.shape);
+  for (const TensorInfo& tensor : weights->tensors()) exported.parameters += tensor.shape.elements();
   return exported;
 }
 

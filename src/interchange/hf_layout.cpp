@@ -20,8 +20,8 @@ Positions positions_of(const std::vector<TensorInfo>& tensors) {
   return positions;
 }
 
-Count rows_of(const TensorInfo& tensor) { return tensor.shape.at(0); }
-Count columns_of(const TensorInfo& tensor) { return tensor.shape.size() > 1 ? tensor.shape[1] : 1; }
+Count rows_of(const TensorInfo& tensor) { return tensor.shape[0]; }
+Count columns_of(const TensorInfo& tensor) { return tensor.shape.dims() > 1 ? tensor.shape[1] : 1; }
 
 // to [columns, rows] = from [rows, columns], transposed.
 void transpose(const std::vector<float>& from, Count rows, Count columns, std::vector<float>& to) {
@@ -38,11 +38,11 @@ std::vector<TensorInfo> tensors_of(const std::vector<Correspondence>& all, const
   const Positions positions = positions_of(parameters);
   std::vector<TensorInfo> tensors;
   for (const Correspondence& one : all) {
-    TensorInfo tensor{one.theirs, parameters[positions.at(one.ours.front())].shape};
-    tensor.shape[0] = 0;
-    for (const std::string& name : one.ours) tensor.shape[0] += rows_of(parameters[positions.at(name)]);
-    if (one.transposed) std::swap(tensor.shape.at(0), tensor.shape.at(1));
-    tensors.push_back(std::move(tensor));
+    std::vector<Count> dims = parameters[positions.at(one.ours.front())].shape.vector();
+    dims.at(0) = 0;
+    for (const std::string& name : one.ours) dims[0] += rows_of(parameters[positions.at(name)]);
+    if (one.transposed) std::swap(dims.at(0), dims.at(1));
+    tensors.push_back({one.theirs, Shape(dims)});
   }
   return tensors;
 }
@@ -105,7 +105,7 @@ class CohortView : public TensorSource {
       held_ = piece.tensor;
     }
     const auto begin = values_.begin() + piece.first_row * columns_of(tensors_[index]);
-    into.assign(begin, begin + elements_of(tensors_[index].shape));
+    into.assign(begin, begin + tensors_[index].shape.elements());
   }
 
  private:
@@ -143,7 +143,7 @@ std::vector<TensorInfo> parameters_of(const ModelSection& model) {
   std::vector<TensorInfo> tensors;
   const auto declared = declare_model(model);
   for (const auto& parameter : declared->parameters().all()) {
-    tensors.push_back({parameter->name, parameter->global_shape.vector()});
+    tensors.push_back({parameter->name, parameter->global_shape});
   }
   return tensors;
 }

@@ -78,7 +78,7 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, std::vector<float>& in
   const std::string what = fmt::format("tensor '{}'", entry.name);
   const std::optional<DType> dtype = dtype_of_safetensors(entry.dtype);
   if (!dtype) fail(ExitCode::checkpoint, "{}: {} is {}: weights are F32, F16, BF16 or F64", name_, what, entry.dtype);
-  into.resize(static_cast<std::size_t>(elements_of(entry.shape)));
+  into.resize(static_cast<std::size_t>(entry.shape.elements()));
   const Bytes begin = data_begin_ + entry.begin;
   if (dtype == DType::f32) return read_bytes(begin, into.data(), into.size() * sizeof(float), what);
   const auto convert = [&]<class T>(T) {

@@ -1,5 +1,7 @@
 #include "interchange/safetensors_header.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -68,15 +70,17 @@ const Json& member(const Json& object, const char* name, const std::string& wher
   return *found;
 }
 
-// Bytes of a tensor; the product must not overflow.
-Bytes bytes_of(const SafetensorsEntry& entry, Bytes element, const std::string& where) {
+// The shape of a tensor of `element` bytes each; its bytes must not overflow.
+Shape parse_shape(const Json& value, Bytes element, const std::string& where) {
+  const std::vector<Count> dims = counts_in(value, "shape", where);
+  if (dims.size() > Shape::kMaxDims)
+    fail(ExitCode::checkpoint, "{}: a shape of {} dims; models have {} at most", where, dims.size(), Shape::kMaxDims);
   Bytes bytes = element;
-  for (const Count extent : entry.shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      fail(ExitCode::checkpoint, "{}: a shape of {} is larger than any file", where, shape_text(entry.shape));
-    }
+  for (const Count extent : dims) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes))
+      fail(ExitCode::checkpoint, "{}: a shape of {} is larger than any file", where, dims);
   }
-  return bytes;
+  return Shape(dims);
 }
 
 SafetensorsEntry parse_entry(const std::string& name, const Json& value, Bytes data_bytes, const std::string& file) {
@@ -92,10 +96,10 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, Bytes d
     fail(ExitCode::checkpoint, "{}: unknown dtype {}; known are {}", where, dtype.dump(), join(known));
   }
   entry.dtype = type->name;
-  entry.shape = counts_in(member(value, "shape", where), "shape", where);
+  entry.shape = parse_shape(member(value, "shape", where), type->bytes, where);
   const std::vector<Count> offsets = counts_in(member(value, "data_offsets", where), "data_offsets", where);
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    fail(ExitCode::checkpoint, "{}: data_offsets {} are not a begin and an end behind it", where, shape_text(offsets));
+    fail(ExitCode::checkpoint, "{}: data_offsets {} are not a begin and an end behind it", where, offsets);
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
@@ -103,9 +107,9 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, Bytes d
     fail(ExitCode::checkpoint, "{}: ends at byte {} of the data, but the file has {}: truncated or damaged", where, entry.end,
          data_bytes);
   }
-  if (const Bytes bytes = bytes_of(entry, type->bytes, where); bytes != entry.end - entry.begin) {
+  if (const Bytes bytes = entry.shape.elements() * type->bytes; bytes != entry.end - entry.begin) {
     fail(ExitCode::checkpoint, "{}: {} of shape {} are {} bytes, but data_offsets {} hold {}", where, entry.dtype,
-         shape_text(entry.shape), bytes, shape_text(offsets), entry.end - entry.begin);
+         entry.shape.str(), bytes, offsets, entry.end - entry.begin);
   }
   return entry;
 }
@@ -174,7 +178,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   };
   if (!header.metadata.empty()) add("__metadata__", header.metadata);
   for (const SafetensorsEntry& entry : header.entries) {
-    add(entry.name, {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}});
+    add(entry.name, {{"dtype", entry.dtype}, {"shape", entry.shape.vector()}, {"data_offsets", {entry.begin, entry.end}}});
   }
   std::string text = "{" + members + "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/shape.hpp"
 #include "base/units.hpp"
 
 namespace cohort {
@@ -28,7 +29,7 @@ inline constexpr std::size_t kMaxSafetensorsTensors = 250'000;
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  // the format's name: "F32", "BF16", "I64", ...
-  std::vector<Count> shape;
+  Shape shape;
   Bytes begin = 0, end = 0;  // in the data
 };
 

@@ -23,7 +23,7 @@ constexpr std::size_t kWriteBlock = std::size_t{1} << 18;  // elements that are 
 
 using Shard = std::vector<std::size_t>;  // tensors of one file
 
-Bytes bytes_of(const TensorInfo& tensor, DType dtype) { return elements_of(tensor.shape) * size_of(dtype); }
+Bytes bytes_of(const TensorInfo& tensor, DType dtype) { return tensor.shape.elements() * size_of(dtype); }
 
 std::vector<Shard> divide(const std::vector<TensorInfo>& tensors, const SafetensorsOptions& options) {
   std::vector<Shard> shards(1);
@@ -106,8 +106,8 @@ void write_file(const fs::path& path, const TensorSource& source, const Shard& s
   for (const std::size_t index : shard) {
     const TensorInfo& tensor = source.tensors()[index];
     source.read(index, values);
-    COHORT_CHECK(static_cast<Count>(values.size()) == elements_of(tensor.shape), "{}: {} elements of {}", tensor.name,
-                 values.size(), shape_text(tensor.shape));
+    COHORT_CHECK(static_cast<Count>(values.size()) == tensor.shape.elements(), "{}: {} elements of {}", tensor.name,
+                 values.size(), tensor.shape.str());
     if (options.dtype == DType::f32) output.write(values.data(), values.size() * sizeof(float));
     if (options.dtype == DType::bf16) write_as<bf16>(output, values, tensor.name);
     if (options.dtype == DType::f16) write_as<f16>(output, values, tensor.name);

@@ -1,7 +1,5 @@
 #include "interchange/tensor_source.hpp"
 
-#include <fmt/ranges.h>
-
 #include <map>
 
 #include "base/error.hpp"
@@ -16,14 +14,6 @@ std::string titled(const char* title, const std::vector<std::string>& items) {
 
 }  // namespace
 
-Count elements_of(const std::vector<Count>& shape) {
-  Count elements = 1;
-  for (const Count extent : shape) elements *= extent;
-  return elements;
-}
-
-std::string shape_text(const std::vector<Count>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 void require_tensors(const std::string& where, const std::vector<TensorInfo>& wanted, const std::vector<TensorInfo>& found) {
   std::map<std::string, const TensorInfo*> left;
   for (const TensorInfo& tensor : found) left[tensor.name] = &tensor;
@@ -35,8 +25,7 @@ void require_tensors(const std::string& where, const std::vector<TensorInfo>& wa
       continue;
     }
     if (same_name->second->shape != tensor.shape) {
-      other.push_back(
-          fmt::format("{} is {} instead of {}", tensor.name, shape_text(same_name->second->shape), shape_text(tensor.shape)));
+      other.push_back(fmt::format("{} is {} instead of {}", tensor.name, same_name->second->shape.str(), tensor.shape.str()));
     }
     left.erase(same_name);
   }

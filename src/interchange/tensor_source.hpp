@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "base/units.hpp"
+#include "base/shape.hpp"
 
 namespace cohort {
 
 struct TensorInfo {
   std::string name;
-  std::vector<Count> shape;
+  Shape shape;
 };
 
 class TensorSource {
@@ -26,9 +26,6 @@ class TensorSource {
   virtual void read(std::size_t index, std::vector<float>& into) const = 0;
 };
 
-Count elements_of(const std::vector<Count>& shape);
-/// "[4, 12]"
-std::string shape_text(const std::vector<Count>& shape);
 /// Throws Error(checkpoint) unless `found` are the tensors `wanted`, in any order: names those that are missing, those that are
 /// too many, and those of another shape. `where` says what `found` is, in words: "out/model.safetensors".
 void require_tensors(const std::string& where, const std::vector<TensorInfo>& wanted, const std::vector<TensorInfo>& found);

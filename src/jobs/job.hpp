@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "jobs/shape.hpp"
+#include "jobs/job_shape.hpp"
 #include "jobs/site_profile.hpp"
 #include "jobs/template.hpp"
 

@@ -9,7 +9,7 @@
 #include <queue>
 #include <vector>
 
-#include "logs/reader.hpp"
+#include "logs/log_reader.hpp"
 #include "logs/selection.hpp"
 
 namespace cohort {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "base/axis.hpp"
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "comm/communicator.hpp"
 #include "mesh/mesh_shape.hpp"
 

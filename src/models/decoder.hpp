@@ -11,7 +11,7 @@
 
 #include "models/model.hpp"
 #include "nn/block.hpp"
-#include "nn/norm.hpp"
+#include "nn/norm_layer.hpp"
 #include "nn/vocabulary.hpp"
 
 namespace cohort {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention.hpp"
+#include "nn/attention_layer.hpp"
 #include "nn/feed_forward.hpp"
-#include "nn/norm.hpp"
+#include "nn/norm_layer.hpp"
 
 namespace cohort {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/linear.hpp"
+#include "nn/linear_layer.hpp"
 
 namespace cohort {
 

@@ -1,11 +1,16 @@
 // RMS normalisation of every query head and every key head before attention (Henry et al. 2020, "Query-Key Normalization for
 // Transformers"; with a learned weight as in Qwen3): one weight [HS] for all query heads, one for all key heads.
+//
+// The heads are copied out of the packed rows and back, since the norm kernels of both back ends take rows without gaps, which
+// they read 16 bytes at a time. Forward needs the copy out anyway: attention takes the normalised heads where those that backward
+// wants lay. A row stride of the norm kernels would save the copy back, and both of backward: a few bytes of each head, beside
+// products that move and compute far more.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "nn/norm.hpp"
+#include "nn/norm_layer.hpp"
 #include "ops/attention_shape.hpp"
 
 namespace cohort {

@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 
 namespace cohort::ops {
 

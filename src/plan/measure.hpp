@@ -7,7 +7,7 @@
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
-#include "pipeline/timeline.hpp"
+#include "parallel/pipeline/timeline.hpp"
 #include "plan/memory.hpp"
 #include "train/data_setup.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
-#include "parallel/data/data_parallel.hpp"
+#include "parallel/strategy.hpp"
 #include "plan/part.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"

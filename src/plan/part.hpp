@@ -7,7 +7,7 @@
 
 #include "config/run_config.hpp"
 #include "models/decoder.hpp"
-#include "pipeline/schedule.hpp"
+#include "parallel/pipeline/pipeline_schedule.hpp"
 
 namespace cohort {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "config/run_config.hpp"
 #include "train/proof.hpp"
 

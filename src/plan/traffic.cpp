@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "config/model_rules.hpp"
-#include "parallel/data/data_parallel.hpp"
+#include "parallel/pipeline/messages.hpp"
+#include "parallel/strategy.hpp"
 #include "parallel/zero/pass_plan.hpp"
-#include "pipeline/messages.hpp"
 #include "plan/part.hpp"
 #include "plan/traffic_table.hpp"
 #include "train/precision.hpp"

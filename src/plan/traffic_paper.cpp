@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "parallel/data/data_parallel.hpp"
-#include "pipeline/messages.hpp"
+#include "parallel/pipeline/messages.hpp"
+#include "parallel/strategy.hpp"
 #include "plan/part.hpp"
 #include "plan/traffic.hpp"
 #include "train/precision.hpp"

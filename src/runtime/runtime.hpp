@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/launcher_check.hpp"
 #include "watch/monitor.hpp"

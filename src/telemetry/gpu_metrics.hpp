@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "gpu/sampler.hpp"
+#include "gpu/gpu_sampler.hpp"
 
 namespace cohort {
 
@@ -23,7 +23,7 @@ struct GpuReport {
 // Collective over: world
 std::vector<gpu::GpuSummary> gather(Communicator& world, const gpu::GpuSummary& own);
 
-/// Samples the GPU of this process (gpu/sampler.hpp).
+/// Samples the GPU of this process (gpu/gpu_sampler.hpp).
 class GpuMetrics {
  public:
   explicit GpuMetrics(const std::string& pci_id) : sampler_(pci_id) {}

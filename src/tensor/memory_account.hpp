@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "base/units.hpp"
 
 namespace cohort {

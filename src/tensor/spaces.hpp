@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "base/units.hpp"
 #include "gpu/device.hpp"
 

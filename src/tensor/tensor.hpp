@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "base/dtype.hpp"
 #include "base/shape.hpp"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/text.hpp"
-#include "checkpoint/format.hpp"
+#include "checkpoint/format/format.hpp"
 #include "comm/agreement.hpp"
 #include "comm/self_communicator.hpp"
 #include "train/proof_steps.hpp"

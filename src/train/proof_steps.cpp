@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "checkpoint/format.hpp"
+#include "checkpoint/format/format.hpp"
 #include "comm/agreement.hpp"
 #include "comm/self_communicator.hpp"
 #include "train/precision.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/shards.hpp"
+#include "checkpoint/load/shards.hpp"
 #include "mesh/mesh.hpp"
 #include "train/data_setup.hpp"
 #include "train/step_batches.hpp"

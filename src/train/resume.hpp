@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/training_state.hpp"
+#include "checkpoint/format/training_state.hpp"
 #include "config/run_config.hpp"
 
 namespace cohort {

@@ -1,6 +1,6 @@
 #include "train/shards_of_rank.hpp"
 
-#include "parallel/data/data_parallel.hpp"
+#include "parallel/strategy.hpp"
 #include "parallel/zero/shard_group.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/train_step.hpp"

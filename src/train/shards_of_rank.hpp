@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "checkpoint/shards.hpp"
+#include "checkpoint/load/shards.hpp"
 #include "config/run_config.hpp"
 
 namespace cohort {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
-#include "checkpoint/format.hpp"
+#include "checkpoint/format/format.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
@@ -16,6 +16,7 @@
 #include "optim/clip.hpp"
 #include "optim/offloaded_adamw.hpp"
 #include "optim/schedule.hpp"
+#include "parallel/strategy.hpp"
 #include "train/estimate.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/nonfinite.hpp"
@@ -54,7 +55,7 @@ void poison(const std::string&, const Tensor& output) {
 
 MeshShape mesh_shape_of(const ParallelSection& config) { return MeshShape(config.dp, config.pp, config.cp, config.tp); }
 
-TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh)
+TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts& parts)
     : config_(config),
       mesh_(mesh),
       group_(mesh.gradient()),
@@ -72,25 +73,31 @@ TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh)
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
   }
   if (mesh.size(Axis::cp) > 1) ring_ = std::make_unique<RingAttention>(mesh.axis(Axis::cp), config.model.context);
-  build_model();
-  strategy_ = make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
-  build_pipeline();
+  build_model(parts);
+  strategy_ = parts.strategy
+                  ? parts.strategy(*model_, group_)
+                  : make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
+  build_pipeline(parts);
   optimizer_ = make_optimizer(config, strategy_->owned(), mesh.world().rank());
 }
 
-void TrainStep::build_model() {
-  if (mesh_.size(Axis::tp) > 1)
+void TrainStep::build_model(const StepParts& parts) {
+  if (mesh_.size(Axis::tp) > 1 && parts.tensor_parallel == nullptr)
     tensor_parallel_ = std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config_.parallel.sequence);
-  TensorParallel& part = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
-  model_ = declare_model_of_rank(config_, mesh_.index(Axis::pp), part);
+  TensorParallel& own = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
+  TensorParallel& part = parts.tensor_parallel != nullptr ? *parts.tensor_parallel : own;
+  model_ = parts.declare_model ? parts.declare_model(part) : declare_model_of_rank(config_, mesh_.index(Axis::pp), part);
   if (!is_sharded(config_.parallel.data)) model_->parameters().allocate(config_.run.seed, placement_of(config_));
 }
 
-void TrainStep::build_pipeline() {
-  if (mesh_.size(Axis::pp) == 1) return;
-  pipeline_ = std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_),
-                                                 schedule_of(config_.parallel, config_.train.accumulation), mesh_.axis(Axis::pp),
-                                                 mesh_.host_axis(Axis::pp));
+void TrainStep::build_pipeline(const StepParts& parts) {
+  if (mesh_.size(Axis::pp) == 1 && !parts.engine) return;
+  auto& decoder = dynamic_cast<Decoder&>(*model_);
+  const pipeline::Schedule schedule = schedule_of(config_.parallel, config_.train.accumulation);
+  Communicator& stages = mesh_.axis(Axis::pp);
+  Communicator& host_stages = mesh_.host_axis(Axis::pp);
+  pipeline_ = parts.engine ? parts.engine(decoder, schedule, stages, host_stages)
+                           : std::make_unique<pipeline::Engine>(decoder, schedule, stages, host_stages);
   const auto [samples, tokens] = micro_batch_shape(config_);
   pipeline_->reserve_messages(samples, tokens);
   if (exec_.gpu()) pipeline_->reserve(samples, tokens, kArenaReserve);

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 
-#include "checkpoint/shards.hpp"
+#include "checkpoint/load/shards.hpp"
 #include "config/run_config.hpp"
 #include "mesh/mesh.hpp"
 #include "models/model.hpp"
@@ -44,12 +45,25 @@ struct StepInput {
 /// The mesh that [parallel] asks for.
 MeshShape mesh_shape_of(const ParallelSection& config);
 
+/// Parts that tests put into the step, faulty ones among them, in the place of those that the run file names. What is empty is
+/// made as it says.
+struct StepParts {
+  TensorParallel* tensor_parallel = nullptr;  // must outlive the step
+  /// Without memory. A Decoder if there is a pipeline.
+  std::function<std::unique_ptr<Model>(TensorParallel& parallel)> declare_model = {};
+  std::function<std::unique_ptr<DataParallel>(Model& model, Communicator& group)> strategy = {};
+  /// Given, it is made of one stage, too.
+  std::function<std::unique_ptr<pipeline::Engine>(Decoder& model, const pipeline::Schedule& schedule, Communicator& stages,
+                                                  Communicator& host_stages)>
+      engine = {};
+};
+
 class TrainStep {
  public:
   /// Builds this rank's part of the model with its initial values on the device of the run. `config` is validated and its
   /// vocabulary known; it and the mesh outlive this. Throws Error(memory) with all figures if the device is too small.
   // Collective over: mesh
-  TrainStep(const RunConfig& config, const Mesh& mesh);
+  TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts& parts = {});
 
   /// Puts one optimizer step on its way: on a GPU the host does not wait, and has time for the next step's data (unless the
   /// optimizer was offloaded: it runs on the host, and its phase then holds the wait for the device, too). A step whose
@@ -102,8 +116,8 @@ class TrainStep {
   void restore_loss_scale(double scale, Count good_steps) { loss_scale_.restore(scale, good_steps); }
 
  private:
-  void build_model();
-  void build_pipeline();
+  void build_model(const StepParts& parts);
+  void build_pipeline(const StepParts& parts);
   StepContext context(Count step) const;
   Replica replica() const;
   // Adds a device's scalar up over an axis, if there is more than one rank on it.

@@ -14,9 +14,9 @@
 
 #include "base/checksum.hpp"
 #include "base/random.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/format.hpp"
-#include "checkpoint/shards.hpp"
+#include "checkpoint/format/format.hpp"
+#include "checkpoint/load/shards.hpp"
+#include "checkpoint/write/save.hpp"
 #include "comm/self_communicator.hpp"
 
 namespace cohort::test {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/reader.hpp"
+#include "checkpoint/read/reader.hpp"
 #include "checkpoint_fixture.hpp"
 #include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "checkpoint/collective.hpp"
-#include "checkpoint/reader.hpp"
-#include "checkpoint/saver.hpp"
+#include "checkpoint/load/collective.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/write/saver.hpp"
 #include "checkpoint_fixture.hpp"
 #include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "checkpoint/reader.hpp"
+#include "checkpoint/read/reader.hpp"
 #include "checkpoint_fixture.hpp"
 
 namespace cohort::test {

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/collective.hpp"
-#include "checkpoint/reader.hpp"
-#include "checkpoint/rewrite.hpp"
+#include "checkpoint/load/collective.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/write/rewrite.hpp"
 #include "comm/agreement.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "hdf5/hdf5.hpp"

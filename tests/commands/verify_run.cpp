@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "checkpoint/reader.hpp"
-#include "checkpoint/store.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/store/store.hpp"
 
 int main(int, char** argv) {
   try {

@@ -11,9 +11,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/format.hpp"
-#include "checkpoint/reader.hpp"
+#include "checkpoint/format/format.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/write/save.hpp"
 #include "comm/self_communicator.hpp"
 #include "hdf5_repair.hpp"
 #include "target.hpp"

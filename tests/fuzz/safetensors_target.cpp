@@ -60,7 +60,7 @@ class SomeWeights : public TensorSource {
   explicit SomeWeights(const ModelSection& model) : tensors_(parameters_of(model)) {}
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::size_t index, std::vector<float>& into) const override {
-    into.assign(static_cast<std::size_t>(elements_of(tensors_[index].shape)), 0.25f * static_cast<float>(index));
+    into.assign(static_cast<std::size_t>(tensors_[index].shape.elements()), 0.25f * static_cast<float>(index));
   }
 
  private:

@@ -63,6 +63,7 @@ TEST_F(DamagedSafetensors, Entries) {
   refused_header(entry("7", "[1]", "[0,4]"), 4, {"unknown dtype 7"});
   refused_header(entry("\"F32\"", "1", "[0,4]"), 4, {"shape"});
   refused_header(entry("\"F32\"", "[-1]", "[0,4]"), 4, {"shape"});
+  refused_header(entry("\"F32\"", "[1,1,1,1,1,1]", "[0,4]"), 4, {"6 dims", "5 at most"});
   refused_header(entry("\"F32\"", "[1.0]", "[0,4]"), 4, {"shape"});
   refused_header(entry("\"F32\"", "[99999999999999999999]", "[0,4]"), 4, {"shape"});
   refused_header(entry("\"F32\"", "[9223372036854775808]", "[0,4]"), 4, {"shape"});

@@ -14,15 +14,15 @@ namespace cohort::test {
 
 class MemorySource : public TensorSource {
  public:
-  void add(std::string name, std::vector<Count> shape, std::vector<float> values) {
-    tensors_.push_back({std::move(name), std::move(shape)});
+  void add(std::string name, const Shape& shape, std::vector<float> values) {
+    tensors_.push_back({std::move(name), shape});
     values_.push_back(std::move(values));
   }
   /// 0, 1, 2, ... plus a hundred for each tensor before.
-  void add(std::string name, std::vector<Count> shape) {
-    std::vector<float> values(static_cast<std::size_t>(elements_of(shape)));
+  void add(std::string name, const Shape& shape) {
+    std::vector<float> values(static_cast<std::size_t>(shape.elements()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(100 * tensors_.size() + i);
-    add(std::move(name), std::move(shape), std::move(values));
+    add(std::move(name), shape, std::move(values));
   }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::size_t index, std::vector<float>& into) const override { into = values_.at(index); }

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "layer_test.hpp"
-#include "nn/attention.hpp"
+#include "nn/attention_layer.hpp"
 #include "nn/feed_forward.hpp"
-#include "nn/norm.hpp"
+#include "nn/norm_layer.hpp"
 #include "ops/reference/norm.hpp"
 #include "ops/reference/pointwise.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "preflight/disk.hpp"
 #include "preflight/job.hpp"
-#include "preflight/measure.hpp"
+#include "preflight/measure_nodes.hpp"
 #include "preflight/measurements_json.hpp"
 #include "preflight/network.hpp"
 #include "preflight/node_facts.hpp"

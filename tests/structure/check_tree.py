@@ -44,6 +44,11 @@ FORBIDDEN_WORDS = [
     ("the host of a package mirror", re.compile(r"\b[\w-]+\.(?:pkg\.dev|jfrog\.io|internal)\b|artifactory\.")),
 ]
 
+# Headers that may share their names, with the reason: who says the name of any other means one file.
+MAY_SHARE_NAMES = [
+    r"(ops|optim)/.*",  # an op, its reference, its kernels for one kind of device and the optimizer that it is the step of
+]
+
 # Where the default of model.kind stands.
 NAMES_A_FAMILY = {"config/run_config.hpp"}
 
@@ -100,8 +105,8 @@ def check_includes(root, name, text, order, with_kokkos):
             yield line, f"includes {header}: Kokkos belongs only in what CMake lists as KOKKOS_SOURCES, and in {sorted(KOKKOS_CARRIERS)}"
         if match[1] == "<":
             continue
-        if ((root / "src" / name).parent / (header + ".in")).is_file():
-            continue  # CMake makes it from the template beside this file
+        if own and any((root / "src" / own).rglob(header + ".in")):
+            continue  # CMake makes it from a template of this module
         other = header.split("/")[0]
         if not (root / "src" / header).is_file():
             yield line, f'includes "{header}", which is no file below src (includes are relative to src)'
@@ -130,6 +135,41 @@ def check_families(name, code, known):
     for match in re.finditer(rf'"({"|".join(known)})"', code):
         if not name.startswith(f"models/{match[1]}/"):
             yield line_of(code, match.start()), f"names the family {match[1]}: ask its rules or its family object (models/family.hpp)"
+
+
+def check_names(headers):
+    """A header's name says which one is meant, without its folder. `headers` are relative to src."""
+    of_name = {}
+    for header in headers:
+        of_name.setdefault(header.rsplit("/", 1)[-1], []).append(header)
+    for name, same in sorted(of_name.items()):
+        if len(same) == 1 or any(all(re.fullmatch(pattern, header) for header in same) for pattern in MAY_SHARE_NAMES):
+            continue
+        for header in same[1:]:
+            yield f"src/{header}", 1, f"is called {name}, as {same[0]} is: a header's name means one file"
+
+
+def check_folders(includes):
+    """The folders of a module have an order, too: none includes another one back. `includes`: (file, line, header), relative to src."""
+    first = {}  # (folder, folder that it includes) -> where
+    for name, line, header in includes:
+        own, other = name.split("/"), header.split("/")
+        if len(own) > 2 and len(other) > 2 and own[0] == other[0] and own[1] != other[1]:
+            first.setdefault((f"{own[0]}/{own[1]}", f"{other[0]}/{other[1]}"), (name, line))
+    graph = {}
+    for folder, other in first:
+        graph.setdefault(folder, set()).add(other)
+
+    def reaches(folder, target, seen):
+        return folder == target or any(
+            reaches(other, target, seen) for other in graph.get(folder, ()) if other not in seen and not seen.add(other))
+
+    faulty = set()  # modules: one fault each, since a circle has many
+    for (folder, other), (name, line) in sorted(first.items()):
+        module = folder.split("/")[0]
+        if module not in faulty and reaches(other, folder, {other}):
+            faulty.add(module)
+            yield f"src/{name}", line, f"{folder} includes {other}, which includes it back, perhaps through others: the folders have no order"
 
 
 def check_labels(text):
@@ -167,6 +207,13 @@ def check_test_name(name, text):
     case = TEST_CASE.search(text)
     if case and not name.endswith("_test.cpp"):
         yield line_of(text, case.start()), "test case in a file that is not named x_test.cpp"
+
+
+def check_test_folder(root, name, order):
+    """Whoever knows where a source stands knows where its tests do."""
+    folder = Path(name).parent.relative_to("tests")
+    if name.endswith("_test.cpp") and folder.parts and folder.parts[0] in order and not (root / "src" / folder).is_dir():
+        yield 1, f"tests in a folder that src does not have: src/{folder.as_posix()}"
 
 
 def check_guard(text):
@@ -207,7 +254,7 @@ def check_tree(root):
     order = module_order(root)
     with_kokkos = kokkos_sources(root)
     known = families(root)
-    faults = []
+    faults, headers, includes = [], [], []
     for path in files_of(root):
         name = path.relative_to(root).as_posix()
         try:
@@ -223,15 +270,18 @@ def check_tree(root):
             found += check_reflow(text)
         if name.startswith("tests/") and path.suffix == ".cpp":
             found += check_test_name(name, text)
+            found += check_test_folder(root, name, order)
         if name.startswith("src/") and path.suffix in CXX:
             code = without_comments(text)
             found += check_includes(root, name[len("src/"):], code, order, with_kokkos)
             found += check_labels(code)
             found += check_families(name[len("src/"):], code, known)
+            includes += [(name[len("src/"):], line_of(code, m.start()), m[2]) for m in INCLUDE.finditer(code) if m[1] == '"']
             if path.suffix in (".hpp", ".cuh"):
                 found += check_guard(code)
+                headers.append(name[len("src/"):])
         faults += [(name, line, message) for line, message in found]
-    return faults
+    return faults + list(check_names(headers)) + list(check_folders(includes))
 
 
 def main():

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "base/error.hpp"
 #include "gpu/device.hpp"
 #include "runtime/kokkos.hpp"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/format.hpp"
+#include "checkpoint/format/format.hpp"
 
 namespace cohort::test {
 namespace {

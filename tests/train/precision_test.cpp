@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/write/save.hpp"
 #include "support/expect_error.hpp"
 #include "trainer_fixture.hpp"
 

@@ -1,7 +1,7 @@
 // What the ranks of a layout hold, known without running it; and checkpoints written again by that knowledge: to the byte what
 // the ranks would have written, and for training as good as the original.
-#include "checkpoint/collective.hpp"
-#include "checkpoint/rewrite.hpp"
+#include "checkpoint/load/collective.hpp"
+#include "checkpoint/write/rewrite.hpp"
 #include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "support/expect_error.hpp"

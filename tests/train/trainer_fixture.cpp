@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "base/random.hpp"
-#include "checkpoint/reader.hpp"
-#include "checkpoint/store.hpp"
+#include "checkpoint/read/reader.hpp"
+#include "checkpoint/store/store.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "data/prepare.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "models/model.hpp"
-#include "nn/linear.hpp"
+#include "nn/linear_layer.hpp"
 
 namespace cohort {
 

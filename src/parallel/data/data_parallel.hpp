@@ -6,12 +6,10 @@
 // when some ranks have fewer valid targets than others. An average of per-rank means would be wrong there.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string_view>
 
 #include "comm/communicator.hpp"
-#include "config/run_config.hpp"
 #include "models/model.hpp"
 #include "observe/timers.hpp"
 #include "tensor/owned.hpp"
@@ -81,14 +79,5 @@ class DataParallel : public Hooks {
   bool last_micro_batch_ = false;
   StepTimers* timers_ = nullptr;
 };
-
-/// Whether a strategy of this name keeps the parameters itself: its model is declared (declare_model), not made.
-bool is_sharded(const std::string& strategy);
-
-/// The strategy that `parallel.data` names. `model_config` and `seed` build the second replica of "manual"; `reduction` is the
-/// type in which gradients are summed, by those that can.
-std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
-                                                 std::uint64_t seed, Model& model, Communicator& group,
-                                                 DType reduction = DType::f32);
 
 }  // namespace cohort

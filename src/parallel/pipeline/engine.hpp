@@ -19,8 +19,8 @@
 
 #include "models/decoder.hpp"
 #include "parallel/data/data_parallel.hpp"
+#include "parallel/pipeline/messages.hpp"
 #include "parallel/pipeline/recorder.hpp"
-#include "pipeline/messages.hpp"
 #include "tensor/buffer_pool.hpp"
 
 namespace cohort::pipeline {

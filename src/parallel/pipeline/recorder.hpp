@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/device.hpp"
+#include "base/device_kind.hpp"
 #include "comm/communicator.hpp"
 #include "gpu/device.hpp"
-#include "pipeline/timeline.hpp"
+#include "parallel/pipeline/timeline.hpp"
 
 namespace cohort::pipeline {
 

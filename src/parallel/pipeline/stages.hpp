@@ -5,8 +5,8 @@
 
 #include "config/run_config.hpp"
 #include "models/decoder.hpp"
-#include "pipeline/schedule.hpp"
-#include "pipeline/stage_ranges.hpp"
+#include "parallel/pipeline/pipeline_schedule.hpp"
+#include "parallel/pipeline/stage_ranges.hpp"
 
 namespace cohort::pipeline {
 

@@ -4,6 +4,13 @@
 // section 3). With sequence parallelism each all-reduce is a reduce-scatter and an all-gather, which together move as much; and
 // backward gathers each pair's input once more, R C elements twice, to spare the memory of keeping it (Korthikanti et al. 2022,
 // section 4.2.2). The embedding adds one sum forward, the head one sum backward and, a chunk of logits, three fp32 numbers a row.
+//
+// The rest of tensor parallelism is below this module, because layers are built by it and must not know who communicates:
+//   nn/tensor_parallel.hpp             which part of a tensor a rank holds, own and all rows, sums of partial gradients
+//   nn/{linear,attention}_layer.hpp, nn/vocabulary.hpp   how each layer is split: by outputs, by inputs, by heads, by tokens
+//   ops/vocabulary_part.hpp            embedding and loss over a part of the vocabulary
+//   config/tensor_parallel_rules.hpp   which models tp ranks can divide; the rules of one family stand in models/FAMILY/rules.cpp
+//   mesh/mesh_shape.hpp                which ranks are a group
 #pragma once
 
 #include "comm/communicator.hpp"

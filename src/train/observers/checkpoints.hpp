@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "checkpoint/saver.hpp"
+#include "checkpoint/write/saver.hpp"
 #include "train/step_observer.hpp"
 #include "train/training_run.hpp"
 

@@ -2,14 +2,12 @@
 // does, whatever the strategy that adds up their gradients. What is wrong in a gradient shows in the losses of later steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
-#include <optional>
 
-#include "optim/adamw.hpp"
-#include "optim/clip.hpp"
-#include "parallel/context/ring_attention.hpp"
-#include "parallel/data/data_parallel.hpp"
+#include "ops/cross_entropy.hpp"
 #include "parallel/tensor/training.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort::test {
 namespace {
@@ -32,52 +30,37 @@ class OwnBatches {
         tokens_.push_back(ring->split().part_of(rank, input.targets));
         input.targets = tokens_.back();
       }
-      if (ring != nullptr || m == mesh.index(Axis::dp)) inputs_.push_back(on_device_.put(input));
+      if (ring == nullptr && m != mesh.index(Axis::dp)) continue;
+      own_targets_ += std::count_if(input.targets.begin(), input.targets.end(),
+                                    [](std::int32_t target) { return target != ops::kIgnoredTarget; });
+      inputs_.push_back(on_device_.put(input));
     }
   }
   std::span<const ModelInput> inputs() const { return inputs_; }
-  Count valid_targets() const { return valid_targets_; }
+  Count own_targets() const { return own_targets_; }
+  Count valid_targets() const { return valid_targets_; }  // of all ranks
 
  private:
   std::vector<Batch> batches_;
   std::deque<std::vector<std::int32_t>> tokens_;
   DeviceInputs on_device_;
   std::vector<ModelInput> inputs_;
-  Count valid_targets_ = 0;
+  Count own_targets_ = 0, valid_targets_ = 0;
 };
 
 std::vector<double> losses_of(const Mesh& mesh, const ModelSection& section, const std::string& strategy, bool sequence) {
-  TensorParallelGroup parallel(mesh.axis(Axis::tp), sequence);
-  std::optional<RingAttention> ring;
-  if (mesh.size(Axis::cp) > 1) ring.emplace(mesh.axis(Axis::cp), section.context);
-  ParallelSection options;
-  options.data = strategy;
-  options.bucket_mib = 4.0 / 1024;
-  const auto model = is_sharded(strategy) ? declare_model(section, test_placement(), parallel)
-                                          : make_model(section, kSeed, test_placement(), parallel);
-  const auto data_parallel = make_data_parallel(options, section, kSeed, *model, mesh.gradient());
-  const AdamW optimizer(data_parallel->owned(), optimizer_section());
-  Arena activations("test.activations", test_device());
-  const StepScalars scalars(test_device());
+  ParallelSection parallel;
+  parallel.data = strategy;
+  parallel.bucket_mib = 4.0 / 1024;
+  parallel.sequence = sequence;
+  const Count micro_batches = mesh.size(Axis::cp) > 1 ? kAccumulation : kAccumulation / mesh.size(Axis::dp);
+  const RunConfig config = step_config(section, mesh, kSamples, micro_batches, parallel, kRate);
+  TrainStep train_step(config, mesh);
   StepTimers timers;
   std::vector<double> losses;
   for (Count step = 0; step < kSteps; ++step) {
-    const OwnBatches own(mesh, section, step, ring ? &*ring : nullptr);
-    const double inverse = 1.0 / static_cast<double>(own.valid_targets());
-    scalars.begin();
-    const StepContext context{.exec = {.device = test_device()},
-                              .activations = &activations,
-                              .loss_sum = scalars.own_loss(),
-                              .training = true,
-                              .seed = kSeed,
-                              .step = static_cast<std::uint32_t>(step),
-                              .sequence = ring ? &*ring : nullptr};
-    data_parallel->accumulate_gradients(context, own.inputs(), static_cast<float>(inverse), timers);
-    mesh.gradient().all_reduce(scalars.own_loss().raw(), 1, DType::f64, ReduceOp::sum);
-    losses.push_back(*scalars.own_loss().to_host().data<double>() * inverse);
-    decide_update(context.exec, scalars, 1.0, 0.0);
-    optimizer.step(context.exec, kRate, scalars.decisions(), step);
-    data_parallel->weights_changed();
+    const OwnBatches own(mesh, section, step, train_step.ring());
+    losses.push_back(train_step.run({step, own.inputs(), own.own_targets(), own.valid_targets()}, timers).loss);
   }
   return losses;
 }

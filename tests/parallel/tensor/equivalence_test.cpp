@@ -65,7 +65,7 @@ class TensorParallelism : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(TensorParallelism, LossesGradientsAndWeightsAreThoseOfOneRank) {
-  const Training training = train(GetParam().model, parallel_, ranks_.host());
+  const Training training = train(GetParam().model, parallel_, ranks_.mesh());
   const Distance found = distance(training, train_alone(GetParam().model));
   EXPECT_TRUE(found.within(kTolerance)) << found.str();
   EXPECT_TRUE(training.copies_agree);
@@ -73,8 +73,8 @@ TEST_P(TensorParallelism, LossesGradientsAndWeightsAreThoseOfOneRank) {
 
 // Three times, since races hide.
 TEST_P(TensorParallelism, RepeatedRunsHaveTheSameBits) {
-  const Training first = train(GetParam().model, parallel_, ranks_.host());
-  for (int run = 0; run < 2; ++run) EXPECT_TRUE(train(GetParam().model, parallel_, ranks_.host()) == first);
+  const Training first = train(GetParam().model, parallel_, ranks_.mesh());
+  for (int run = 0; run < 2; ++run) EXPECT_TRUE(train(GetParam().model, parallel_, ranks_.mesh()) == first);
 }
 
 // bf16 has 8 bits: each rounding is off by up to 2^-9 of the number, and parts round each sum once more than one rank does.
@@ -82,7 +82,7 @@ TEST_P(TensorParallelism, In16BitsItIsNearOneRank) {
   ModelSection section = GetParam().model;
   section.width = 96;  // on a GPU, 16-bit attention takes heads of 8 features or more
   section.init_std = 0.1;
-  const Training training = train(section, parallel_, ranks_.host(), DType::bf16);
+  const Training training = train(section, parallel_, ranks_.mesh(), DType::bf16);
   const Distance found = distance(training, train_alone(section, DType::bf16));
   EXPECT_TRUE(found.within_on_the_whole(2e-2)) << found.str();
   EXPECT_TRUE(training.copies_agree);

@@ -127,7 +127,7 @@ TEST_F(Messages, OverlapWithWeightGradients) {
   const int passes = static_cast<int>(kSteps * kAccumulation);
   for (const bool sequence : {false, true}) {
     Listening parallel(ranks_.tensors(), sequence);
-    train(section, parallel, ranks_.host(), DType::f32, [&](const ParameterRegistry& parameters) { parallel.know(parameters); });
+    train(section, parallel, ranks_.mesh(), DType::f32, [&](const ParameterRegistry& parameters) { parallel.know(parameters); });
     EXPECT_EQ(parallel.overlapped(), passes * pairs * (sequence ? 2 : 1));
   }
 }
@@ -148,7 +148,7 @@ TEST(OnePart, SendsNothing) {
   trace.attach(ranks.tensors());
   for (const bool sequence : {false, true}) {
     TensorParallelGroup parallel(ranks.tensors(), sequence);
-    train(gpt2_section(0.2), parallel, ranks.host());
+    train(gpt2_section(0.2), parallel, ranks.mesh());
   }
   EXPECT_EQ(trace.sum().calls, 0) << trace.str();
   ranks.tensors().observe({});

@@ -105,7 +105,7 @@ class Mutants : public ::testing::Test {
   Distance distance_of(const ModelSection& model, Fault fault, bool sequence = false) {
     Faulty parallel(ranks_.tensors(), sequence, fault, model);
     const auto know = [&](const ParameterRegistry& parameters) { parallel.know(parameters); };
-    return distance(train(model, parallel, ranks_.host(), DType::f32, know), train_alone(model));
+    return distance(train(model, parallel, ranks_.mesh(), DType::f32, know), train_alone(model));
   }
   // Not by a hair: the tolerance need not be tuned to tell faults from rounding.
   void expect_rejected(const ModelSection& model, Fault fault, bool sequence = false) {

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/random.hpp"
-#include "comm/mpi_communicator.hpp"
-#include "comm/self_communicator.hpp"
 #include "ops/cross_entropy.hpp"
-#include "optim/adamw.hpp"
-#include "optim/clip.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort::test {
 namespace {
@@ -26,31 +22,6 @@ std::vector<float> assembled(const Parameter& parameter, const Tensor& own, Comm
   return whole;
 }
 
-double largest_of(const std::vector<float>& values) {
-  double largest = 0.0;
-  for (const float value : values) largest = std::max(largest, std::abs(static_cast<double>(value)));
-  return largest;
-}
-
-double finite_or_infinity(double value) { return std::isfinite(value) ? value : std::numeric_limits<double>::infinity(); }
-
-double worst_difference(const WholeTensors& values, const WholeTensors& wanted, std::string* worst_name) {
-  constexpr double kFloor = 0.1;
-  double floor = 0.0, worst = 0.0;
-  for (const auto& [name, tensor] : wanted) floor = std::max(floor, kFloor * largest_of(tensor));
-  for (const auto& [name, tensor] : wanted) {
-    const double largest = std::max(floor, largest_of(tensor));
-    const std::vector<float>& found = values.at(name);
-    for (std::size_t i = 0; i < tensor.size(); ++i) {
-      const double difference = finite_or_infinity(std::abs(static_cast<double>(found[i]) - tensor[i]) / largest);
-      if (difference <= worst) continue;
-      worst = difference;
-      if (worst_name != nullptr) *worst_name = name;
-    }
-  }
-  return worst;
-}
-
 // Of all tensors together, Euclidean.
 double relative_difference(const WholeTensors& values, const WholeTensors& wanted) {
   double differences = 0.0, squares = 0.0;
@@ -65,19 +36,6 @@ double relative_difference(const WholeTensors& values, const WholeTensors& wante
 }
 
 }  // namespace
-
-OptimizerSection optimizer_section() {
-  OptimizerSection optimizer;
-  optimizer.weight_decay = 0.1;
-  // Some gradients are zero but for rounding (the keys' bias: softmax does not see it), and Adam's m / sqrt(v) would blow the
-  // rounding up to whole steps. This epsilon is far above the rounding, and far below most gradients.
-  optimizer.epsilon = 1e-3;
-  return optimizer;
-}
-
-Ranks::Ranks() : world_(make_world_communicator()) {
-  mesh_ = std::make_unique<Mesh>(*world_, MeshShape(1, 1, 1, world_->size()), test_device(), ranks_share_devices(world_->size()));
-}
 
 ModelSection gpt2_section(double dropout, bool tied) {
   ModelSection model;
@@ -120,48 +78,32 @@ Count Batch::valid_targets() const {
   return std::count_if(targets_.begin(), targets_.end(), [](std::int32_t target) { return target != ops::kIgnoredTarget; });
 }
 
-Training train(const ModelSection& section, TensorParallel& parallel, Communicator& host, DType compute, const Prepare& prepare) {
-  const std::unique_ptr<Model> model = make_model(section, kSeed, test_placement(compute), parallel);
-  const ParameterRegistry& parameters = model->parameters();
+Training train(const ModelSection& section, TensorParallel& parallel, const Mesh& mesh, DType compute, const Prepare& prepare) {
+  RunConfig config = step_config(section, mesh, kSamples, kAccumulation, {}, kRate);
+  config.precision.policy = name_of(compute);
+  TrainStep train_step(config, mesh, {.tensor_parallel = &parallel});
+  const ParameterRegistry& parameters = train_step.model().parameters();
   if (prepare) prepare(parameters);
-  const AdamW optimizer({whole_of(parameters)}, optimizer_section());
-  const ops::Exec exec{.device = test_device()};
-  Arena activations("test.activations", test_device());
-  const StepScalars scalars(test_device());
-  Hooks hooks;
+  StepTimers timers;
   Training training;
   for (Count step = 0; step < kSteps; ++step) {
-    std::vector<Batch> batches;
-    double valid = 0.0;
-    for (Count m = 0; m < kAccumulation; ++m) {
-      batches.emplace_back(section, step * kAccumulation + m);
-      valid += static_cast<double>(batches.back().valid_targets());
-    }
-    scalars.begin();
-    parameters.zero_gradients();
-    const StepContext context{.exec = exec,
-                              .dtype = compute,
-                              .activations = &activations,
-                              .loss_sum = scalars.own_loss(),
-                              .training = true,
-                              .seed = kSeed,
-                              .step = static_cast<std::uint32_t>(step)};
     DeviceInputs inputs;
+    std::vector<Batch> batches;
+    std::vector<ModelInput> on_device;
+    Count valid_targets = 0;
+    for (Count m = 0; m < kAccumulation; ++m) batches.emplace_back(section, step * kAccumulation + m);
     for (const Batch& batch : batches) {
-      const Arena::Scope scope(activations);
-      const ModelInput input = inputs.put(batch.input());
-      model->forward(context, input, static_cast<float>(1.0 / valid), hooks);
-      model->backward(context, input, hooks);
+      valid_targets += batch.valid_targets();
+      on_device.push_back(inputs.put(batch.input()));
     }
-    training.losses.push_back(*scalars.own_loss().to_host().data<double>() / valid);
-    // No clipping: the norm over parts is the trainer's business.
-    decide_update(exec, scalars, 1.0, 0.0);
     WholeTensors gradients, weights;
+    train_step.compute_gradients({step, on_device, valid_targets, valid_targets}, timers);
     for (const auto& parameter : parameters.all())
-      gradients[parameter->name] = assembled(*parameter, parameter->gradient, host, training.copies_agree);
-    optimizer.step(exec, kRate, scalars.decisions(), step);
+      gradients[parameter->name] = assembled(*parameter, parameter->gradient, mesh.world(), training.copies_agree);
+    train_step.update(timers);
+    training.losses.push_back(train_step.finish_step(timers).loss);
     for (const auto& parameter : parameters.all())
-      weights[parameter->name] = assembled(*parameter, parameter->value, host, training.copies_agree);
+      weights[parameter->name] = assembled(*parameter, parameter->value, mesh.world(), training.copies_agree);
     training.gradients.push_back(std::move(gradients));
     training.weights.push_back(std::move(weights));
   }
@@ -169,7 +111,7 @@ Training train(const ModelSection& section, TensorParallel& parallel, Communicat
 }
 
 Training train_alone(const ModelSection& model, DType compute) {
-  return train(model, TensorParallel::none(), *make_self_communicator("alone"), compute);
+  return train(model, TensorParallel::none(), *Alone().mesh, compute);
 }
 
 std::string Distance::str() const {
@@ -190,7 +132,7 @@ Distance distance(const Training& training, const Training& yardstick) {
     distance.all_gradients =
         std::max(distance.all_gradients, relative_difference(training.gradients[step], yardstick.gradients[step]));
     distance.all_weights = std::max(distance.all_weights, relative_difference(training.weights[step], yardstick.weights[step]));
-    distance.weights = std::max(distance.weights, worst_difference(training.weights[step], yardstick.weights[step], nullptr));
+    distance.weights = std::max(distance.weights, worst_difference(training.weights[step], yardstick.weights[step]));
   }
   return distance;
 }

@@ -1,16 +1,15 @@
-// Trains a small model for some steps, whole on one rank or in tensor-parallel parts, and keeps what came of every step as whole
-// tensors, so that two trainings can be compared.
+// Trains a small model for some real steps (train/train_step.hpp), whole on one rank or in tensor-parallel parts, and keeps what
+// came of every step as whole tensors, so that two trainings can be compared.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "comm/communicator.hpp"
-#include "mesh/mesh.hpp"
+#include "comm/mpi_communicator.hpp"
 #include "models/model.hpp"
+#include "parallel/step_support.hpp"
 #include "parallel/tensor/tensor_parallel_group.hpp"
 #include "support/device_model.hpp"
 
@@ -20,11 +19,12 @@ namespace cohort::test {
 class Ranks {
  public:
   // Collective over: world
-  Ranks();
+  Ranks() : world_(make_world_communicator()), mesh_(mesh_of(*world_, MeshShape(1, 1, 1, world_->size()))) {}
   /// For numbers of the host.
   Communicator& host() const { return *world_; }
   /// For tensors, where the test computes.
   Communicator& tensors() const { return mesh_->axis(Axis::tp); }
+  const Mesh& mesh() const { return *mesh_; }
   int size() const { return world_->size(); }
 
  private:
@@ -51,8 +51,6 @@ class Batch {
   std::vector<Count> slots_;
 };
 
-using WholeTensors = std::map<std::string, std::vector<float>>;
-
 struct Training {
   std::vector<double> losses;           // of each step
   std::vector<WholeTensors> gradients;  // of each step: all parameters by name
@@ -66,13 +64,11 @@ struct Training {
 using Prepare = std::function<void(const ParameterRegistry& parameters)>;
 
 inline constexpr Count kSteps = 3;
-inline constexpr std::uint64_t kSeed = 42;
 inline constexpr double kRate = 3e-3;
-OptimizerSection optimizer_section();
 
-/// kSteps steps of AdamW, of kAccumulation micro-batches each. `host` puts the whole tensors together.
-// Collective over: host, tp
-Training train(const ModelSection& model, TensorParallel& parallel, Communicator& host, DType compute = DType::f32,
+/// kSteps steps of AdamW, of kAccumulation micro-batches each, by all ranks of the mesh as the parts of one model.
+// Collective over: mesh
+Training train(const ModelSection& model, TensorParallel& parallel, const Mesh& mesh, DType compute = DType::f32,
                const Prepare& prepare = {});
 /// The yardstick: no parts, no communication.
 Training train_alone(const ModelSection& model, DType compute = DType::f32);

@@ -1,0 +1,58 @@
+#include "checkpoint/store/retention.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+namespace cohort {
+namespace {
+
+/// The index of the best; the number of candidates if no loss is known. What is not finite is never the best.
+std::size_t best_of(const std::vector<RetentionCandidate>& candidates) {
+  std::size_t best = candidates.size();
+  double lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i].sound || !std::isfinite(candidates[i].validation_loss) || candidates[i].validation_loss > lowest) continue;
+    lowest = candidates[i].validation_loss;
+    best = i;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<RetentionVerdict> judge(const std::vector<RetentionCandidate>& candidates, const Retention& retention) {
+  const std::size_t best = best_of(candidates);
+  std::vector<RetentionVerdict> verdicts(candidates.size());
+  Count newer = 0;  // sound ones that are newer than candidate i
+  for (std::size_t i = candidates.size(); i-- > 0;) {
+    const RetentionCandidate& candidate = candidates[i];
+    RetentionVerdict& verdict = verdicts[i];
+    verdict.best = i == best;
+    if (!candidate.sound) {
+      verdict.reason = "damaged: delete it by hand when nobody needs it";
+    } else if (retention.keep <= 0) {
+      verdict.reason = "all are kept";
+    } else if (newer < retention.keep) {
+      verdict.reason = retention.keep == 1 ? "the newest" : fmt::format("one of the {} newest", retention.keep);
+    } else if (retention.keep_best && verdict.best) {
+      verdict.reason = "the lowest validation loss";
+    } else if (retention.keep_every > 0 && candidate.step % retention.keep_every == 0) {
+      verdict.reason = fmt::format("its step is a multiple of {}", retention.keep_every);
+    } else {
+      verdict.stays = false;
+    }
+    if (candidate.sound) ++newer;
+  }
+  return verdicts;
+}
+
+double validation_loss_of(const std::string& text) {
+  double loss = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), loss);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? loss : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace cohort

@@ -1,0 +1,341 @@
+// `cohort bench`: how fast this machine trains, as a share of what its matrix products can reach.
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "commands/bench/bench.hpp"
+#include "commands/bench/kernels_shapes.hpp"
+#include "commands/bench/watch_cost.hpp"
+#include "commands/commands.hpp"
+#include "commands/common/load_run.hpp"
+#include "commands/common/numbers.hpp"
+#include "commands/common/open_world.hpp"
+#include "commands/common/override_options.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+#include "gpu/device.hpp"
+#include "gpu/gpu_sampler.hpp"
+#include "mesh/mesh.hpp"
+#include "models/family.hpp"
+#include "observe/clock.hpp"
+#include "ops/gemm.hpp"
+#include "runtime/runtime.hpp"
+#include "train/input_buffer.hpp"
+#include "train/precision.hpp"
+#include "train/step_batches.hpp"
+#include "train/train_step.hpp"
+
+namespace cohort {
+namespace {
+
+struct BenchOptions {
+  RunConfig config;
+  std::vector<std::string> overrides;
+  Count steps = 20;
+  Count warm_up = 5;
+  bool json = false;
+};
+
+// What the rate of a step is compared with.
+struct Peak {
+  double gflops;  // of one rank
+  std::string what;
+};
+
+// The rate of large square products of one rank, in GFLOP/s: the best of several, since other work on the machine only slows
+// them.
+double gemm_gflops_of_cpu() {
+  constexpr Count kSize = 1024;
+  constexpr int kRepeats = 12;
+  const Tensor a = Tensor::zeros("bench.a", {kSize, kSize});
+  const Tensor b = Tensor::zeros("bench.b", {kSize, kSize});
+  const Tensor c = Tensor::zeros("bench.c", {kSize, kSize});
+  const CounterRandom random(1, RandomPurpose::test);
+  for (Count i = 0; i < a.elements(); ++i)
+    a.f32()[i] = b.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)));
+  double best = 0.0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const double begin = steady_seconds();
+    ops::gemm({}, ops::as_matrix(c), ops::as_matrix(a), ops::Transpose::no, ops::as_matrix(b), ops::Transpose::no);
+    best = std::max(best, 2e-9 * static_cast<double>(kSize * kSize * kSize) / (steady_seconds() - begin));
+  }
+  return best;
+}
+
+// GPUs are compared with the dense bf16 rate of their data sheets, the convention of model FLOP utilisation (MFU), whatever the
+// type of the run. 0 for a GPU that is not listed.
+Peak peak_of_gpu() {
+  const gpu::DeviceFacts& facts = gpu::facts();
+  const double tflops = facts.compute_capability == 90 ? 989.0 : facts.compute_capability == 80 ? 312.0 : 0.0;
+  return {1e3 * tflops, fmt::format("data sheet, dense bf16, {}", facts.name)};
+}
+
+// Power, temperature and clock of rank 0's GPU while it worked, as means: a reading after the last step would tell of an idle
+// card. Null on a CPU, and where nothing was read.
+nlohmann::ordered_json figures_of_gpu(const gpu::GpuSummary& during) {
+  if (during.samples == 0 || !during.watts || !during.celsius || !during.clock_mhz) return nullptr;
+  return {{"samples", during.samples},
+          {"watts", during.watts->mean},
+          {"celsius", during.celsius->mean},
+          {"clock_mhz", during.clock_mhz->mean},
+          {"lowest_clock_mhz", during.clock_mhz->min}};
+}
+
+Peak measure_peak(DeviceKind device) {
+  if (device == DeviceKind::gpu) return peak_of_gpu();
+  return {gemm_gflops_of_cpu(), fmt::format("1024-cubes, measured now with {}", ops::gemm_backend())};
+}
+
+// Random tokens: speed does not depend on what they say.
+class RandomBatches {
+ public:
+  RandomBatches(const RunConfig& config, const BatchShare& share) : buffer_(device_of(config), config.model.vocabulary) {
+    const CounterRandom random(config.run.seed, RandomPurpose::test, static_cast<std::uint32_t>(share.rank));
+    const auto token = [&](Count i) {
+      return static_cast<std::int32_t>(random.u32(static_cast<std::uint64_t>(i)) %
+                                       static_cast<std::uint32_t>(config.model.vocabulary));
+    };
+    batch_.samples = config.train.micro_batch;
+    batch_.tokens_per_sample = config.model.context;
+    for (Count i = 0; i < config.train.micro_batch * config.model.context; ++i) {
+      batch_.inputs.push_back(token(i));
+      batch_.targets.push_back(token(i + 1));
+    }
+    share.cut(batch_);
+    for (Count slot = 0; slot < config.train.micro_batch; ++slot) slots_.push_back(share.rank * config.train.micro_batch + slot);
+    inputs_.assign(static_cast<std::size_t>(config.train.accumulation), buffer_.put(as_input(batch_, slots_)));
+  }
+  std::span<const ModelInput> inputs() const { return inputs_; }
+
+ private:
+  InputBuffer buffer_;
+  Batch batch_;
+  std::vector<Count> slots_;
+  std::vector<ModelInput> inputs_;
+};
+
+nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world, const std::string& device, double launched) {
+  const RunConfig& config = options.config;
+  const Mesh mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share);
+  TrainStep train_step(config, mesh);
+  const RandomBatches batches(config, BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr));
+  const Count tokens = config.train.global_batch * config.model.context;
+  StepTimers timers;
+  const auto input = [&](Count step) {
+    return StepInput{step, batches.inputs(), tokens / mesh.shape().size({Axis::dp, Axis::cp}), tokens};
+  };
+  train_step.run(input(0), timers);
+  world.barrier();
+  const double first_step = steady_seconds() - launched;
+
+  Peak peak = measure_peak(train_step.device());
+  for (Count step = 1; step < options.warm_up; ++step) train_step.run(input(step), timers);
+  std::optional<gpu::GpuSampler> sampler;
+  if (train_step.device() == DeviceKind::gpu) sampler.emplace(gpu::facts().pci_id);
+  std::vector<double> seconds;
+  nlohmann::ordered_json phases;
+  std::array<double, kPhases.size()> phase_seconds{};
+  const WatchCost watch_cost;
+  for (Count step = 0; step < options.steps; ++step) {
+    timers.begin_step();
+    train_step.run(input(options.warm_up + step), timers);
+    seconds.push_back(all_reduce_value(world, timers.step_seconds(), ReduceOp::max));
+    for (Phase phase : kPhases)
+      phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
+  }
+  const nlohmann::ordered_json gpu_figures = sampler ? figures_of_gpu(sampler->take()) : nullptr;
+  const auto watched = watch_cost.measure(world, static_cast<double>(options.steps));
+  peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(train_step.device()).gflops), ReduceOp::sum);
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const double flops = train_step.model().flops_per_token(config.model.context);
+  const double gflops = 1e-9 * flops * static_cast<double>(tokens) / median;
+  for (Phase phase : {Phase::forward, Phase::backward, Phase::communication, Phase::optimizer, Phase::device}) {
+    phases[std::string(name_of(phase))] = phase_seconds[static_cast<std::size_t>(phase)];
+  }
+  return {{"model", config.model.kind},
+          {"parameters", count_parameters(config.model)},
+          {"ranks", world.size()},
+          {"layout", mesh.shape().str()},
+          {"strategy", train_step.strategy().name()},
+          {"device", device},
+          {"precision", config.precision.policy},
+          {"tokens_per_step", tokens},
+          {"steps", options.steps},
+          {"warm_up_steps", options.warm_up},
+          {"step_seconds", median},
+          {"step_seconds_best", seconds.front()},
+          {"tokens_per_second", static_cast<double>(tokens) / median},
+          {"flops_per_token", flops},
+          {"gflops", gflops},
+          {"peak_gflops", peak.gflops},
+          {"peak", peak.what},
+          {"share_of_peak", peak.gflops > 0.0 ? gflops / peak.gflops : 0.0},
+          {"phase_seconds", phases},
+          {"activation_bytes", train_step.activations().peak_bytes()},
+          {"first_step_seconds", first_step},
+          {"watch",
+           {{"operations", watched.operations},
+            {"operation_seconds", watched.seconds_of_operation},
+            {"monitor_share", watched.monitor_share},
+            {"share_of_step", watched.share_of(median)}}},
+          {"gpu", gpu_figures}};
+}
+
+void print_result(const nlohmann::ordered_json& r) {
+  const auto number = [&](const char* key) { return r.at(key).get<double>(); };
+  Table table({"", ""});
+  table.add({"model", fmt::format("{}, {} parameters", r.at("model").get<std::string>(), human_count(number("parameters")))});
+  table.add({"device", fmt::format("{}, {}", r.at("device").get<std::string>(), r.at("precision").get<std::string>())});
+  table.add({"ranks, strategy", fmt::format("{} ({}), {}", r.at("ranks").get<int>(), r.at("layout").get<std::string>(),
+                                            r.at("strategy").get<std::string>())});
+  table.add({"step", fmt::format("{:.1f} ms median of {}, best {:.1f} ms", 1e3 * number("step_seconds"),
+                                 r.at("steps").get<Count>(), 1e3 * number("step_seconds_best"))});
+  for (const auto& [phase, seconds] : r.at("phase_seconds").items()) {
+    table.add({"  " + phase, fmt::format("{:.1f} ms", 1e3 * seconds.get<double>())});
+  }
+  table.add({"tokens/s", fmt::format("{:.0f}", number("tokens_per_second"))});
+  table.add({"GFLOP/s",
+             fmt::format("{:.1f} (6 N + 12 L C T = {} per token)", number("gflops"), human_count(number("flops_per_token")))});
+  table.add({"peak", fmt::format("{:.1f} GFLOP/s over all ranks ({})", number("peak_gflops"), r.at("peak").get<std::string>())});
+  table.add({"share of peak", fmt::format("{:.1f} %", 100.0 * number("share_of_peak"))});
+  table.add({"activations", human_bytes(r.at("activation_bytes").get<Bytes>())});
+  table.add({"first step", fmt::format("{:.2f} s after the command began", number("first_step_seconds"))});
+  const auto watched = [&](const char* key) { return r.at("watch").at(key).get<double>(); };
+  table.add({"watching", fmt::format("{:.3f} % of a step: {:.0f} operations recorded, {:.0f} ns each; monitor {:.3f} % of a core",
+                                     100.0 * watched("share_of_step"), watched("operations"), 1e9 * watched("operation_seconds"),
+                                     100.0 * watched("monitor_share"))});
+  if (const auto& gpu = r.at("gpu"); !gpu.is_null()) {
+    table.add(
+        {"GPU", fmt::format("{:.0f} W, {:.0f} C, {:.0f} MHz, lowest {:.0f} (means of {} readings during these steps)",
+                            gpu.at("watts").get<double>(), gpu.at("celsius").get<double>(), gpu.at("clock_mhz").get<double>(),
+                            gpu.at("lowest_clock_mhz").get<double>(), gpu.at("samples").get<int>())});
+  }
+  fmt::print("{}", table.str(2));
+}
+
+int bench_step(BenchOptions options) {
+  const double launched = steady_seconds();
+  Runtime runtime;
+  const std::unique_ptr<Communicator> world = open_world();
+  for (const std::string& assignment : options.overrides) apply_override(options.config, assignment);
+  options.config.data.tokens = "random";  // no file is read; validate() wants a name
+  validate(options.config, world->size(), {.cuda = gpu::built()});
+  runtime.monitor().set_timeout(options.config.watch.timeout);
+  set_up_job(runtime, *world, options.config);
+  const nlohmann::ordered_json result = measure(options, *world, runtime.device(), launched);
+  if (world->rank() != 0) return 0;
+  if (options.json) {
+    fmt::print("{}\n", result.dump());
+  } else {
+    print_result(result);
+  }
+  return 0;
+}
+
+std::vector<std::string> decoder_kinds() {
+  std::vector<std::string> kinds;
+  for (const ModelFamily* family : all_model_families()) {
+    if (family->decoder != nullptr) kinds.push_back(family->rules.kind);
+  }
+  return kinds;
+}
+
+void add_step(CLI::App& bench, Action& action) {
+  auto* command = bench.add_subcommand("step", "Time whole training steps on random tokens");
+  command->footer(
+      "Examples:\n"
+      "  cohort bench step                                     6 layers, width 384, T 256, batch 8\n"
+      "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 50\n"
+      "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks\n"
+      "  mpirun -np 2 cohort bench step --set parallel.tp=2    the same, with every matrix divided\n"
+      "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
+  const auto options = std::make_shared<BenchOptions>();
+  RunConfig& c = options->config;
+  c.model.layers = 6;
+  c.model.width = 384;
+  c.model.heads = 6;
+  c.model.context = 256;
+  c.model.vocabulary = 65;
+  c.train.micro_batch = 8;
+  command->add_option("--shape", "A known model: sets model, layers, width, heads, context, vocabulary; other options change it")
+      ->check(CLI::IsMember(known_models()))
+      ->each([options](const std::string& name) { options->config.model = known_models().at(name); })
+      ->trigger_on_parse();
+  command->add_option("--device", c.device.kind, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--kernels", c.device.kernels, "tuned, or portable: the Kokkos kernels alone")
+      ->check(CLI::IsMember({"tuned", "portable"}))
+      ->capture_default_str();
+  command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
+      ->capture_default_str();
+  command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing");
+  command->add_option("--model", c.model.kind, "Family")->check(CLI::IsMember(decoder_kinds()))->capture_default_str();
+  command->add_option("--layers", c.model.layers, "Blocks")->check(integer_from(1))->capture_default_str();
+  command->add_option("--width", c.model.width, "Model width")->check(integer_from(1))->capture_default_str();
+  command->add_option("--heads", c.model.heads, "Query heads")->check(integer_from(1))->capture_default_str();
+  command->add_option("--context", c.model.context, "Tokens of a sample")->check(integer_from(1))->capture_default_str();
+  command->add_option("--vocabulary", c.model.vocabulary, "Tokens of the vocabulary")
+      ->check(integer_from(1))
+      ->capture_default_str();
+  command->add_option("--micro-batch", c.train.micro_batch, "Samples of one forward and backward on one rank")
+      ->check(integer_from(1))
+      ->capture_default_str();
+  command->add_option("--accumulation", c.train.accumulation, "Micro-batches of a step")->check(integer_from(1));
+  command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
+      ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))
+      ->capture_default_str();
+  command->add_option("--set", options->overrides, "A key of a run file: parallel.tp=2 (may be repeated)")
+      ->check(is_assignment())
+      ->allow_extra_args(false);
+  command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")
+      ->check(number_above(0.0, 1e6))
+      ->capture_default_str();
+  command->add_option("--threads", c.device.threads, "Threads of one rank's matrix products")
+      ->check(integer_from(1))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps to time")->check(integer_from(1))->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "Steps before them, which are not timed")
+      ->check(integer_from(1))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([&action, options] { action = [options] { return bench_step(*options); }; });
+}
+
+void add_kernels(CLI::App& bench, Action& action) {
+  auto* command =
+      bench.add_subcommand("kernels", "Time each CUDA kernel of a training step, as a share of what the card reaches");
+  command->footer(
+      "Examples:\n"
+      "  cohort bench kernels                                  GPT-2 124M, 64 samples of 1024 tokens\n"
+      "  cohort bench kernels --model llama-1b --micro-batch 16 --json\n"
+      "  cohort bench kernels --ladder                         each op by its tuned and by its portable kernel");
+  const auto options = std::make_shared<KernelBenchOptions>();
+  command->add_option("--model", options->model, "A known model")
+      ->transform(CLI::IsMember(known_models(), CLI::ignore_case))
+      ->capture_default_str();
+  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64 of gpt2-124m, fewer of larger models")
+      ->check(integer_from(1));
+  command->add_option("--device", options->device, "Which of the visible GPUs")->check(integer_from(0))->capture_default_str();
+  command->add_option("--tuning", options->tuning,
+                      "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");
+  command->add_flag("--ladder", options->ladder, "Time each op by its tuned and by its portable kernel (device.kernels)");
+  command->add_flag("--json", options->json, "Print JSON, one kernel a line");
+  command->callback([&action, options] { action = [options] { return bench_kernels(*options); }; });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("bench", "Measure speed");
+  command->require_subcommand(1);
+  add_step(*command, action);
+  add_kernels(*command, action);
+  add_bench_checkpoint(*command, action);
+}
+
+}  // namespace cohort

@@ -1,0 +1,129 @@
+// `cohort ckpt import`: weights from a folder of Hugging Face's, or of plain safetensors, as the first checkpoint of a run.
+// Starts neither MPI nor Kokkos.
+#include <cctype>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "checkpoint/store/store.hpp"
+#include "commands/commands.hpp"
+#include "commands/common/output_file.hpp"
+#include "commands/common/version.hpp"
+#include "config/model_rules.hpp"
+#include "config/schema.hpp"
+#include "interchange/checkpoint_weights.hpp"
+#include "interchange/exchange.hpp"
+#include "runtime/ending.hpp"
+#include "train/resume.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CkptImportOptions {
+  std::string folder, run, run_file, tokens;
+  bool overwrite = false;
+};
+
+// A run's name may have letters, digits, '.', '_' and '-'.
+std::string name_after(const fs::path& folder) {
+  std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') c = '_';
+  }
+  return name + "_tuned";
+}
+
+// A run that trains the imported weights further, in a folder of its own.
+RunConfig tuning_run(const ImportFolder& imported, const CkptImportOptions& options) {
+  RunConfig config;
+  config.model = imported.model();
+  config.data = imported.config().data;
+  if (!options.tokens.empty()) config.data.tokens = options.tokens;
+  config.run.name = name_after(options.run);
+  config.run.initial_checkpoint = options.run;
+  return config;
+}
+
+// The keys that follow from what was imported; all others are the user's to set, and at their defaults until then.
+std::string run_file_of(const RunConfig& config) {
+  std::string text = "# Trains imported weights further. `cohort train --help-keys` explains every key that can be added.\n";
+  for (const char* section : {"run", "model", "data"}) {
+    text += fmt::format("\n[{}]\n", section);
+    for (const KeySpec& key : all_keys()) {
+      if (key.section != section || !is_used(key, config)) continue;
+      text += fmt::format("{:<34}  # {}\n", fmt::format("{} = {}", key.name, value_as_toml(key, config)), key.help);
+    }
+  }
+  return text;
+}
+
+void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
+  const bool has_data = config.data.kind != "tokens" || !config.data.tokens.empty();
+  const std::string tokens = has_data ? "" : " --tokens TOKENS.h5";
+  const std::string run_file = options.run_file.empty() ? "tune.toml" : options.run_file;
+  fmt::print("What next:\n  cohort eval {}{}\n", options.run, tokens);
+  if (options.run_file.empty()) fmt::print("  cohort ckpt show {} --run-file > {}\n", options.run, run_file);
+  fmt::print("  cohort train {}{}   starts from these weights, in the folder runs/{}\n", run_file,
+             has_data ? "" : " --set data.tokens=TOKENS.h5", config.run.name);
+  if (!has_data) {
+    fmt::print(
+        "The token file must have the model's own token ids; `cohort data prepare` knows byte and char tokenizers, and a "
+        "vocabulary of at most {}.\n",
+        config.model.vocabulary);
+  }
+}
+
+int run_import(const CkptImportOptions& options) {
+  if (!is_speaking_rank()) return 0;
+  const ImportFolder imported(options.folder);
+  const RunConfig config = tuning_run(imported, options);
+  if (!options.overwrite) require_empty(options.run);
+  const fs::path run_file =
+      options.run_file.empty() ? fs::path() : output_file("--run-file", options.run_file, options.overwrite);
+  if (const fs::path parent = fs::path(options.run_file).parent_path(); !parent.empty()) make_folders(parent);
+  remove_checkpoints(options.run);
+
+  TrainingState state;
+  state.seed = config.run.seed;
+  state.model = describe_model(config.model);
+  state.run_file = run_file_of(config);
+  state.cohort_version = cohort_version();
+  state.git_revision = git_revision();
+  const fs::path checkpoint = write_checkpoint(options.run, imported.weights(), state);
+  if (!options.run_file.empty()) write_file_atomically(run_file, state.run_file);
+  fmt::print("{}: {}, {}, to {}\n", options.folder, state.model,
+             counted(static_cast<Count>(imported.weights().tensors().size()), "tensor"), checkpoint.string());
+  for (const std::string& note : imported.notes()) fmt::print("note: {}\n", note);
+  say_what_next(options, config);
+  return 0;
+}
+
+}  // namespace
+
+void add_ckpt_import(CLI::App& ckpt, Action& action) {
+  auto* command = ckpt.add_subcommand("import", "Make a run of weights from Hugging Face's transformers, or plain safetensors");
+  command->footer(
+      "Examples:\n"
+      "  cohort ckpt import hf/demo --out runs/demo-hf                       config.json and safetensors, one file or several\n"
+      "  cohort ckpt import hf/demo --out runs/tune --run-file tune.toml     with a run file that trains these weights further\n"
+      "  cohort ckpt import plain --out runs/again                           what `cohort ckpt export --format safetensors` "
+      "wrote\n"
+      "\n"
+      "Weights alone are imported: the run has no optimizer state, so it is not gone on with by --resume, but is what another "
+      "run\n"
+      "starts from, by the key run.initial_checkpoint. A model that computes what gpt2 and llama here do not is refused.");
+  const auto options = std::make_shared<CkptImportOptions>();
+  command->add_option("folder", options->folder, "Folder with config.json (or run.toml) and model.safetensors")->required();
+  command->add_option("--out", options->run, "Run folder to make: checkpoints/step_00000000 in it")->required();
+  command->add_option("--run-file", options->run_file, "Also write a run file that starts from these weights");
+  command->add_option("--tokens", options->tokens, "Token file that the run file names");
+  command->add_flag("--overwrite", options->overwrite, "Replace the checkpoints in the run folder, and the run file");
+  command->callback([&action, options] { action = [options] { return run_import(*options); }; });
+}
+
+}  // namespace cohort

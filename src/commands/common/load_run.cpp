@@ -1,0 +1,85 @@
+#include "commands/common/load_run.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "comm/agreement.hpp"
+#include "config/run_file.hpp"
+#include "config/schema.hpp"
+#include "config/validate.hpp"
+#include "gpu/device.hpp"
+#include "runtime/affinity.hpp"
+#include "runtime/ending.hpp"
+#include "train/precision.hpp"
+#include "train/proof.hpp"
+
+namespace cohort {
+namespace {
+
+// From now on the job is watched as its run file says, whatever takes long from here on.
+void watch_as_told(Runtime& runtime, const RunConfig& config) { runtime.monitor().set_timeout(config.watch.timeout); }
+
+// Ranks of one job with different run files would wait for each other for ever.
+void require_the_same(Communicator& world, const std::string& path, const RunConfig& config) {
+  std::string values;
+  for (const KeySpec& key : all_keys()) values += fmt::format("{} = {}\n", key.full_name(), value_as_toml(key, config));
+  const std::string difference = difference_between_ranks(world, values);
+  if (difference.empty()) return;
+  throw SharedError(ExitCode::config,
+                    fmt::format("{}: the run file differs between ranks: {}; give all nodes the same file", path, difference));
+}
+
+}  // namespace
+
+RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
+                   Count world_size) {
+  RunConfig config;
+  agree(world, "reading the run file", [&] {
+    config = load_run_file(path, overrides);
+    watch_as_told(runtime, config);
+    validate(config, world_size, {.cuda = gpu::built()});
+  });
+  require_the_same(world, path, config);
+  return config;
+}
+
+RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
+                                  const std::vector<std::string>& overrides) {
+  RunConfig config;
+  agree(world, "reading the run file", [&] {
+    config = load_run_file(path, overrides);
+    watch_as_told(runtime, config);
+    TrainSection& train = config.train;
+    if (train.global_batch == 0) train.global_batch = train.micro_batch * std::max<Count>(1, train.accumulation) * world.size();
+    config = reference_config(config);
+  });
+  require_the_same(world, path, config);
+  return config;
+}
+
+RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
+                            std::vector<std::string> overrides) {
+  overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
+  RunConfig config;
+  agree(world, "reading the checkpoint's run file", [&] {
+    config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
+    watch_as_told(runtime, config);
+    config.parallel = {};
+    std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
+    validate(config, world.size(), {.cuda = gpu::built()});
+  });
+  return config;
+}
+
+void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config) {
+  if (config.watch.check_collectives) world.check_collectives();
+  runtime.open_device(device_of(config), config.device.share);
+  const Count cores = -all_reduce_value(world, -static_cast<Count>(allowed_cores().size()), ReduceOp::max);
+  if (config.device.threads > cores && world.rank() == 0) {
+    print_line(
+        fmt::format("warning: device.threads = {}, but {} may run on {} core{}: more threads than cores slow each other down",
+                    config.device.threads, world.size() > 1 ? "a rank" : "this process", cores, cores == 1 ? "" : "s"));
+  }
+}
+
+}  // namespace cohort

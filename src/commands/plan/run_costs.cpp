@@ -1,0 +1,193 @@
+#include "commands/plan/run_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "config/model_rules.hpp"
+#include "config/pipeline.hpp"
+#include "config/run_file.hpp"
+#include "config/validate.hpp"
+#include "data/token_file.hpp"
+#include "mesh/mesh_shape.hpp"
+#include "plan/memory.hpp"
+#include "plan/part.hpp"
+#include "plan/traffic.hpp"
+#include "runtime/ending.hpp"
+#include "runtime/launcher.hpp"
+#include "train/estimate.hpp"
+
+namespace cohort {
+namespace {
+
+// All that is predicted of a run, as it is printed.
+struct Plan {
+  RunConfig config;
+  MeshShape mesh;
+  Count parameters = 0;      // of the model
+  Count own_parameters = 0;  // most on one rank, before ZeRO divides them
+  double flops = 0.0;        // of a rank in a step
+  double bubble = 0.0;
+  PredictedMemory memory;
+  ByKind<PaperMemory> paper;
+  std::vector<Traffic> traffic;
+  std::vector<PaperTraffic> paper_traffic;
+};
+
+Plan make_plan(const RunConfig& config) {
+  const ParallelSection& p = config.parallel;
+  Plan plan;
+  plan.config = config;
+  plan.mesh = MeshShape(p.dp, p.pp, p.cp, p.tp);
+  plan.parameters = count_parameters(config.model);
+  for (int stage = 0; stage < p.pp; ++stage) {
+    const PlannedPart part(config, stage);
+    plan.own_parameters = std::max(plan.own_parameters, part.model().parameters().elements());
+    if (stage > 0) continue;
+    const Count tokens = units_per_sample(config.model);
+    plan.flops = part.model().flops_per_token(tokens) * static_cast<double>(tokens * config.train.global_batch) /
+                 static_cast<double>(plan.mesh.world());
+  }
+  if (p.pp > 1) plan.bubble = pipeline::bubble_formula(schedule_of(p, config.train.accumulation));
+  plan.memory = predict_memory(config);
+  plan.paper = paper_memory(config);
+  plan.traffic = predict_traffic(config);
+  plan.paper_traffic = paper_traffic(config);
+  return plan;
+}
+
+void print_memory(const Plan& plan) {
+  Table table({"memory", "predicted", "paper", "formula"});
+  for (const MemoryKind kind : kMemoryKinds) {
+    const PaperMemory& paper = plan.paper[kind];
+    table.add({std::string(name_of(kind)), human_bytes(plan.memory.kinds[kind]),
+               paper.formula.empty() ? "-" : human_bytes(static_cast<Bytes>(paper.bytes)), paper.formula});
+  }
+  table.add({"all, of one rank", human_bytes(plan.memory.total), "", ""});
+  fmt::print("\nMemory of the rank that needs most:\n{}", table.str());
+  if (plan.memory.host > 0) fmt::print("Offloaded to the host's memory: {}.\n", human_bytes(plan.memory.host));
+  if (plan.memory.disk > 0) fmt::print("Offloaded to a file: {}.\n", human_bytes(plan.memory.disk));
+  fmt::print("P: parameters of the rank ({}), N: ranks that share them, s b h a t: tokens, samples, width, heads, tp.\n",
+             human_count(static_cast<double>(plan.own_parameters)));
+  if (const Bytes ours = activation_bytes_per_token_and_layer(plan.config); ours > 0) {
+    fmt::print(
+        "Ours keeps {} bytes of a token in a layer: no a s x s scores, since flash attention computes them again, and no\n"
+        "dropout masks. The rest of the activations is the two ends of the model and the scratch memory of one block.\n",
+        ours);
+  }
+}
+
+void print_traffic(const Plan& plan) {
+  if (plan.traffic.empty()) {
+    fmt::print("\nOne rank sends nothing.\n");
+    return;
+  }
+  Table table({"group", "operation", "ranks", "given", "moved"});
+  Bytes moved = 0;
+  for (const Traffic& one : plan.traffic) {
+    moved += one.moved();
+    table.add({one.group, fmt::format("{} of {}", one.operation, one.purpose), fmt::to_string(one.ranks), human_bytes(one.bytes),
+               human_bytes(one.moved())});
+  }
+  table.add({"all", "", "", "", human_bytes(moved)});
+  fmt::print("\nBytes that a rank sends in a step, at most:\n{}", table.str(2));
+  for (const PaperTraffic& paper : plan.paper_traffic)
+    fmt::print("By the paper {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)), paper.formula);
+  fmt::print(
+      "given: what the rank hands to the call; moved: what it then sends in a ring, 2(N-1)/N of it for an all-reduce,\n"
+      "(N-1)/N for a reduce-scatter or an all-gather.\n");
+}
+
+void print_plan(const Plan& plan) {
+  const ParallelSection& parallel = plan.config.parallel;
+  fmt::print("layout      {} = {}, {}\n", plan.mesh.str(), counted(plan.mesh.world(), "rank"), parallel.data);
+  fmt::print("batch       {}\n", batch_arithmetic(plan.config));
+  fmt::print("model       {}, {} parameters; {} on the rank with the most\n", plan.config.model.kind,
+             human_count(static_cast<double>(plan.parameters)), human_count(static_cast<double>(plan.own_parameters)));
+  fmt::print("compute     {:.3g} TFLOP a rank and step, by 6 N + 12 L C T a token\n", 1e-12 * plan.flops);
+  if (parallel.pp > 1) {
+    fmt::print("bubble      {:.1f} % of its time a rank waits for others: (S-1)/(VM+S-1), S {}, V {}, M {}\n",
+               100.0 * plan.bubble, parallel.pp, parallel.chunks, plan.config.train.accumulation);
+  }
+  print_memory(plan);
+  print_traffic(plan);
+}
+
+nlohmann::ordered_json to_json(const Plan& plan) {
+  const ParallelSection& p = plan.config.parallel;
+  nlohmann::ordered_json json{{"ranks", plan.mesh.world()},
+                              {"dp", p.dp},
+                              {"pp", p.pp},
+                              {"cp", p.cp},
+                              {"tp", p.tp},
+                              {"data", p.data},
+                              {"micro_batch", plan.config.train.micro_batch},
+                              {"accumulation", plan.config.train.accumulation},
+                              {"global_batch", plan.config.train.global_batch},
+                              {"parameters", plan.parameters},
+                              {"parameters_of_rank", plan.own_parameters},
+                              {"flops_of_rank", plan.flops},
+                              {"bubble", plan.bubble}};
+  for (const MemoryKind kind : kMemoryKinds) {
+    const PaperMemory& paper = plan.paper[kind];
+    json["memory"][std::string(name_of(kind))] = {
+        {"predicted", plan.memory.kinds[kind]}, {"paper", paper.bytes}, {"formula", paper.formula}};
+  }
+  json["memory_of_rank"] = plan.memory.total;
+  json["traffic"] = nlohmann::ordered_json::array();
+  for (const Traffic& one : plan.traffic) {
+    json["traffic"].push_back({{"group", one.group},
+                               {"operation", one.operation},
+                               {"purpose", one.purpose},
+                               {"ranks", one.ranks},
+                               {"given", one.bytes},
+                               {"moved", one.moved()}});
+  }
+  json["paper_traffic"] = nlohmann::ordered_json::array();
+  for (const PaperTraffic& paper : plan.paper_traffic)
+    json["paper_traffic"].push_back({{"axis", paper.axis}, {"moved", paper.moved}, {"formula", paper.formula}});
+  return json;
+}
+
+RunConfig load_plan(const PlanRunOptions& options) {
+  RunConfig config = read_plan_file(options);
+  // A laptop may plan for a cluster's GPUs.
+  validate(config, ranks_of_plan(options, config), {.cuda = true});
+  return config;
+}
+
+}  // namespace
+
+RunConfig read_plan_file(const PlanRunOptions& options) {
+  RunConfig config = load_run_file(options.run_file, options.overrides);
+  if (config.data.kind != "tokens" || config.model.vocabulary > 0 || config.data.tokens.empty()) return config;
+  try {
+    config.model.vocabulary = TokenFile(config.data.tokens).vocabulary_size();
+  } catch (const Error& error) {
+    fail(error.code(), "{} (to plan without the token file, give its size: --set model.vocabulary=50257)", error.what());
+  }
+  return config;
+}
+
+Count ranks_of_plan(const PlanRunOptions& options, const RunConfig& config) {
+  if (options.ranks > 0) return options.ranks;
+  if (const std::optional<int> launched = read_launcher_facts(current_environment()).size) return *launched;
+  const ParallelSection& p = config.parallel;
+  return std::max<Count>(1, p.dp) * p.pp * p.cp * p.tp;
+}
+
+int plan_run(const PlanRunOptions& options) {
+  const Plan plan = make_plan(load_plan(options));
+  if (!is_speaking_rank()) return 0;
+  if (options.json) {
+    fmt::print("{}\n", to_json(plan).dump(1));
+  } else {
+    print_plan(plan);
+  }
+  return 0;
+}
+
+}  // namespace cohort

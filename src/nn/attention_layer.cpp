@@ -1,0 +1,128 @@
+#include "nn/attention_layer.hpp"
+
+#include <algorithm>
+
+namespace cohort {
+namespace {
+
+// The key/value heads that the query heads of this part read.
+ShardSpec kv_shard(const AttentionSpec& spec, const TensorParallel& parallel) {
+  const Count head_size = spec.head_size;
+  if (spec.kv_heads >= parallel.parts()) return parallel.split(0, spec.kv_heads * head_size);
+  COHORT_CHECK(parallel.parts() % spec.kv_heads == 0, "{} key/value heads for {} parts", spec.kv_heads, parallel.parts());
+  const Count holders = parallel.parts() / spec.kv_heads;
+  const Count head = parallel.part() / holders;
+  return {.splits = {{0, Axis::tp, head * head_size, (head + 1) * head_size}}, .counts = parallel.part() % holders == 0};
+}
+
+std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& spec, const TensorParallel& parallel) {
+  const Count width = spec.heads * spec.head_size, kv_width = spec.kv_heads * spec.head_size;
+  const bool shared = spec.kv_heads < parallel.parts();
+  return {{name + ".query", width, spec.init_std, parallel.split(0, width)},
+          {name + ".key", kv_width, spec.init_std, kv_shard(spec, parallel), shared},
+          {name + ".value", kv_width, spec.init_std, kv_shard(spec, parallel), shared}};
+}
+
+Tensor take_scratch(const StepContext& context, const ops::AttentionShape& shape) {
+  return context.take_bytes(ops::attention_scratch_bytes(context.exec.device, shape, context.dtype));
+}
+
+}  // namespace
+
+Attention::Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer,
+                     TensorParallel& parallel)
+    : spec_(spec),
+      parallel_(&parallel),
+      heads_(parallel.share(spec.heads)),
+      kv_heads_(std::max<Count>(1, spec.kv_heads / parallel.parts())),
+      layer_(layer),
+      qkv_(registry, qkv_specs(name, spec, parallel), spec.width, spec.bias, parallel),
+      output_(registry, {{name + ".output", spec.width, spec.output_std, parallel.split(1, spec.heads * spec.head_size)}},
+              spec.heads * spec.head_size, spec.bias, parallel) {
+  if (spec.qk_norm) qk_norm_.emplace(registry, name, spec.head_size, spec.norm_epsilon, parallel);
+}
+
+ops::DropoutKey Attention::dropout_key(const StepContext& context) const {
+  ops::DropoutKey key = context.dropout_key(spec_.dropout, layer_);
+  key.first_head = parallel_->part() * heads_;
+  key.all_heads = spec_.heads;
+  return key;
+}
+
+Attention::RopeTables Attention::rope_tables(const StepContext& context, Count tokens) const {
+  if (!tables_.cosines.defined()) {
+    const Shape shape{spec_.tokens, spec_.head_size / 2};
+    const RopeTables host{Tensor::zeros("rope.cosines", shape), Tensor::zeros("rope.sines", shape)};
+    ops::rope_tables(host.cosines, host.sines, spec_.rope_theta);
+    tables_ = {host.cosines.to(context.exec.device, "rope.cosines"), host.sines.to(context.exec.device, "rope.sines")};
+  }
+  return {position_rows(context, tables_.cosines, tokens), position_rows(context, tables_.sines, tokens)};
+}
+
+Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
+                                    const Tensor& residual) const {
+  Saved saved;
+  const Count rows = parallel_->all_rows(x.shape().rows());
+  saved.shape = shape(batch, rows / batch);
+  const ops::AttentionShape& s = saved.shape;
+  saved.qkv = context.take({rows, s.packed_width()});
+  saved.heads = context.take({rows, s.width()});
+  saved.lse = context.take_fp32({batch, s.heads, s.tokens});
+  {
+    const Arena::Scope scratch(*context.activations);
+    qkv_.forward(context, saved.qkv, parallel_->gather_rows(context, x));
+  }
+  if (qk_norm_) saved.qk_norm = qk_norm_->forward(context, s, saved.qkv, /*scratch=*/saved.heads);
+  if (spec_.rotary) {
+    const Arena::Scope scratch(*context.activations);
+    const RopeTables tables = rope_tables(context, s.tokens);
+    ops::rope_forward(context.exec, s, saved.qkv, tables.cosines, tables.sines);
+  }
+  if (context.sequence != nullptr) {
+    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key(context));
+  } else {
+    const Arena::Scope scratch(*context.activations);
+    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key(context));
+  }
+  output_.forward(context, y, saved.heads, residual);
+  return saved;
+}
+
+void Attention::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                         const Saved& saved) const {
+  const Arena::Scope scratch(*context.activations);
+  const ops::AttentionShape& s = saved.shape;
+  const Tensor dheads = context.take(saved.heads.shape());
+  const Tensor dqkv = context.take(saved.qkv.shape());
+  const Tensor dy_rows = parallel_->gather_rows(context, dy);
+  const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
+  output_.backward_bias(context, dy);
+  output_.backward_weight(context, dy_rows, saved.heads);
+  output_.backward_input(context, dheads, dy_rows);
+  if (context.sequence != nullptr) {
+    context.sequence->attention_backward(context, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, dropout_key(context));
+  } else {
+    ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
+                            dropout_key(context));
+  }
+  if (spec_.rotary) {
+    const RopeTables tables = rope_tables(context, s.tokens);
+    ops::rope_backward(context.exec, s, dqkv, tables.cosines, tables.sines);
+  }
+  if (qk_norm_) qk_norm_->backward(context, s, dqkv, saved.qk_norm, /*scratch=*/dheads);
+  parallel_->finish();  // x_rows is there
+  qkv_.start_backward_input(context, dx, dqkv);
+  qkv_.backward_parameters(context, dqkv, x_rows);
+  parallel_->finish();
+}
+
+std::vector<Parameter*> Attention::parameters() const {
+  std::vector<Parameter*> all = qkv_.parameters();
+  for (Parameter* parameter : output_.parameters()) all.push_back(parameter);
+  if (qk_norm_) {
+    for (Parameter* parameter : qk_norm_->parameters()) all.push_back(parameter);
+  }
+  return all;
+}
+
+}  // namespace cohort

@@ -1,0 +1,79 @@
+// Causal self-attention as a layer: query, key and value projections, optional normalisation of queries and keys, optional rotary
+// positions, attention, output projection.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/linear_layer.hpp"
+#include "nn/qk_norm.hpp"
+#include "ops/attention.hpp"
+
+namespace cohort {
+
+struct AttentionSpec {
+  Count width = 0;      // C
+  Count heads = 0;      // NH
+  Count kv_heads = 0;   // NKV
+  Count head_size = 0;  // HS; NH HS need not be C
+  Count tokens = 0;     // T, the longest sample
+  bool bias = false;
+  bool rotary = false;
+  double rope_theta = 10000.0;
+  bool qk_norm = false;
+  double norm_epsilon = 1e-5;  // of the normalisation of queries and keys
+  double dropout = 0.0;        // of the softmax weights
+  double init_std = 0.02;
+  double output_std = 0.02;  // of the output projection
+  DeviceKind device = DeviceKind::cpu;
+};
+
+class Attention {
+ public:
+  /// Declares name.query, name.key, name.value, name.output and what QkNorm declares. `layer` keys the dropout masks. Each part
+  /// has as many query heads and the key/value heads that they read: if there are fewer of these than parts, several parts hold
+  /// the same one.
+  Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer,
+            TensorParallel& parallel = TensorParallel::none());
+
+  /// What backward needs: the packed projections (biased, normalised and rotated), the heads' outputs and the softmax
+  /// denominators.
+  struct Saved {
+    Tensor qkv, heads, lse;
+    QkNorm::Saved qk_norm;
+    ops::AttentionShape shape;
+  };
+
+  /// y [B*T, C] = output projection of the attention over x [B*T, C], plus `residual` [B*T, C] if defined. B samples of equal
+  /// length; where context.sequence divides them, T counts the tokens that are here, and attention sees the others through it.
+  /// x, y, dx and dy hold the own rows, what is saved all rows of this part's heads. // Collective over: tp
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
+  /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
+  // Collective over: tp
+  void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
+
+  /// Sizes of this part.
+  ops::AttentionShape shape(Count batch, Count tokens) const { return {batch, tokens, heads_, kv_heads_, spec_.head_size}; }
+
+  std::vector<Parameter*> parameters() const;
+
+ private:
+  ops::DropoutKey dropout_key(const StepContext& context) const;
+
+  AttentionSpec spec_;
+  TensorParallel* parallel_;
+  Count heads_, kv_heads_;  // of this part
+  std::uint32_t layer_;
+  Linear qkv_;
+  Linear output_;
+  std::optional<QkNorm> qk_norm_;
+  // The tables of rope for the positions of the `tokens` tokens of a sample that are here, [tokens, HS/2] each.
+  struct RopeTables {
+    Tensor cosines, sines;
+  };
+  RopeTables rope_tables(const StepContext& context, Count tokens) const;
+  mutable RopeTables tables_;  // for the longest sample; made at the first use, where the layer runs
+};
+
+}  // namespace cohort

@@ -1,0 +1,95 @@
+#include "nn/linear_layer.hpp"
+
+#include "ops/linear.hpp"
+#include "ops/pointwise.hpp"
+
+namespace cohort {
+
+Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias,
+               TensorParallel& parallel)
+    : parallel_(&parallel) {
+  registry.begin_layer();
+  for (const LinearSpec& spec : specs) {
+    const InitSpec init{InitSpec::Kind::normal, spec.init_std};
+    Parameter& weight = registry.declare(spec.name + ".weight", {spec.outputs, inputs}, init, 0, spec.shard);
+    weight.partial_gradient = spec.shared;
+    weights_.push_back(&weight);
+    outputs_ += weight.shape[0];
+  }
+  inputs_ = weights_.front()->shape[1];
+  if (!with_bias) return;
+  for (const LinearSpec& spec : specs) {
+    const ShardSpec shard = sums_outputs() ? parallel.replicated() : spec.shard;
+    Parameter& bias = registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}, 0, shard);
+    bias.partial_gradient = sums_outputs() ? parallel.sequence() : spec.shared;
+    biases_.push_back(&bias);
+  }
+}
+
+void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual) const {
+  if (sums_outputs()) {
+    const Arena::Scope scratch(*context.activations);
+    const Tensor sum = residual.defined() ? context.take(y.shape()) : y;
+    sum_forward(context, sum, x);
+    if (residual.defined() && has_bias()) {
+      ops::add_residual(context.exec, y, residual, sum, bias());
+    } else if (residual.defined()) {
+      ops::add(context.exec, y, residual, sum);
+    } else if (has_bias()) {
+      ops::add_bias(context.exec, y, bias());
+    }
+  } else if (residual.defined()) {
+    ops::linear_residual_forward(context.exec, y, residual, x, weight(), bias());
+  } else {
+    ops::linear_forward(context.exec, y, x, weight(), bias());
+  }
+}
+
+void Linear::sum_forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
+  const Tensor terms = parallel_->terms(context, y);
+  forward_without_bias(context, terms, x);
+  parallel_->sum_rows(y, terms);
+}
+
+void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
+  ops::linear_forward(context.exec, y, x, weight());
+}
+
+void Linear::backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
+  ops::linear_backward_input(context.exec, dx, dy, weight());
+}
+
+void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
+  const Tensor terms = parallel_->terms(context, dx);
+  backward_input(context, terms, dy);
+  parallel_->start_sum_rows(dx, terms);
+}
+
+void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {
+  ops::linear_backward_weight(context.exec, weight_gradient(), bias_gradient(), dy, x);
+}
+
+void Linear::backward_bias(const StepContext& context, const Tensor& dy) const {
+  if (has_bias()) ops::bias_backward(context.exec, bias_gradient(), dy);
+}
+
+void Linear::backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const {
+  ops::linear_backward_weight(context.exec, weight_gradient(), {}, dy, x);
+}
+
+std::vector<Parameter*> Linear::parameters() const {
+  std::vector<Parameter*> all = weights_;
+  all.insert(all.end(), biases_.begin(), biases_.end());
+  return all;
+}
+
+Tensor Linear::joined(const std::vector<Parameter*>& parameters, Tensor Parameter::*tensor) const {
+  if (parameters.empty()) return {};
+  // The registry lays parameters out in the order of declaration, so those of one call to the constructor are neighbours.
+  const Tensor& first = parameters.front()->*tensor;
+  std::vector<Count> dims = first.shape().vector();
+  dims[0] = outputs_;
+  return Tensor::wrap(first.raw(), Shape(dims), first.dtype(), first.device());
+}
+
+}  // namespace cohort

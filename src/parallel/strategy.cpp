@@ -1,0 +1,38 @@
+#include "parallel/strategy.hpp"
+
+#include "parallel/data/bucketed.hpp"
+#include "parallel/data/hooked_all_reduce.hpp"
+#include "parallel/data/manual.hpp"
+#include "parallel/data/monolith.hpp"
+#include "parallel/data/naive.hpp"
+#include "parallel/zero/zero1.hpp"
+#include "parallel/zero/zero2.hpp"
+#include "parallel/zero/zero3.hpp"
+
+namespace cohort {
+
+bool is_sharded(const std::string& strategy) { return strategy.starts_with("zero"); }
+
+std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
+                                                 std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
+  if (config.data == "monolith") return std::make_unique<Monolith>(model, group);
+  if (config.data == "manual") return std::make_unique<Manual>(model, group, make_model(model_config, seed, model.placement()));
+  if (config.data == "naive") return std::make_unique<Naive>(model, group);
+  if (config.data == "hooks") return std::make_unique<HookedAllReduce>(model, group);
+  if (config.data == "bucketed") {
+    return std::make_unique<Bucketed>(model, group, static_cast<Bytes>(config.bucket_mib * static_cast<double>(kMiB)), reduction);
+  }
+  const ShardOptions shards{.wrap = config.wrap,
+                            .shard_ranks = static_cast<int>(config.shard_ranks),
+                            .seed = seed,
+                            .reduction = reduction,
+                            .values_on_host = config.offload != "none",
+                            .compute_on_host = config.offload == "parameters"};
+  if (config.data == "zero1") return std::make_unique<Zero1>(model, group, shards);
+  if (config.data == "zero2") return std::make_unique<Zero2>(model, group, shards);
+  if (config.data == "zero3") return std::make_unique<Zero3>(model, group, shards);
+  fail(ExitCode::config, "parallel.data = \"{}\": known are monolith, manual, naive, hooks, bucketed, zero1, zero2, zero3",
+       config.data);
+}
+
+}  // namespace cohort

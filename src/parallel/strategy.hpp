@@ -1,0 +1,24 @@
+// The strategies of data parallelism by their names in run files: the one place that knows them all.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "config/run_config.hpp"
+#include "models/model.hpp"
+#include "parallel/data/data_parallel.hpp"
+
+namespace cohort {
+
+/// Whether a strategy of this name keeps the parameters itself: its model is declared (declare_model), not made.
+bool is_sharded(const std::string& strategy);
+
+/// The strategy that `parallel.data` names. `model_config` and `seed` build the second replica of "manual"; `reduction` is the
+/// type in which gradients are summed, by those that can.
+std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
+                                                 std::uint64_t seed, Model& model, Communicator& group,
+                                                 DType reduction = DType::f32);
+
+}  // namespace cohort
