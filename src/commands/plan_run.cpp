@@ -43,7 +43,7 @@ Plan make_plan(const RunConfig& config) {
   plan.config = config;
   plan.mesh = MeshShape(p.dp, p.pp, p.cp, p.tp);
   plan.parameters = count_parameters(config.model);
-  for (int stage = 0; stage < p.pp; ++stage) {
+  for (const int stage : stages_to_count(config)) {
     const PlannedPart part(config, stage);
     plan.own_parameters = std::max(plan.own_parameters, part.model().parameters().elements());
     if (stage > 0) continue;
@@ -52,9 +52,10 @@ Plan make_plan(const RunConfig& config) {
                  static_cast<double>(plan.mesh.world());
   }
   if (p.pp > 1) plan.bubble = pipeline::bubble_formula(schedule_of(p, config.train.accumulation));
-  plan.memory = predict_memory(config);
+  const std::vector<CountedStep> stages = count_stages(config);
+  plan.memory = predict_memory(stages);
   plan.paper = paper_memory(config);
-  plan.traffic = predict_traffic(config);
+  plan.traffic = predict_traffic(stages);
   plan.paper_traffic = paper_traffic(config);
   return plan;
 }

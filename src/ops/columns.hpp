@@ -92,7 +92,7 @@ void sum_rows(const std::string& label, Count rows, Count columns, const Term& t
 /// element (r, c) of something. On a GPU the workspace is used.
 template <class Value, class Term, class Add>
 void sum_rows(const Exec& exec, const std::string& label, Count rows, Count columns, const Term& term, const Add& add) {
-  if (rows == 0) return;
+  if (rows == 0 || counting()) return;
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) return device::sum_rows<Value>(label, rows, columns, term, add);
   }
@@ -120,6 +120,7 @@ void sum_rows(const Exec& exec, const std::string& label, Count rows, Count colu
 template <class BinOf, class Body>
 void for_rows_of_bins(const Exec& exec, const std::string& label, Count rows, Count columns, const BinOf& bin_of,
                       const Body& body) {
+  if (counting()) return;
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
       constexpr Count kShares = 256;  // of the bins: every share walks all rows, and each bin's chain of sums is in one

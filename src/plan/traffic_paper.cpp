@@ -57,7 +57,7 @@ std::vector<PaperTraffic> paper_traffic(const RunConfig& config) {
       found->moved = std::max(found->moved, one.moved);
     }
   };
-  for (int stage = 0; stage < parallel.pp; ++stage) {
+  for (const int stage : stages_to_count(config)) {
     const PlannedPart part(config, stage);
     if (parallel.dp * parallel.cp > 1) raise(data_parallel(config, part));
     if (parallel.tp > 1) raise(tensor_parallel(config, part));

@@ -1,10 +1,13 @@
-// The papers' formulas for memory by their own numbers, and the labels of the account.
+// The papers' formulas for memory by their own numbers, and predictions by numbers worked out by hand.
 #include "plan/memory.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/model.hpp"
 #include "planned_run.hpp"
+#include "train/estimate.hpp"
 
 namespace cohort::test {
 namespace {
@@ -48,25 +51,13 @@ TEST(Activations, OursPerTokenAndLayer) {
   EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1)), 4 * (16 * 64 + 4 + 4));
 }
 
-TEST(Labels, BelongToKinds) {
-  EXPECT_EQ(kind_of_label("zero.compute"), MemoryKind::parameters);
-  EXPECT_EQ(kind_of_label("optimizer.v"), MemoryKind::optimizer);
-  EXPECT_EQ(kind_of_label("activations"), std::nullopt);
-  EXPECT_TRUE(is_arena_label("activations"));
-  EXPECT_EQ(kind_of_label("host copy"), std::nullopt);
-}
-
 TEST(PredictedMemory, IsOfTheLargestStage) {
   const RunConfig config = planned_run(4, {"parallel.pp=4"});
   const PredictedMemory memory = predict_memory(config);
   Bytes most = 0;
-  for (int stage = 0; stage < 4; ++stage) {
-    Bytes total = 0;
-    for (const Bytes bytes : predict_memory(config, stage).values) total += bytes;
-    most = std::max(most, total);
-  }
+  for (int stage = 0; stage < 4; ++stage) most = std::max(most, estimate_memory(config, stage).total());
   EXPECT_EQ(memory.total, most);
-  EXPECT_GE(memory.kinds[MemoryKind::activations], predict_memory(config, 3)[MemoryKind::activations]);
+  EXPECT_GE(memory.kinds[MemoryKind::activations], estimate_memory(config, 3).activations);
 }
 
 }  // namespace
