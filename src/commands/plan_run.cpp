@@ -86,14 +86,14 @@ void print_traffic(const Plan& plan) {
     fmt::print("\nOne rank sends nothing.\n");
     return;
   }
-  Table table({"group", "operation", "ranks", "given", "moved"});
+  Table table({"group", "operation", "ranks", "calls", "given", "moved"});
   Bytes moved = 0;
   for (const Traffic& one : plan.traffic) {
     moved += one.moved();
-    table.add({one.group, fmt::format("{} of {}", one.operation, one.purpose), fmt::to_string(one.ranks), human_bytes(one.bytes),
-               human_bytes(one.moved())});
+    table.add({one.group, fmt::format("{} of {}", one.operation, one.purpose), fmt::to_string(one.ranks),
+               fmt::to_string(one.calls), human_bytes(one.bytes), human_bytes(one.moved())});
   }
-  table.add({"all", "", "", "", human_bytes(moved)});
+  table.add({"all", "", "", "", "", human_bytes(moved)});
   fmt::print("\nBytes that a rank sends in a step, at most:\n{}", table.str(2));
   for (const PaperTraffic& paper : plan.paper_traffic)
     fmt::print("By the paper {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)), paper.formula);
@@ -144,6 +144,7 @@ nlohmann::ordered_json to_json(const Plan& plan) {
                                {"operation", one.operation},
                                {"purpose", one.purpose},
                                {"ranks", one.ranks},
+                               {"calls", one.calls},
                                {"given", one.bytes},
                                {"moved", one.moved()}});
   }

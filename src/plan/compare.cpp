@@ -32,7 +32,7 @@ std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const M
 Comparison compare_others(const PredictedMemory& predicted, const Measurement& measured) {
   Bytes others = 0;
   for (const auto& [label, bytes] : measured.others) others += is_emulation_label(label) ? 0 : bytes;
-  return {.what = "others", .predicted = predicted.others, .measured = others, .allowance = kOthersAllowance};
+  return {.what = "others", .predicted = predicted.others, .measured = others, .allowance = kOthersAllowance, .tolerance = 0.0};
 }
 
 std::vector<Comparison> compare_traffic(const std::vector<Traffic>& predicted, const Measurement& measured) {

@@ -19,8 +19,8 @@ inline constexpr double kTolerance = 0.001;
 inline constexpr Bytes kMemoryAllowance = 4 * kKiB;
 /// traffic, to which kTolerance does not apply: the clocks of a pipeline's ranks are set before a step is recorded;
 inline constexpr Bytes kTrafficAllowance = kNumbersOfAStep;
-/// tensors of no kind: the inputs, which the data set decides.
-inline constexpr Bytes kOthersAllowance = kMiB;
+/// tensors of no kind, to which kTolerance does not apply: copies for a moment.
+inline constexpr Bytes kOthersAllowance = 64 * kKiB;
 
 struct Comparison {
   std::string what;
@@ -39,7 +39,7 @@ struct Comparison {
 
 /// One line for each kind, and one for their total.
 std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const Measurement& measured);
-/// The sum of Measurement::others. The copies that 16 bits on a CPU need are left out.
+/// The sums of what is of no kind. The copies that 16 bits on a CPU need are left out.
 Comparison compare_others(const PredictedMemory& predicted, const Measurement& measured);
 /// One line for each (group, operation) of bytes given that is above the allowance in either.
 std::vector<Comparison> compare_traffic(const std::vector<Traffic>& predicted, const Measurement& measured);

@@ -5,7 +5,7 @@
 
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
-#include "parallel/data/data_parallel.hpp"
+#include "parallel/zero/stage.hpp"
 #include "plan/part.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
@@ -14,9 +14,6 @@ namespace cohort {
 namespace {
 
 bool halves(const RunConfig& config) { return placement_of(config).compute != DType::f32; }
-
-// Stage 0: nothing is divided.
-int zero_stage(const RunConfig& config) { return is_sharded(config.parallel.data) ? config.parallel.data.back() - '0' : 0; }
 
 // s b h (...) of a layer and micro-batch, in the paper's bytes.
 PaperMemory paper_layer(const RunConfig& config) {
@@ -74,7 +71,7 @@ ByKind<PaperMemory> paper_memory(const RunConfig& config) {
   for (const int stage : stages_to_count(config))
     largest = std::max(largest, PlannedPart(config, stage).model().parameters().elements());
   const auto parameters = static_cast<double>(largest);
-  const int stage = zero_stage(config);
+  const int stage = zero_stage(config.parallel.data);
   const Count all = config.parallel.dp * config.parallel.cp;
   const Count ranks = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
   const auto divided = [&](double bytes, int from) {
@@ -94,6 +91,7 @@ Bytes activation_bytes_per_token_and_layer(const RunConfig& config) {
   if (!attention_of(config.model)) return 0;
   RunConfig one = config;
   one.parallel.pp = 1;
+  one.parallel.data = ParallelSection{}.data;  // one that works on whole micro-batches
   one.train.accumulation = 1;
   const auto activations = [&](Count layers) {
     one.model.layers = layers;

@@ -9,27 +9,30 @@
 #include "pipeline/messages.hpp"
 #include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
+#include "train/input_buffer.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
 namespace {
 
-// A micro-batch of this rank, of zeros: what tokens it has changes nothing that is counted.
+// A micro-batch of this rank, of zeros: what tokens it has changes nothing that is counted. It lies where a run puts it.
 class CountedInput {
  public:
   explicit CountedInput(const RunConfig& config)
       : samples_(config.train.micro_batch),
         ids_(static_cast<std::size_t>(samples_ * units_per_sample(config.model) / config.parallel.cp)),
         features_(static_cast<std::size_t>(samples_ * config.model.inputs)),
-        slots_(static_cast<std::size_t>(samples_)) {}
+        slots_(static_cast<std::size_t>(samples_)),
+        buffer_(device_of(config), /*classes=*/1) {}
 
-  ModelInput input() const { return {samples_, ids_, ids_, features_, slots_}; }
+  ModelInput put() { return buffer_.put({samples_, ids_, ids_, features_, slots_}); }
 
  private:
   Count samples_;
   std::vector<std::int32_t> ids_;
   std::vector<float> features_;
   std::vector<Count> slots_;
+  InputBuffer buffer_;
 };
 
 // One rank of a mesh that is not there, and its step.
@@ -48,15 +51,18 @@ class Counting {
   // The traffic of a step of so many micro-batches.
   CommTrace::Table run(Count micro_batches) {
     trace_.reset();
-    const std::vector<ModelInput> inputs(static_cast<std::size_t>(micro_batches), input_.input());
+    const std::vector<ModelInput> inputs(static_cast<std::size_t>(micro_batches), input_.put());
     StepTimers timers;
     train_step_->start_step({.micro_batches = inputs, .own_valid_targets = 1, .global_valid_targets = 1}, timers);
     return trace_.totals();
   }
 
-  CountedStep result(CommTrace::Table traffic) const {
+  // Every micro-batch of a step of `micro_batches` has a buffer like that of the one that was run.
+  CountedStep result(CommTrace::Table traffic, Count micro_batches) const {
     const DeviceKind device = device_of(config_);
-    return {.memory = kinds_of_memory(device),
+    KindsOfMemory memory = kinds_of_memory(device);
+    if (const auto found = memory.others.find(InputBuffer::kLabel); found != memory.others.end()) found->second *= micro_batches;
+    return {.memory = std::move(memory),
             .host = device == DeviceKind::cpu ? 0 : live_bytes_of_kinds(DeviceKind::cpu),
             .disk = counted_disk(),
             .arenas = train_step_->held_arenas(),
@@ -103,9 +109,18 @@ Count micro_batches_to_run(const RunConfig& config, int stage) {
   const auto held = chunks_of_places(whole, stage);
   for (Count some = round + all % round; some < all; some += round) {
     const pipeline::Schedule shorter = schedule_of(config.parallel, some);
-    if (chunks_of_places(shorter, stage) == held && most_messages(shorter, stage) == most_messages(whole, stage)) return some;
+    if (most_in_flight(shorter, stage) == most_in_flight(whole, stage) && chunks_of_places(shorter, stage) == held &&
+        most_messages(shorter, stage) == most_messages(whole, stage))
+      return some;
   }
   return all;
+}
+
+// All micro-batches of `config`, of a step that has `all`.
+CountedStep count_run(const RunConfig& config, int stage, Count all) {
+  Counting counting(config, stage);
+  CommTrace::Table traffic = counting.run(config.train.accumulation);
+  return counting.result(std::move(traffic), all);
 }
 
 }  // namespace
@@ -116,9 +131,9 @@ CountedStep count_step(const RunConfig& config, int stage) {
   if (some + more >= all) return count_whole_step(config, stage);
   RunConfig shorter = config;
   shorter.train.accumulation = some;
-  const CommTrace::Table without = count_whole_step(shorter, stage).traffic;
+  const CommTrace::Table without = count_run(shorter, stage, all).traffic;
   shorter.train.accumulation = some + more;
-  CountedStep counted = count_whole_step(shorter, stage);
+  CountedStep counted = count_run(shorter, stage, all);
   for (auto& [key, totals] : counted.traffic) {
     const auto found = without.find(key);
     const CommTrace::Totals less = found == without.end() ? CommTrace::Totals{} : found->second;
@@ -130,10 +145,7 @@ CountedStep count_step(const RunConfig& config, int stage) {
   return counted;
 }
 
-CountedStep count_whole_step(const RunConfig& config, int stage) {
-  Counting counting(config, stage);
-  return counting.result(counting.run(config.train.accumulation));
-}
+CountedStep count_whole_step(const RunConfig& config, int stage) { return count_run(config, stage, config.train.accumulation); }
 
 std::vector<int> stages_to_count(const RunConfig& config) {
   if (config.parallel.pp == 1) return {0};

@@ -41,11 +41,6 @@ LargestMemory largest_memory(const std::vector<CountedStep>& stages) {
 
 LargestMemory largest_memory(const RunConfig& config) { return largest_memory(count_stages(config)); }
 
-MicroBatchShape micro_batch_shape(const RunConfig& config) {
-  const Count samples = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;
-  return {samples, config.model.context / config.parallel.cp};
-}
-
 std::string describe_memory(const LargestMemory& largest) {
   const MemoryEstimate& memory = largest.kinds;
   std::string text = fmt::format("{} a rank: parameters {}, gradients {}, optimizer {}, activations {}",

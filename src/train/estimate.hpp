@@ -37,12 +37,6 @@ MemoryEstimate estimate_memory(const RunConfig& config, int stage);
 LargestMemory largest_memory(const std::vector<CountedStep>& stages);
 LargestMemory largest_memory(const RunConfig& config);
 
-/// Micro-batches and tokens of each that a rank works on at once.
-struct MicroBatchShape {
-  Count samples, tokens;
-};
-MicroBatchShape micro_batch_shape(const RunConfig& config);
-
 /// "7.2 GiB a rank: parameters 0.5 GiB, gradients 0.5 GiB, ...".
 std::string describe_memory(const LargestMemory& memory);
 /// Throws Error(memory) if the open GPU has less free memory than the step needs: the figures, and what to change.

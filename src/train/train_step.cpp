@@ -100,8 +100,7 @@ void TrainStep::build_pipeline() {
   pipeline_ = std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_),
                                                  schedule_of(config_.parallel, config_.train.accumulation), mesh_.axis(Axis::pp),
                                                  mesh_.host_axis(Axis::pp));
-  const auto [samples, tokens] = micro_batch_shape(config_);
-  pipeline_->reserve_messages(samples * tokens);
+  pipeline_->reserve_messages(config_.train.micro_batch * config_.model.context / config_.parallel.cp);
   strategy_->use(*pipeline_);
 }
 
