@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/counting.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -84,6 +85,7 @@ void ScratchFile::Transfer::settle() noexcept {
 }
 
 ScratchFile::ScratchFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (counting()) return;
   if (path_.has_parent_path()) make_folders(path_.parent_path());
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) {
@@ -100,12 +102,14 @@ ScratchFile::ScratchFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 ScratchFile::ScratchFile(std::filesystem::path path, Bytes bytes) : ScratchFile(std::move(path)) {
+  if (descriptor_ < 0) return;
   reserve(bytes);
   reader_ = std::make_unique<Worker>();
   writer_ = std::make_unique<Worker>();
 }
 
 ScratchFile::~ScratchFile() {
+  if (descriptor_ < 0) return;
   reader_.reset();
   writer_.reset();
   ::unlink(path_.c_str());
@@ -124,11 +128,13 @@ void ScratchFile::reserve(Bytes bytes) {
 }
 
 ScratchFile::Transfer ScratchFile::read(Bytes offset, void* to, Bytes bytes) {
+  if (descriptor_ < 0) return {};
   check_range(offset, bytes);
   return reader_->start([=, this] { transfer_all(true, offset, static_cast<std::byte*>(to), bytes); });
 }
 
 ScratchFile::Transfer ScratchFile::write(Bytes offset, const void* from, Bytes bytes) {
+  if (descriptor_ < 0) return {};
   check_range(offset, bytes);
   // One loop serves both directions; pwrite does not change what it is given.
   auto* memory = static_cast<std::byte*>(const_cast<void*>(from));

@@ -97,7 +97,7 @@ void Communicator::check_peer(const char* operation, int peer, int tag) const {
 }
 
 void Communicator::note(const char* operation, Form form, Count elements, DType dtype, int peer, const Site& site) {
-  if (observer_) observer_({operation, &name_, elements, dtype, elements * size_of(dtype), form == Form::asynchronous});
+  if (observer_) observer_({operation, &name_, elements, dtype, elements * size_of(dtype), size_, form == Form::asynchronous});
   record_ = FlightRecorder::kNone;
   if (size_ == 1 || recording() == Recording::none) return;
   OperationRecord record{
@@ -271,18 +271,28 @@ void Communicator::barrier(Site site) {
   FlightRecorder::of_process().finish(record_);
 }
 
-std::unique_ptr<Communicator> Communicator::split(int color, int key, std::string name, Site site) {
+std::unique_ptr<Communicator> Communicator::divided(const Divide& divide, std::string name, const Site& site) {
   compare("split", 0, DType::u8, std::nullopt, -1, site);
   note("split", Form::blocking, 0, DType::u8, -1, site);
   FlightRecorder::of_process().wait(record_);
-  std::unique_ptr<Communicator> group = do_split(color, key, std::move(name));
+  std::unique_ptr<Communicator> group = divide(*this, std::move(name));
   FlightRecorder::of_process().finish(record_);
   if (group) group->observer_ = observer_;
   if (checker_) {
-    std::unique_ptr<Communicator> checker = checker_->split(color, key, checker_->name());
+    std::unique_ptr<Communicator> checker = checker_->divided(divide, checker_->name(), site);
     if (group) group->checker_ = std::move(checker);
   }
   return group;
+}
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key, std::string name, Site site) {
+  return divided([&](Communicator& group, std::string part) { return group.do_split(color, key, std::move(part)); },
+                 std::move(name), site);
+}
+
+std::unique_ptr<Communicator> Communicator::split_by(const ColorOf& color_of, std::string name, Site site) {
+  return divided([&](Communicator& group, std::string part) { return group.do_split_by(color_of, std::move(part)); },
+                 std::move(name), site);
 }
 
 }  // namespace cohort

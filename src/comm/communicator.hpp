@@ -1,4 +1,5 @@
-// A group of ranks and the collectives among them. One interface; the backends are sibling files: self (one rank), mpi, nccl.
+// A group of ranks and the collectives among them. One interface; the backends are sibling files: self (one rank), mpi, nccl,
+// and counting, which sends nothing.
 //
 // Contract, the same for every backend:
 //  - Every collective must be called by all ranks of the group, in the same order, with the same count, type and operation.
@@ -80,6 +81,7 @@ struct CommEvent {
   Count elements;            // of the argument (all-gather and reduce-scatter: of the whole, size() blocks)
   DType dtype;               // u8 for a barrier
   Bytes bytes;               // payload of one rank: elements times element size
+  int ranks;                 // of the group
   bool asynchronous;         // the caller asked for the asynchronous form
 };
 
@@ -97,7 +99,7 @@ class Communicator {
   const std::string& name() const { return name_; }
   /// The ranks of the group by their numbers in the job, in the order of the group; null if it does not say.
   const std::shared_ptr<const std::vector<int>>& members() const { return members_; }
-  /// "self", "mpi", "nccl".
+  /// "self", "mpi", "nccl", "counting".
   virtual std::string_view backend() const = 0;
 
   /// data[i] <- op over ranks of data[i], in place. // Collective
@@ -134,6 +136,10 @@ class Communicator {
   /// Ranks with the same colour form a new group, ordered by key, then by rank here. A negative colour takes no part and gets
   /// null. Who observes this group observes the new one as well. // Collective
   std::unique_ptr<Communicator> split(int color, int key, std::string name, Site site = Site::current());
+  /// The same where every rank knows the colour of each rank here, and ranks stay in order. Who may run in a thread that counts
+  /// divides groups so. // Collective
+  using ColorOf = std::function<int(int rank)>;
+  std::unique_ptr<Communicator> split_by(const ColorOf& color_of, std::string name, Site site = Site::current());
 
   /// From now on, who waits in an operation of this group sleeps most of the time instead of asking all the time: for a thread in
   /// the background, which must not take a core from the training. Other backends than MPI wait as ever.
@@ -160,6 +166,9 @@ class Communicator {
   virtual Request do_recv(void* data, Count elements, DType dtype, int from, int tag) = 0;
   virtual void do_barrier() = 0;
   virtual std::unique_ptr<Communicator> do_split(int color, int key, std::string name) = 0;
+  virtual std::unique_ptr<Communicator> do_split_by(const ColorOf& color_of, std::string name) {
+    return do_split(color_of(rank_), rank_, std::move(name));
+  }
 
   /// Who finishes the records of operations: the request that the caller waits for; the backend, whose operations go on after
   /// the wait, and which takes the record of the operation that it starts from record(); or nobody, since the group that works
@@ -184,6 +193,10 @@ class Communicator {
   Request start_broadcast(Form form, void* data, Count elements, DType dtype, int root, const Site& site);
   Request start_send(Form form, const void* data, Count elements, DType dtype, int to, int tag, const Site& site);
   Request start_recv(Form form, void* data, Count elements, DType dtype, int from, int tag, const Site& site);
+
+  // What the two forms of splitting share; `divide` gives the part of any group of these ranks. // Collective
+  using Divide = std::function<std::unique_ptr<Communicator>(Communicator& group, std::string name)>;
+  std::unique_ptr<Communicator> divided(const Divide& divide, std::string name, const Site& site);
 
   void check_buffer(const char* operation, const void* data, Count elements) const;
   void check_average(const char* operation, DType dtype, ReduceOp op) const;

@@ -12,6 +12,7 @@ void CommTrace::attach(Communicator& comm) {
     totals.calls += 1;
     totals.elements += event.elements;
     totals.bytes += event.bytes;
+    totals.ranks = event.ranks;
   });
 }
 

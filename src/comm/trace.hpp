@@ -18,6 +18,7 @@ class CommTrace {
     Count calls = 0;
     Count elements = 0;  // as in CommEvent
     Bytes bytes = 0;     // payload of this rank, as in CommEvent
+    int ranks = 1;       // of the group
   };
   /// (group, operation) -> totals.
   using Table = std::map<std::pair<std::string, std::string>, Totals>;

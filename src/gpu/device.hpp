@@ -4,6 +4,8 @@
 //
 // Two implementations, one of which CMake picks: device_cuda.cpp, and no_device.cpp for builds without CUDA, in which no device
 // is ever visible and everything else throws.
+//
+// In a thread that counts (base/counting.hpp) streams, events, copies and synchronize() do nothing, device or not.
 #pragma once
 
 #include <functional>

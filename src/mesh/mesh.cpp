@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/counting.hpp"
+#include "comm/counting_communicator.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "comm/staged_communicator.hpp"
@@ -12,12 +14,13 @@ namespace {
 /// The group of this rank along the axes. // Collective over: world, unless the group is of one rank
 std::unique_ptr<Communicator> make_group(Communicator& world, const MeshShape& shape, MeshShape::Axes axes, std::string name) {
   if (shape.size(axes) == 1) return make_self_communicator(std::move(name));  // for every rank alike
-  return world.split(shape.leader_of(world.rank(), axes), world.rank(), std::move(name));
+  return world.split_by([&](int rank) { return shape.leader_of(rank, axes); }, std::move(name));
 }
 
 /// The same ranks and name, for device memory. // Collective over: host
 std::unique_ptr<Communicator> make_device_group(Communicator& host, bool shared) {
   if (host.size() == 1) return make_self_communicator(host.name(), DeviceKind::gpu);
+  if (counting()) return make_counting_communicator(host.name(), host.rank(), host.size());
   return shared ? make_staged_communicator(host, host.name()) : make_nccl_communicator(host, host.name());
 }
 

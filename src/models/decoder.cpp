@@ -91,10 +91,6 @@ std::size_t Decoder::first_block(std::size_t chunk) const {
 
 std::size_t Decoder::first_unit(std::size_t chunk) const { return first_block(chunk) + (embedding_ != nullptr ? 1 : 0); }
 
-Shape Decoder::stream_shape(const ModelInput& input) const {
-  return {parallel_.own_rows(static_cast<Count>(input.inputs.size())), spec_.width};
-}
-
 Count Decoder::tokens_of(const ModelInput& input) const {
   const Count tokens = static_cast<Count>(input.inputs.size()) / input.samples;
   COHORT_CHECK(tokens <= spec_.tokens, "samples of {} tokens for a context of {}", tokens, spec_.tokens);

@@ -54,13 +54,14 @@ class Decoder : public Model {
   Count classes() const override { return spec_.vocabulary; }
   /// Of the whole model.
   double flops_per_token(Count tokens) const override;
-  /// Of all chunks, for one micro-batch: held_bytes() of each and scratch_bytes().
-  Bytes activation_bytes(Count samples, Count tokens) const override;
   bool loss_computes_head_gradient() const override { return true; }
 
   const std::vector<ChunkSpec>& chunks() const { return chunks_; }
-  /// Of the stream between chunks: the own rows (nn/tensor_parallel.hpp) of the micro-batch, and the width.
-  Shape stream_shape(const ModelInput& input) const;
+  /// Whether the head's weight is the embedding's: in a pipeline, of which both ends then have a copy.
+  bool head_is_tied() const { return spec_.tied_head; }
+  /// Of the stream between chunks, for a micro-batch of `rows` rows here: the own ones (nn/tensor_parallel.hpp), and the width.
+  Shape stream_shape(Count rows) const { return {parallel_.own_rows(rows), spec_.width}; }
+  Shape stream_shape(const ModelInput& input) const { return stream_shape(static_cast<Count>(input.inputs.size())); }
 
   /// What the forward pass of a micro-batch through a chunk keeps for its backward pass.
   struct Saved {
@@ -84,16 +85,6 @@ class Decoder : public Model {
   Tensor loss_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x, Hooks& hooks);
   Tensor last_logits_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x,
                            const Tensor& logits, Hooks& hooks);
-
-  /// Bytes that forward_chunk keeps of a micro-batch of `samples` samples of `tokens` tokens.
-  Bytes held_bytes(std::size_t chunk, Count samples, Count tokens) const;
-  /// Bytes that forward_chunk takes from saved.memory at most, if scratch memory is elsewhere: what it keeps or, on its way
-  /// there, the tensor-parallel sum that ends its last block.
-  Bytes forward_bytes(std::size_t chunk, Count samples, Count tokens) const;
-  /// Bytes of the stream between chunks.
-  Bytes stream_bytes(Count samples, Count tokens) const;
-  /// Bytes of scratch memory that a pass through any of the chunks needs on top. `divided_attention` as in Block::backward_bytes.
-  Bytes scratch_bytes(Count samples, Count tokens, Bytes divided_attention = 0) const;
 
  private:
   void declare_embedding();
@@ -141,7 +132,7 @@ class Decoder : public Model {
 };
 
 /// What all families take from the section alike: a family sets the rest.
-DecoderSpec common_decoder(const ModelSection& model, DeviceKind device);
+DecoderSpec common_decoder(const ModelSection& model);
 
 /// The decoder of a validated run file, or chunks of it, declared as by declare_model. Error (config) for a family that is none.
 std::unique_ptr<Decoder> declare_decoder(const ModelSection& config, const Placement& placement, TensorParallel& parallel,

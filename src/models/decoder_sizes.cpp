@@ -1,4 +1,4 @@
-// How much a decoder computes and how much memory it needs.
+// How much a decoder computes, and in what pieces its head does.
 #include <algorithm>
 
 #include "models/decoder.hpp"
@@ -34,50 +34,6 @@ double Decoder::flops_per_token(Count tokens) const {
   return 6.0 * static_cast<double>(elements) +
          12.0 * static_cast<double>(spec_.layers) *
              static_cast<double>(spec_.block.attention.heads * spec_.block.attention.head_size) * static_cast<double>(tokens);
-}
-
-Bytes Decoder::held_bytes(std::size_t chunk, Count samples, Count tokens) const {
-  const ChunkSpec& c = chunks_[chunk];
-  const DType dtype = placement_.compute;
-  const Count own = parallel_.own_rows(samples * tokens);
-  const Bytes inside = spec_.block.checkpointing ? 0 : blocks_.front().inside_bytes(samples, tokens, dtype);
-  // Embedding, each block's output, final norm's output and gradient.
-  const Count streams = (c.embeds ? 1 : 0) + c.layers() + (c.has_head ? 2 : 0);
-  const Bytes statistics = c.has_head ? 2 * own * size_of(DType::f32) : 0;
-  return streams * own * spec_.width * size_of(dtype) + c.layers() * inside + statistics;
-}
-
-Bytes Decoder::forward_bytes(std::size_t chunk, Count samples, Count tokens) const {
-  const Bytes held = held_bytes(chunk, samples, tokens);
-  if (parallel_.parts() == 1 || spec_.block.checkpointing) return held;
-  const Bytes stream = stream_bytes(samples, tokens);
-  const Bytes of_head = chunks_[chunk].has_head ? 2 * stream + 2 * parallel_.own_rows(samples * tokens) * size_of(DType::f32) : 0;
-  const Bytes terms = parallel_.sequence() ? stream * parallel_.parts() : 0;
-  return std::max(held, held - of_head + stream + terms);
-}
-
-Bytes Decoder::stream_bytes(Count samples, Count tokens) const {
-  return parallel_.own_rows(samples * tokens) * spec_.width * size_of(placement_.compute);
-}
-
-Bytes Decoder::scratch_bytes(Count samples, Count tokens, Bytes divided_attention) const {
-  const DType dtype = placement_.compute;
-  const Count rows = samples * tokens;
-  const Bytes stream = stream_bytes(samples, tokens);
-  const Block& block = blocks_.front();
-  // First the head's logits, then the gradient of the stream and what the backward pass of one block needs.
-  const Bytes gathered = parallel_.sequence() ? 2 * rows * spec_.width * size_of(dtype) : 0;  // final norm's output, its gradient
-  const Bytes logits =
-      gathered + logit_rows(rows) * (logit_columns() * size_of(dtype) + vocabulary_.statistics() * size_of(DType::f32));
-  const Bytes again = spec_.block.checkpointing ? block.inside_bytes(samples, tokens, dtype) + stream : 0;
-  return std::max(chunks_.back().has_head ? logits : 0,
-                  stream + again + block.backward_bytes(samples, tokens, dtype, divided_attention));
-}
-
-Bytes Decoder::activation_bytes(Count samples, Count tokens) const {
-  Bytes bytes = scratch_bytes(samples, tokens);
-  for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) bytes += held_bytes(chunk, samples, tokens);
-  return bytes;
 }
 
 Count Decoder::logit_columns() const {

@@ -18,7 +18,7 @@ std::unique_ptr<Decoder> declare_decoder(const ModelSection& model, const Placem
   if (family.decoder == nullptr) {
     fail(ExitCode::config, "model.kind = \"{}\" cannot be cut into pipeline stages: it has no transformer blocks", model.kind);
   }
-  return std::make_unique<Decoder>(model.kind, family.decoder(model, placement.device), placement, parallel, chunks);
+  return std::make_unique<Decoder>(model.kind, family.decoder(model), placement, parallel, chunks);
 }
 
 std::unique_ptr<Model> declare_model(const ModelSection& model, const Placement& placement, TensorParallel& parallel) {
@@ -37,11 +37,7 @@ std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed
 
 Count count_parameters(const ModelSection& config) { return declare_model(config, {})->parameters().elements(); }
 
-Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement, TensorParallel& parallel) {
-  return declare_model(config, placement, parallel)->activation_bytes(samples, config.context);
-}
-
-DecoderSpec common_decoder(const ModelSection& model, DeviceKind device) {
+DecoderSpec common_decoder(const ModelSection& model) {
   const AttentionSizes sizes = *attention_of(model);
   // Each block adds two branches to the residual stream; their last layers start smaller so that its variance does not grow with
   // depth (GPT-2 paper, section 2.3).
@@ -63,8 +59,7 @@ DecoderSpec common_decoder(const ModelSection& model, DeviceKind device) {
                           .rope_theta = model.rope_theta,
                           .norm_epsilon = model.norm_epsilon,
                           .init_std = model.init_std,
-                          .output_std = output_std,
-                          .device = device};
+                          .output_std = output_std};
   spec.block.feed_forward = {
       .width = model.width, .ffn_width = model.ffn_width, .init_std = model.init_std, .output_std = output_std};
   return spec;

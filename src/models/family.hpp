@@ -26,7 +26,7 @@ struct KnownModel {
 struct ModelFamily {
   const ModelRules& rules;
   /// The decoder that a resolved section describes. Null: the family is none, and declares its models itself.
-  DecoderSpec (*decoder)(const ModelSection& model, DeviceKind device) = nullptr;
+  DecoderSpec (*decoder)(const ModelSection& model) = nullptr;
   /// The whole model, its parameters declared but without memory.
   std::unique_ptr<Model> (*declare)(const ModelSection& model, const Placement& placement) = nullptr;
   const HuggingFaceForm* hugging_face = nullptr;  // null: transformers has no such model

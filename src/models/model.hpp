@@ -35,10 +35,6 @@ class Model : public Predictor {
   /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted.
   virtual double flops_per_token(Count tokens) const = 0;
 
-  /// Bytes of activations that forward and backward of a micro-batch of `samples` samples hold at once. `tokens` of each
-  /// are on this rank (mlp: not read).
-  virtual Bytes activation_bytes(Count samples, Count tokens) const = 0;
-
   /// Whether forward computes gradients of the last unit, together with the loss (Hooks::pre_gradient).
   virtual bool loss_computes_head_gradient() const { return false; }
 
@@ -63,8 +59,4 @@ std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed
 
 /// Number of parameters of the whole model, without allocating them.
 Count count_parameters(const ModelSection& config);
-/// Model::activation_bytes of full samples, without building the model.
-Bytes count_activation_bytes(const ModelSection& config, Count samples, const Placement& placement = {},
-                             TensorParallel& parallel = TensorParallel::none());
-
 }  // namespace cohort

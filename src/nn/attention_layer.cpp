@@ -24,7 +24,7 @@ std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& 
 }
 
 Tensor take_scratch(const StepContext& context, const ops::AttentionShape& shape) {
-  return context.take_bytes(ops::attention_scratch_bytes(context.exec.device, shape, context.dtype));
+  return context.take_bytes(ops::attention_scratch_bytes(context.exec, shape, context.dtype));
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ struct AttentionSpec {
   double dropout = 0.0;        // of the softmax weights
   double init_std = 0.02;
   double output_std = 0.02;  // of the output projection
-  DeviceKind device = DeviceKind::cpu;
 };
 
 class Attention {

@@ -78,34 +78,6 @@ void Block::backward(const StepContext& context, const Tensor& dx, const Saved& 
   norm1_.backward(context, dx, dnormed, saved.input, s.norm1);
 }
 
-Bytes Block::inside_bytes(Count samples, Count tokens, DType dtype) const {
-  const Count rows = samples * tokens;
-  const Count own = parallel_->own_rows(rows);
-  const ops::AttentionShape shape = attention_.shape(samples, tokens);
-  const Count ffn = parallel_->share(spec_.feed_forward.ffn_width);
-  const Count up = ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 2 : 1);
-  const Count elements = own * 3 * spec_.attention.width + rows * (shape.width() + shape.packed_width() + up + ffn);
-  const Count statistics = own * 4 + rows * shape.heads;
-  const Bytes of_qk_norm = spec_.attention.qk_norm ? QkNorm::saved_bytes(shape, dtype) : 0;
-  return elements * size_of(dtype) + statistics * size_of(DType::f32) + of_qk_norm;
-}
-
-Bytes Block::backward_bytes(Count samples, Count tokens, DType dtype, Bytes divided_attention) const {
-  const Count rows = samples * tokens;
-  const Count width = spec_.attention.width;
-  const ops::AttentionShape shape = attention_.shape(samples, tokens);
-  const Bytes of_attention =
-      rows * (shape.width() + shape.packed_width()) * size_of(dtype) +
-      (spec_.attention.qk_norm ? QkNorm::backward_bytes(shape, dtype) : 0) +
-      (divided_attention > 0 ? divided_attention : ops::attention_scratch_bytes(spec_.attention.device, shape, dtype));
-  const Count ffn = parallel_->share(spec_.feed_forward.ffn_width);
-  const Bytes of_feed_forward = rows * ffn * (spec_.feed_forward.kind == FeedForwardKind::swiglu ? 3 : 1) * size_of(dtype);
-  const Count branches = spec_.dropout > 0.0 ? 2 : 0;  // copies of the stream's gradient that dropout needs
-  const Bytes own = parallel_->own_rows(rows) * (1 + branches) * width * size_of(dtype);
-  const Bytes gathered = parallel_->sequence() ? 3 * rows * width * size_of(dtype) : 0;  // dy, x and the terms of dx
-  return own + gathered + std::max(of_attention, of_feed_forward);
-}
-
 std::vector<Parameter*> Block::parameters() const {
   std::vector<Parameter*> all = norm1_.parameters();
   for (Parameter* parameter : attention_.parameters()) all.push_back(parameter);

@@ -48,12 +48,6 @@ class Block {
 
   std::vector<Parameter*> parameters() const;
 
-  /// Bytes that forward keeps inside the block for `samples` of `tokens` (with checkpointing: while backward runs it again).
-  Bytes inside_bytes(Count samples, Count tokens, DType dtype) const;
-  /// Bytes of scratch memory that backward needs on top. `divided_attention` is what attention takes if samples are divided among
-  /// ranks (nn/divided_sequence.hpp); 0 if they are whole.
-  Bytes backward_bytes(Count samples, Count tokens, DType dtype, Bytes divided_attention) const;
-
  private:
   Saved::Inside run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
   // out = x + dropout(branch), where branch(y, residual) writes residual + its result, or its result alone, to y.

@@ -72,13 +72,4 @@ std::vector<Parameter*> QkNorm::parameters() const {
   return all;
 }
 
-Bytes QkNorm::saved_bytes(const ops::AttentionShape& shape, DType dtype) {
-  const Count heads = shape.batch * shape.tokens * (shape.heads + shape.kv_heads);
-  return heads * (shape.head_size * size_of(dtype) + size_of(DType::f32));
-}
-
-Bytes QkNorm::backward_bytes(const ops::AttentionShape& shape, DType dtype) {
-  return shape.batch * shape.tokens * shape.width() * size_of(dtype);
-}
-
 }  // namespace cohort

@@ -35,9 +35,6 @@ class QkNorm {
                 const Tensor& scratch) const;
 
   std::vector<Parameter*> parameters() const;
-  /// Bytes that forward keeps, and that backward takes on top.
-  static Bytes saved_bytes(const ops::AttentionShape& shape, DType dtype);
-  static Bytes backward_bytes(const ops::AttentionShape& shape, DType dtype);
 
  private:
   Norm query_, key_;

@@ -35,9 +35,6 @@ class Vocabulary {
   /// logits become its gradient times *scale. // Collective over: tp
   void loss(const StepContext& context, const Tensor& logits, std::span<const std::int32_t> targets, const float* scale) const;
 
-  /// Of fp32 numbers that loss() needs for each row.
-  Count statistics() const { return parallel_->parts() > 1 ? 4 : 0; }
-
  private:
   Count size_;
   TensorParallel* parallel_;

@@ -42,8 +42,8 @@ AttentionTask task_of(const AttentionShape& s, const Tensor& out, const Tensor& 
 
 }  // namespace
 
-Bytes attention_scratch_bytes(DeviceKind device, const AttentionShape& shape, DType dtype) {
-  const auto tuned = tuned_kernels({.device = device}).attention_scratch_bytes;
+Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DType dtype) {
+  const auto tuned = tuned_scratch(exec).attention;
   return tuned ? tuned(shape, dtype) : 0;
 }
 

@@ -38,7 +38,7 @@ void check(const Exec& exec, const AttentionBlock& block, const Tensor& out, con
                out.shape().str(), s.kv_heads, s.head_size);
   check_run(block, block.keys, kv.shape().rows() / s.batch);
   COHORT_CHECK(q.dtype() == kv.dtype(), "attention block: q in {}, kv in {}", name_of(q.dtype()), name_of(kv.dtype()));
-  const Bytes needed = attention_block_scratch_bytes(exec.device, block, q.dtype());
+  const Bytes needed = attention_block_scratch_bytes(exec, block, q.dtype());
   COHORT_CHECK(scratch.bytes() >= needed, "attention block: scratch of {} bytes, {} needed", scratch.bytes(), needed);
 }
 
@@ -108,8 +108,8 @@ Count visible_pairs(const TokenRun& queries, const TokenRun& keys) {
   return pairs;
 }
 
-Bytes attention_block_scratch_bytes(DeviceKind device, const AttentionBlock& block, DType dtype) {
-  const auto tuned = tuned_kernels({.device = device}).attention_block_scratch_bytes;
+Bytes attention_block_scratch_bytes(const Exec& exec, const AttentionBlock& block, DType dtype) {
+  const auto tuned = tuned_scratch(exec).attention_block;
   return tuned ? tuned(block, dtype) : 0;
 }
 

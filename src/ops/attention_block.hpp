@@ -31,7 +31,7 @@ Count visible_pairs(const TokenRun& queries, const TokenRun& keys);
 
 /// Bytes of scratch memory that forward and backward need. CPU: two tiles of one head. GPU: what the kernel for this block and
 /// type of activations keeps for each query.
-Bytes attention_block_scratch_bytes(DeviceKind device, const AttentionBlock& block, DType dtype);
+Bytes attention_block_scratch_bytes(const Exec& exec, const AttentionBlock& block, DType dtype);
 
 /// Of the block's queries: out (fp32) = softmax(q k^T / sqrt(HS)) v over those of the block's keys that are visible, and lse, the
 /// logarithm of the softmax's denominator; other rows stay as they are. A query that sees none gets out = 0 and lse = -infinity.

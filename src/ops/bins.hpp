@@ -139,7 +139,7 @@ void add_rows_to_bins(const std::string& label, Count rows, Count columns, Count
 template <class T>
 void add_rows_to_bins(const Exec& exec, const std::string& label, Count rows, Count columns, Count bin_count, float* table,
                       const std::int32_t* bins, const T* x) {
-  if (rows == 0) return;
+  if (rows == 0 || counting()) return;
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
       constexpr int kPack = kPackSize<In<T>>;

@@ -199,7 +199,7 @@ bool for_rows_with_sums(const std::string& label, Count rows, Count columns, con
 template <class Value, class Term, class Add, class... Views>
 void sum_rows(const Exec& exec, const std::string& label, Count rows, Count columns, const Term& term, const Add& add,
               const Views&... views) {
-  if (rows == 0) return;
+  if (rows == 0 || counting()) return;
   const Terms<Value, Term, Views...> terms{term, {views...}};
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
@@ -231,7 +231,7 @@ void sum_rows(const Exec& exec, const std::string& label, Count rows, Count colu
 template <class Value, class Body, class Term, class Add, class... Views>
 void for_rows_with_sums(const Exec& exec, const std::string& label, Count rows, Count columns, const Body& body, const Term& term,
                         const Add& add, const Views&... views) {
-  if (rows == 0) return;
+  if (rows == 0 || counting()) return;
   if constexpr (kHasDeviceSpace) {
     const Terms<Value, Term, Views...> terms{term, {views...}};
     if (exec.gpu() && device::for_rows_with_sums<Value>(label, rows, columns, body, terms, add)) return;

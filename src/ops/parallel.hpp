@@ -13,7 +13,8 @@
 // Held by all of it: labels begin with "cohort::"; a body is a KOKKOS_LAMBDA, which captures by value, and so are the lambdas
 // inside, which are plain ones; no two iterations write to the same element; two runs give the same bits, on a host whatever the
 // number of threads unless a function says otherwise. On a GPU the kernels are put on the compute stream, and what says so uses
-// gpu::workspace(). Tiled kernels, in which threads share memory, are made of ops/teams.hpp.
+// gpu::workspace(). A thread that counts (base/counting.hpp) launches nothing. Tiled kernels, in which threads share memory, are
+// made of ops/teams.hpp.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -21,6 +22,7 @@
 #include <limits>
 #include <string>
 
+#include "base/counting.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "ops/exec.hpp"
@@ -243,7 +245,7 @@ struct RowShape {
 /// body(row) for each row in [0, rows). `columns`: about how many elements a row has; it decides how many threads take one.
 template <RowThreads kThreads = RowThreads::lanes, class Body>
 void for_rows(const Exec& exec, const std::string& label, Count rows, Count columns, const Body& body) {
-  if (rows == 0) return;
+  if (rows == 0 || counting()) return;
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
       using Shape = device::RowShape<kThreads>;
@@ -282,6 +284,7 @@ inline Count block_count(Count elements) { return (elements + kBlock - 1) / kBlo
 /// double precision and, for a given number of threads, in a fixed order. On a GPU total lies there, and the workspace is used.
 template <RowThreads kThreads = RowThreads::lanes, class Body>
 void add_row_sums(const Exec& exec, const std::string& label, Count rows, Count columns, double* total, const Body& body) {
+  if (counting()) return;
   if constexpr (kHasDeviceSpace) {
     if (exec.gpu()) {
       COHORT_CHECK(rows * static_cast<Bytes>(sizeof(double)) <= gpu::kWorkspaceBytes, "{}: {} rows", label, rows);

@@ -285,6 +285,7 @@ void portable_product(const Exec& exec, const StridedMatrix& c, const StridedMat
   COHORT_CHECK((!addend.defined() || (addend.shape().rows() == c.rows && addend.shape().columns() >= c.columns)) &&
                    (!bias.defined() || bias.elements() == c.columns),
                "product: C [{}, {}] + {} + {}", c.rows, c.columns, addend.shape().str(), bias.shape().str());
+  if (counting()) return;
   with_storage_type(Tensor::wrap(a.data, {1}, a.dtype), [&]<class From>(From) {
     if (c.dtype == a.dtype) return run<From, From>(exec, c, a, b, beta, addend, bias);
     run<float, From>(exec, c, a, b, beta, addend, bias);

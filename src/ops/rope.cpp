@@ -54,6 +54,7 @@ void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& 
 }
 
 void rope_tables(const Tensor& cosines, const Tensor& sines, double theta) {
+  if (counting()) return;
   const Count half = cosines.shape().columns();
   for (Count t = 0; t < cosines.shape().rows(); ++t) {
     for (Count i = 0; i < half; ++i) {

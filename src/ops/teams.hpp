@@ -43,7 +43,7 @@ class Team {
 /// aligned to 64 bytes. On a GPU a little less than 48 KiB of it are everywhere to be had.
 template <class Body>
 void for_teams(const Exec& exec, const std::string& label, Count teams, int threads, Count scratch, const Body& body) {
-  if (teams == 0) return;
+  if (teams == 0 || counting()) return;
   constexpr int kAlignment = 64;
   const auto bytes = static_cast<int>(scratch * static_cast<Count>(sizeof(float)));
   if constexpr (kHasDeviceSpace) {

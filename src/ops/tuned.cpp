@@ -1,5 +1,6 @@
 #include "ops/tuned.hpp"
 
+#include "base/counting.hpp"
 #include "ops/cpu/kernels.hpp"
 #include "ops/cuda/ops.hpp"
 
@@ -12,10 +13,8 @@ TunedKernels cpu_kernels() {
       .linear_residual_forward = cpu::linear_residual_forward,
       .linear_backward_input = cpu::linear_backward_input,
       .linear_backward_weight = cpu::linear_backward_weight,
-      .attention_scratch_bytes = cpu::attention_scratch_bytes,
       .attention_forward = cpu::attention_forward,
       .attention_backward = cpu::attention_backward,
-      .attention_block_scratch_bytes = cpu::attention_block_scratch_bytes,
       .attention_block_forward = cpu::attention_block_forward,
       .attention_block_backward = cpu::attention_block_backward,
   };
@@ -30,10 +29,8 @@ TunedKernels cuda_kernels() {
         .linear_backward_input = cuda::linear_backward_input,
         .linear_gelu_backward = cuda::linear_gelu_backward,
         .linear_backward_weight = cuda::linear_backward_weight,
-        .attention_scratch_bytes = cuda::attention_scratch_bytes,
         .attention_forward = cuda::attention_forward,
         .attention_backward = cuda::attention_backward,
-        .attention_block_scratch_bytes = cuda::attention_block_scratch_bytes,
         .attention_block_forward = cuda::attention_block_forward,
         .attention_block_backward = cuda::attention_block_backward,
         .attention_merge = cuda::attention_merge,
@@ -61,10 +58,21 @@ TunedKernels cuda_kernels() {
   return {};
 }
 
+TunedScratch cuda_scratch() {
+  if constexpr (kCudaBuilt) return {cuda::attention_scratch_bytes, cuda::attention_block_scratch_bytes};
+  return {};
+}
+
 }  // namespace
 
 const TunedKernels& tuned_kernels(const Exec& exec) {
   static const TunedKernels none, cpu = cpu_kernels(), cuda = cuda_kernels();
+  if (exec.kernels == Kernels::portable || counting()) return none;
+  return exec.gpu() ? cuda : cpu;
+}
+
+const TunedScratch& tuned_scratch(const Exec& exec) {
+  static const TunedScratch none, cpu{cpu::attention_scratch_bytes, cpu::attention_block_scratch_bytes}, cuda = cuda_scratch();
   if (exec.kernels == Kernels::portable) return none;
   return exec.gpu() ? cuda : cpu;
 }

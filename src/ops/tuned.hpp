@@ -27,10 +27,8 @@ struct TunedKernels {
   decltype(&ops::linear_backward_input) linear_backward_input = nullptr;
   decltype(&ops::linear_gelu_backward) linear_gelu_backward = nullptr;
   decltype(&ops::linear_backward_weight) linear_backward_weight = nullptr;
-  Bytes (*attention_scratch_bytes)(const AttentionShape& shape, DType dtype) = nullptr;
   decltype(&ops::attention_forward) attention_forward = nullptr;
   decltype(&ops::attention_backward) attention_backward = nullptr;
-  Bytes (*attention_block_scratch_bytes)(const AttentionBlock& block, DType dtype) = nullptr;
   decltype(&ops::attention_block_forward) attention_block_forward = nullptr;
   decltype(&ops::attention_block_backward) attention_block_backward = nullptr;
   decltype(&ops::attention_merge) attention_merge = nullptr;
@@ -55,7 +53,17 @@ struct TunedKernels {
   decltype(&ops::sum_of_squares) sum_of_squares = nullptr;
 };
 
-/// Those of exec.device; none if exec.kernels is portable.
+/// Those of exec.device; none if exec.kernels is portable, or while the thread counts (base/counting.hpp): the portable ones then
+/// find out that there is nothing to launch.
 const TunedKernels& tuned_kernels(const Exec& exec);
+
+/// The scratch memory that tuned kernels ask their caller for. It is asked for while the thread counts, too.
+struct TunedScratch {
+  Bytes (*attention)(const AttentionShape& shape, DType dtype) = nullptr;
+  Bytes (*attention_block)(const AttentionBlock& block, DType dtype) = nullptr;
+};
+
+/// Of the kernels of exec.device; none if exec.kernels is portable.
+const TunedScratch& tuned_scratch(const Exec& exec);
 
 }  // namespace cohort::ops

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "tensor/memory_account.hpp"
+
 namespace cohort {
 namespace {
 
@@ -40,6 +42,7 @@ class MomentsInFile : public MomentStore {
       lane.memory = {Tensor::zeros("optimizer.m_block", {block_elements}), Tensor::zeros("optimizer.v_block", {block_elements})};
     }
     file_ = std::make_shared<ScratchFile>(file, 2 * v_offset_);
+    count_disk(2 * v_offset_);
   }
 
   void fetch(std::size_t number, const ElementBlock& block) override {

@@ -15,15 +15,11 @@ StepScalars::StepScalars(DeviceKind device) : memory_(Tensor::zeros("step.scalar
   squares_ = at(offsetof(Values, squares), {1}, DType::f64);
   norm_ = at(offsetof(Values, norm), {1}, DType::f64);
   decisions_ = at(offsetof(Values, decisions), {sizeof(ops::OptimizerScalars)}, DType::u8);
-  values_ = static_cast<Values*>(memory_.on_host() ? memory_.raw() : gpu::allocate_pinned(sizeof(Values), "step.scalars"));
-}
-
-StepScalars::~StepScalars() {
-  if (!memory_.on_host()) gpu::release_pinned(values_);
+  on_host_ = memory_.on_host() ? memory_ : Tensor::pinned("step.scalars", {sizeof(Values)}, DType::u8);
 }
 
 void StepScalars::fetch() const {
-  if (!memory_.on_host()) gpu::copy_async(values_, memory_.raw(), sizeof(Values), gpu::compute_stream());
+  if (!memory_.on_host()) gpu::copy_async(on_host_.raw(), memory_.raw(), sizeof(Values), gpu::compute_stream());
 }
 
 }  // namespace cohort

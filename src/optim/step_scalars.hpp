@@ -10,7 +10,6 @@ namespace cohort {
 class StepScalars {
  public:
   explicit StepScalars(DeviceKind device);
-  ~StepScalars();
   StepScalars(const StepScalars&) = delete;
   StepScalars& operator=(const StepScalars&) = delete;
 
@@ -33,12 +32,12 @@ class StepScalars {
   };
   /// Puts the way to the host behind the step on the compute stream. After the stream was synchronised, values() has them.
   void fetch() const;
-  const Values& values() const { return *values_; }
+  const Values& values() const { return *reinterpret_cast<const Values*>(on_host_.raw()); }
 
  private:
   Tensor memory_;  // a Values
   Tensor own_loss_, loss_, squares_, norm_, decisions_;
-  Values* values_;  // the memory itself on a CPU, pinned host memory on a GPU
+  Tensor on_host_;  // the memory itself on a CPU, pinned host memory on a GPU
 };
 
 }  // namespace cohort

@@ -12,12 +12,9 @@ double Comparison::off() const {
   return static_cast<double>(predicted - measured) / static_cast<double>(measured);
 }
 
-bool Comparison::equal() const {
-  const auto allowed = std::max(floor, static_cast<Bytes>(kTolerance * static_cast<double>(measured)));
-  return std::abs(predicted - measured) <= allowed;
-}
+Bytes Comparison::limit() const { return std::max(allowance, static_cast<Bytes>(tolerance * static_cast<double>(measured))); }
 
-bool Comparison::small() const { return equal() && !(std::abs(off()) <= kTolerance); }
+bool Comparison::within() const { return std::abs(predicted - measured) <= limit(); }
 
 std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const Measurement& measured) {
   std::vector<Comparison> lines;
@@ -25,31 +22,32 @@ std::vector<Comparison> compare_memory(const PredictedMemory& predicted, const M
     lines.push_back({.what = std::string(name_of(kind)),
                      .predicted = predicted.kinds[kind],
                      .measured = measured.memory[kind],
-                     .floor = kind == MemoryKind::activations ? kActivationFloor : kMemoryFloor});
+                     .allowance = kMemoryAllowance});
   }
   lines.push_back(
-      {.what = "all, of one rank", .predicted = predicted.total, .measured = measured.total, .floor = kActivationFloor});
+      {.what = "all, of one rank", .predicted = predicted.total, .measured = measured.total, .allowance = kMemoryAllowance});
   return lines;
 }
 
-Comparison compare_others(const Measurement& measured) {
-  Bytes others = 0, all = 0;
+Comparison compare_others(const PredictedMemory& predicted, const Measurement& measured) {
+  Bytes others = 0;
   for (const auto& [label, bytes] : measured.others) others += is_emulation_label(label) ? 0 : bytes;
-  for (const MemoryKind kind : kMemoryKinds) all += measured.memory[kind];
-  const auto share = static_cast<Bytes>(kTolerance * static_cast<double>(all));
-  return {.what = "others", .measured = others, .floor = std::max(kOthersFloor, share)};
+  return {.what = "others", .predicted = predicted.others, .measured = others, .allowance = kOthersAllowance, .tolerance = 0.0};
 }
 
 std::vector<Comparison> compare_traffic(const std::vector<Traffic>& predicted, const Measurement& measured) {
   std::vector<Comparison> lines;
   const auto name = [](const auto& one) { return one.group + " " + one.operation; };
-  for (const Traffic& one : predicted) lines.push_back({.what = name(one), .predicted = one.bytes, .floor = kTrafficFloor});
+  const auto compared = [](const std::string& what, Bytes by_us, Bytes in_truth) {
+    return Comparison{what, by_us, in_truth, kTrafficAllowance, 0.0};
+  };
+  for (const Traffic& one : predicted) lines.push_back(compared(name(one), one.bytes, 0));
   for (const MeasuredTraffic& one : measured.traffic) {
     const auto found = std::find_if(lines.begin(), lines.end(), [&](const Comparison& line) { return line.what == name(one); });
     if (found != lines.end()) {
       found->measured = one.bytes;
-    } else if (one.bytes > kTrafficFloor) {
-      lines.push_back({.what = name(one), .measured = one.bytes, .floor = kTrafficFloor});
+    } else if (one.bytes > kTrafficAllowance) {
+      lines.push_back(compared(name(one), 0, one.bytes));
     }
   }
   return lines;

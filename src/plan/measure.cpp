@@ -8,34 +8,13 @@
 #include "comm/trace.hpp"
 #include "observe/timers.hpp"
 #include "tensor/memory_account.hpp"
-#include "train/estimate.hpp"
+#include "train/counted_step.hpp"
 #include "train/precision.hpp"
 #include "train/step_batches.hpp"
 #include "train/train_step.hpp"
 
 namespace cohort {
 namespace {
-
-// Observes the groups that the step's tensors travel in, and those that strategies will split from them.
-void attach(CommTrace& trace, const Mesh& mesh) {
-  for (const Axis axis : kAxes) {
-    if (mesh.size(axis) > 1) trace.attach(mesh.axis(axis));
-  }
-  if (mesh.gradient().size() > 1) trace.attach(mesh.gradient());
-}
-
-void read_memory(const RunConfig& config, Measurement& own) {
-  for (const auto& [label, use] : memory_account(device_of(config))) {
-    if (use.peak == 0) continue;
-    if (is_arena_label(label)) {
-      own.arenas += use.peak;
-    } else if (const std::optional<MemoryKind> kind = kind_of_label(label)) {
-      own.memory[*kind] += use.peak;
-    } else {
-      own.others[label] = use.peak;
-    }
-  }
-}
 
 void read_trace(const CommTrace& trace, Measurement& own) {
   own.traffic.clear();
@@ -45,20 +24,14 @@ void read_trace(const CommTrace& trace, Measurement& own) {
   }
 }
 
-// Makes each arena one piece, as a GPU's are: the ends of several are waste that belongs to no formula.
-void reserve(const RunConfig& config, int stage, TrainStep& train_step) {
-  train_step.activations().reserve(estimate_activations(config, stage).arena + kArenaReserve);
-  const auto [samples, tokens] = micro_batch_shape(config);
-  if (train_step.pipeline() != nullptr) train_step.pipeline()->reserve(samples, tokens, kArenaReserve);
-}
-
 Measurement measure_this_rank(const RunConfig& config, const RunData& data, Communicator& world, Count steps) {
   reset_memory_peaks();
   const Mesh mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share);
   CommTrace trace;
   attach(trace, mesh);
   TrainStep train_step(config, mesh);
-  if (train_step.device() == DeviceKind::cpu) reserve(config, mesh.index(Axis::pp), train_step);
+  // As on a GPU, where it is done already: the ends of several pieces are waste that belongs to no step.
+  if (train_step.device() == DeviceKind::cpu) train_step.reserve(count_step(config, mesh.index(Axis::pp)).arenas);
   const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
   StepBatches batches(*data.dataset, sampler, config.train,
                       BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr), train_step.device());
@@ -74,12 +47,11 @@ Measurement measure_this_rank(const RunConfig& config, const RunData& data, Comm
     own.step_seconds = timers.step_seconds();
     read_trace(trace, own);
   }
-  read_memory(config, own);
-  own.memory[MemoryKind::activations] = train_step.activations().peak_bytes();
-  if (train_step.pipeline() != nullptr) {
-    own.memory[MemoryKind::activations] += train_step.pipeline()->held_peak_bytes();
-    own.events = gather_events(mesh.host_axis(Axis::pp), train_step.pipeline()->events());
-  }
+  const KindsOfMemory memory = kinds_of_memory(train_step.device());
+  own.memory = memory.kinds;
+  own.arenas = memory.arenas;
+  own.others = memory.others;
+  if (train_step.pipeline() != nullptr) own.events = gather_events(mesh.host_axis(Axis::pp), train_step.pipeline()->events());
   for (const Bytes bytes : own.memory.values) own.total += bytes;
   return own;
 }

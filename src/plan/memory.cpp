@@ -6,6 +6,7 @@
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "parallel/strategy.hpp"
+#include "parallel/zero/stage.hpp"
 #include "plan/part.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
@@ -13,22 +14,7 @@
 namespace cohort {
 namespace {
 
-// Every label of what a step keeps; the names are given where the tensors are made.
-constexpr std::pair<std::string_view, MemoryKind> kKinds[] = {
-    {"parameters.values", MemoryKind::parameters},   {"parameters.compute", MemoryKind::parameters},
-    {"zero.values", MemoryKind::parameters},         {"zero.compute", MemoryKind::parameters},
-    {"parameters.gradients", MemoryKind::gradients}, {"gradients.rounded", MemoryKind::gradients},
-    {"zero.gradient", MemoryKind::gradients},        {"zero.gradients", MemoryKind::gradients},
-    {"optimizer.m", MemoryKind::optimizer},          {"optimizer.v", MemoryKind::optimizer},
-    {"optimizer.ranges", MemoryKind::optimizer},     {"optimizer.m_block", MemoryKind::optimizer},
-    {"optimizer.v_block", MemoryKind::optimizer},    {"zero.buffer", MemoryKind::buffers},
-    {"pipeline.message", MemoryKind::buffers},
-};
-
 bool halves(const RunConfig& config) { return placement_of(config).compute != DType::f32; }
-
-// Stage 0: nothing is divided.
-int zero_stage(const RunConfig& config) { return is_sharded(config.parallel.data) ? config.parallel.data.back() - '0' : 0; }
 
 // s b h (...) of a layer and micro-batch, in the paper's bytes.
 PaperMemory paper_layer(const RunConfig& config) {
@@ -46,7 +32,7 @@ PaperMemory paper_layer(const RunConfig& config) {
 PaperMemory paper_activations(const RunConfig& config) {
   const PaperMemory layer = paper_layer(config);
   Count most = 0;  // layers times micro-batches under way
-  for (int stage = 0; stage < config.parallel.pp; ++stage) {
+  for (const int stage : stages_to_count(config)) {
     const PlannedPart part(config, stage);
     const Count under_way = config.parallel.pp == 1 ? 1 : most_in_flight(part.schedule(), stage);
     most = std::max(most, part.layers() * under_way / part.schedule().chunks);
@@ -68,25 +54,25 @@ ByKind<Bytes> by_kind(const MemoryEstimate& estimate) {
 
 }  // namespace
 
-std::string_view name_of(MemoryKind kind) {
-  constexpr std::array<std::string_view, kMemoryKinds.size()> kNames{"parameters", "gradients", "optimizer", "activations",
-                                                                     "buffers"};
-  return kNames[static_cast<std::size_t>(kind)];
+PredictedMemory predict_memory(const std::vector<CountedStep>& stages) {
+  const LargestMemory largest = largest_memory(stages);
+  PredictedMemory memory{by_kind(largest.kinds), largest.total, largest.kinds.host, largest.kinds.disk};
+  for (const CountedStep& stage : stages) {
+    Bytes others = 0;
+    for (const auto& [label, bytes] : stage.memory.others) others += bytes;
+    memory.others = std::max(memory.others, others);
+  }
+  return memory;
 }
 
-ByKind<Bytes> predict_memory(const RunConfig& config, int stage) { return by_kind(estimate_memory(config, stage)); }
-
-PredictedMemory predict_memory(const RunConfig& config) {
-  const LargestMemory largest = largest_memory(config);
-  return {by_kind(largest.kinds), largest.total, largest.kinds.host, largest.kinds.disk};
-}
+PredictedMemory predict_memory(const RunConfig& config) { return predict_memory(count_stages(config)); }
 
 ByKind<PaperMemory> paper_memory(const RunConfig& config) {
   Count largest = 0;
-  for (const int stage : stages_to_estimate(config))
+  for (const int stage : stages_to_count(config))
     largest = std::max(largest, PlannedPart(config, stage).model().parameters().elements());
   const auto parameters = static_cast<double>(largest);
-  const int stage = zero_stage(config);
+  const int stage = zero_stage(config.parallel.data);
   const Count all = config.parallel.dp * config.parallel.cp;
   const Count ranks = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
   const auto divided = [&](double bytes, int from) {
@@ -103,28 +89,18 @@ ByKind<PaperMemory> paper_memory(const RunConfig& config) {
 }
 
 Bytes activation_bytes_per_token_and_layer(const RunConfig& config) {
+  if (!attention_of(config.model)) return 0;
   RunConfig one = config;
   one.parallel.pp = 1;
-  one.model.layers = 1;
-  const Count tokens = config.model.context / config.parallel.cp;
-  const PlannedPart part(one, 0);
-  one.model.layers = 2;
-  const PlannedPart next(one, 0);
-  if (part.decoder() == nullptr) return 0;
-  const Bytes layer =
-      next.decoder()->held_bytes(0, one.train.micro_batch, tokens) - part.decoder()->held_bytes(0, one.train.micro_batch, tokens);
-  return layer / (one.train.micro_batch * tokens);
-}
-
-std::optional<MemoryKind> kind_of_label(std::string_view label) {
-  for (const auto& [known, kind] : kKinds) {
-    if (label == known) return kind;
-  }
-  return std::nullopt;
+  one.parallel.data = ParallelSection{}.data;  // one that works on whole micro-batches
+  one.train.accumulation = 1;
+  const auto activations = [&](Count layers) {
+    one.model.layers = layers;
+    return estimate_memory(one, 0).activations;
+  };
+  return (activations(3) - activations(2)) / (one.train.micro_batch * one.model.context / config.parallel.cp);
 }
 
 bool is_emulation_label(std::string_view label) { return label == "fp32 copies"; }
-
-bool is_arena_label(std::string_view label) { return label == "activations" || label == "pipeline.activations"; }
 
 }  // namespace cohort

@@ -1,40 +1,26 @@
-// The memory of a rank by kind: what is predicted, what the papers say, and to which kind a tensor's label belongs.
+// The memory of a rank by kind: what is predicted (train/counted_step.hpp), and what the papers say.
 #pragma once
 
-#include <array>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/units.hpp"
 #include "config/run_config.hpp"
+#include "tensor/memory_kind.hpp"
+#include "train/counted_step.hpp"
 
 namespace cohort {
-
-enum class MemoryKind { parameters, gradients, optimizer, activations, buffers };
-
-inline constexpr std::array kMemoryKinds{MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer,
-                                         MemoryKind::activations, MemoryKind::buffers};
-
-std::string_view name_of(MemoryKind kind);
-
-/// One value for each kind, in the order of MemoryKind.
-template <class T>
-struct ByKind {
-  std::array<T, kMemoryKinds.size()> values{};
-  T& operator[](MemoryKind kind) { return values[static_cast<std::size_t>(kind)]; }
-  const T& operator[](MemoryKind kind) const { return values[static_cast<std::size_t>(kind)]; }
-};
-
-/// estimate_memory() of a rank of the pipeline stage. `config` is validated and its vocabulary known.
-ByKind<Bytes> predict_memory(const RunConfig& config, int stage);
 
 /// largest_memory(): what `cohort train --dry-run` says, too.
 struct PredictedMemory {
   ByKind<Bytes> kinds;       // each by itself: one stage may have the most parameters, another the most activations
   Bytes total = 0;           // of the stage that needs most in all
   Bytes host = 0, disk = 0;  // what parallel.offload keeps there instead, at most
+  Bytes others = 0;          // of no kind, such as tables of positions; not in total
 };
+PredictedMemory predict_memory(const std::vector<CountedStep>& stages);
+/// The same, counted now. `config` is validated and its vocabulary known.
 PredictedMemory predict_memory(const RunConfig& config);
 
 struct PaperMemory {
@@ -55,14 +41,9 @@ struct PaperMemory {
 ByKind<PaperMemory> paper_memory(const RunConfig& config);
 
 /// Our bytes of activations that each token leaves in each layer, here, with whole layers or checkpoints: the counterpart of the
-/// paper's s b h (...) divided by s b.
+/// paper's s b h (...) divided by s b. What a third layer adds to the activations of two. 0 for a model without layers alike.
 Bytes activation_bytes_per_token_and_layer(const RunConfig& config);
 
-/// The kind that memory of this label (tensor/memory_account.hpp) belongs to. None for arenas, whose use is told by their peaks,
-/// and for what no prediction covers.
-std::optional<MemoryKind> kind_of_label(std::string_view label);
-/// Whether it is the memory of an arena of activations.
-bool is_arena_label(std::string_view label);
 /// Whether it is what CPU kernels take to compute in 16 bits (ops/fp32_copies.hpp), which no GPU has and no plan is about.
 bool is_emulation_label(std::string_view label);
 

@@ -15,8 +15,9 @@ namespace {
 Suggestion weigh(Layout layout, const RankSpeed& speed, double flops_of_step) {
   Suggestion one{.layout = std::move(layout)};
   const RunConfig& config = one.layout.config;
-  one.memory = predict_memory(config).total;
-  for (const Traffic& traffic : predict_traffic(config)) one.moved += traffic.moved();
+  const std::vector<CountedStep> stages = count_stages(config);
+  one.memory = predict_memory(stages).total;
+  for (const Traffic& traffic : predict_traffic(stages)) one.moved += traffic.moved();
   if (config.parallel.pp > 1) one.bubble = pipeline::bubble_formula(schedule_of(config.parallel, config.train.accumulation));
   const double work = flops_of_step / one.layout.ranks / speed.flops_per_second;
   one.seconds = work / (1.0 - one.bubble) + static_cast<double>(one.moved) / speed.bytes_per_second;

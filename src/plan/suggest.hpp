@@ -35,7 +35,7 @@ struct Suggestions {
 
 /// All dp, pp, cp and tp of `ranks` ranks with the strategies bucketed and zero1, without a pipeline also zero2 and zero3, for
 /// the global batch of the run; tensor parallelism with sequence parallelism. `most_memory` is what a rank has, 0 for no limit.
-/// `config` is validated for any number of ranks and its vocabulary known. Pure; builds no model.
+/// `config` is validated for any number of ranks and its vocabulary known. Each layout is counted (train/counted_step.hpp).
 Suggestions suggest_layouts(const RunConfig& config, int ranks, Bytes most_memory, const RankSpeed& speed);
 
 }  // namespace cohort

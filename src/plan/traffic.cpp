@@ -1,120 +1,38 @@
 #include "plan/traffic.hpp"
 
 #include <algorithm>
-#include <cmath>
-
-#include "config/model_rules.hpp"
-#include "parallel/pipeline/messages.hpp"
-#include "parallel/strategy.hpp"
-#include "parallel/zero/pass_plan.hpp"
-#include "plan/part.hpp"
-#include "plan/traffic_table.hpp"
-#include "train/precision.hpp"
 
 namespace cohort {
 namespace {
 
-void add_sharded(TrafficTable& table, const RunConfig& config, const PlannedPart& part) {
-  const ParallelSection& parallel = config.parallel;
-  const int all = static_cast<int>(parallel.dp * parallel.cp);
-  const int shards = parallel.shard_ranks == 0 ? all : static_cast<int>(parallel.shard_ranks);
-  const std::string name = gradient_group(config);
-  const std::string among_shards = shards == all ? name : name + ".shards";
-  const std::vector<ShardGroup> groups = make_shard_groups(part.model(), parallel.wrap, 0, shards);
-
-  const Bytes weight = size_of(placement_of(config).compute);
-  const Bytes gradient = size_of(all > 1 ? reduction_of(config) : DType::f32);
-  const PassPlan pass =
-      plan_pass(part.model(), groups, parallel.data, placement_of(config).compute, all > 1 ? reduction_of(config) : DType::f32);
-  const Count reductions = parallel.data == "zero1" ? 1 : config.train.accumulation;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const Count times = parallel.data == "zero3" ? config.train.accumulation * pass.gathers[g] : 1;
-    table.add(among_shards, "reduce_scatter", "gradients", shards, reductions * groups[g].elements * gradient);
-    table.add(among_shards, "all_gather", "weights", shards, times * groups[g].elements * weight);
-    if (shards < all)
-      table.add(name + ".replicas", "all_reduce", "gradients", all / shards, reductions * groups[g].block * gradient);
-  }
+// For people. What a group of ranks is for says its first name: groups that a strategy splits from it have another behind a
+// point.
+std::string purpose_of(const std::string& group, const std::string& operation) {
+  if (group == "pp.tied") return "the tied weight's gradient";
+  if (group == "pp") return "stream and its gradient";
+  if (group == "cp" && operation == "send") return "keys and values";
+  if (group == "tp") return operation == "all_gather" ? "activations" : "sums of activations";
+  return operation == "all_gather" ? "weights" : "gradients";
 }
 
-void add_data_parallel(TrafficTable& table, const RunConfig& config, const PlannedPart& part) {
-  if (is_sharded(config.parallel.data)) return add_sharded(table, config, part);
-  const int ranks = static_cast<int>(config.parallel.dp * config.parallel.cp);
-  const ParameterRegistry& parameters = part.model().parameters();
-  const bool buckets = config.parallel.data == "bucketed";  // ranges of the flat gradients, with what pads them
-  const Bytes each = size_of(buckets ? reduction_of(config) : DType::f32);
-  table.add(gradient_group(config), "all_reduce", "gradients", ranks,
-            (buckets ? parameters.flat_elements() : parameters.elements()) * each);
-}
+// What the trace calls by these names, and which is somebody's send.
+bool is_receive(const std::string& operation) { return operation == "recv"; }
 
-Count forward_passes(const RunConfig& config) { return config.model.activation_checkpointing ? 2 : 1; }
-
-void add_context_parallel(TrafficTable& table, const RunConfig& config, const PlannedPart& part) {
-  const Count ranks = config.parallel.cp;
-  const AttentionSizes sizes = *attention_of(config.model);
-  const Count own_heads = std::max<Count>(1, sizes.kv_heads / config.parallel.tp);
-  const Count elements = part.rows() * 2 * own_heads * sizes.head_size;
-  const Bytes turn = elements * size_of(placement_of(config).compute);
-  const Bytes layer = (forward_passes(config) + 1) * (ranks - 1) * turn + ranks * elements * size_of(DType::f32);
-  table.add("cp", "send", "keys and values", static_cast<int>(ranks), config.train.accumulation * part.layers() * layer);
-}
-
-// The gradients that several parts add to: one sum for each block, and for the head.
-Bytes partial_gradient_bytes(const PlannedPart& part) {
-  Count elements = 0;
-  for (const auto& parameter : part.model().parameters().all()) {
-    if (parameter->partial_gradient) elements += parameter->global_shape.elements();
+// Each entry becomes at least that of the stage.
+void raise(std::vector<Traffic>& largest, const CommTrace::Table& stage) {
+  for (const auto& [key, totals] : stage) {
+    const auto& [group, operation] = key;
+    if (totals.bytes == 0 || is_receive(operation)) continue;
+    const auto same = [&, g = group, o = operation](const Traffic& one) { return one.group == g && one.operation == o; };
+    auto found = std::find_if(largest.begin(), largest.end(), same);
+    if (found == largest.end())
+      found = largest.insert(largest.end(), {group, operation, purpose_of(group, operation), totals.ranks});
+    found->calls = std::max(found->calls, totals.calls);
+    found->bytes = std::max(found->bytes, totals.bytes);
   }
-  return elements * size_of(DType::f32);
-}
-
-void add_tensor_parallel(TrafficTable& table, const RunConfig& config, const PlannedPart& part) {
-  const int ranks = static_cast<int>(config.parallel.tp);
-  const Bytes stream = config.train.accumulation * part.stream_bytes();  // of all micro-batches
-  const Count blocks = part.layers(), forwards = forward_passes(config),
-              ends = (part.embeds() ? 1 : 0) + (part.has_head() ? 1 : 0);
-  const auto add = [&](const char* operation, const char* purpose, Bytes bytes) {
-    table.add("tp", operation, purpose, ranks, bytes);
-  };
-  // Two sums a block and direction; one of the embedding forward, one of the head backward.
-  const Count sums = blocks * 2 * (forwards + 1) + ends;
-  if (config.parallel.sequence) {
-    add("reduce_scatter", "sums of activations", sums * stream);
-    // Two inputs of a block forward, and backward two gradients and the inputs again; the head's input, the embedding's gradient.
-    add("all_gather", "activations", (blocks * (2 * forwards + 4) + ends) * stream);
-  } else {
-    add("all_reduce", "sums of activations", sums * stream);
-  }
-  // Largest logit, sum of exponentials and the target's logit of each row.
-  if (part.has_head())
-    add("all_reduce", "sums of activations", config.train.accumulation * 3 * part.rows() * size_of(DType::f32));
-  add("all_reduce", "sums of activations", config.train.accumulation * partial_gradient_bytes(part));
-}
-
-void add_pipeline(TrafficTable& table, const RunConfig& config, const PlannedPart& part) {
-  const int ranks = static_cast<int>(config.parallel.pp);
-  table.add("pp", "send", "stream and its gradient", ranks,
-            pipeline::sends_of(part.schedule(), part.stage()) * part.message_bytes());
-  Count tied = 0;  // of which this rank owns the gradient
-  for (const auto& parameter : part.model().parameters().all()) {
-    if (parameter->copied) tied += parameter->elements();
-  }
-  if (tied == 0) return;
-  if (is_sharded(config.parallel.data)) {
-    const Count all = config.parallel.dp * config.parallel.cp;
-    const Count shards = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
-    for (const ShardGroup& group : make_shard_groups(part.model(), config.parallel.wrap, 0, static_cast<int>(shards))) {
-      if (group.members.front().parameter->copied) tied = std::min(tied, group.block);
-    }
-  }
-  table.add("pp.tied", "all_reduce", "the tied weight's gradient", 2, tied * size_of(DType::f32));
 }
 
 }  // namespace
-
-std::string gradient_group(const RunConfig& config) {
-  if (config.parallel.cp == 1) return "dp";
-  return config.parallel.dp == 1 ? "cp" : "dp_cp";
-}
 
 Bytes moved_bytes(const std::string& operation, int ranks, Bytes given) {
   const auto share = [&](Bytes bytes) { return bytes / ranks * (ranks - 1) + bytes % ranks * (ranks - 1) / ranks; };
@@ -124,21 +42,13 @@ Bytes moved_bytes(const std::string& operation, int ranks, Bytes given) {
 
 Bytes Traffic::moved() const { return moved_bytes(operation, ranks, bytes); }
 
-std::vector<Traffic> predict_traffic(const RunConfig& config, int stage) {
-  const PlannedPart part(config, stage);
-  TrafficTable table;
-  const ParallelSection& parallel = config.parallel;
-  if (parallel.dp * parallel.cp > 1) add_data_parallel(table, config, part);
-  if (parallel.cp > 1) add_context_parallel(table, config, part);
-  if (parallel.tp > 1) add_tensor_parallel(table, config, part);
-  if (parallel.pp > 1) add_pipeline(table, config, part);
-  return table.entries();
+std::vector<Traffic> predict_traffic(const std::vector<CountedStep>& stages) {
+  std::vector<Traffic> largest;
+  for (const CountedStep& stage : stages) raise(largest, stage.traffic);
+  std::erase_if(largest, [](const Traffic& one) { return one.bytes <= kNumbersOfAStep; });
+  return largest;
 }
 
-std::vector<Traffic> predict_traffic(const RunConfig& config) {
-  TrafficTable largest;
-  for (int stage = 0; stage < config.parallel.pp; ++stage) largest.raise(predict_traffic(config, stage));
-  return largest.entries();
-}
+std::vector<Traffic> predict_traffic(const RunConfig& config) { return predict_traffic(count_stages(config)); }
 
 }  // namespace cohort

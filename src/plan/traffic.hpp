@@ -1,13 +1,11 @@
-// The bytes that a rank sends in an optimizer step, predicted from the run file: by group of ranks and operation, as the message
-// trace counts them (comm/trace.hpp), so that the two can be laid side by side.
+// The bytes that a rank sends in an optimizer step, by group of ranks and operation: those of a step that was counted
+// (train/counted_step.hpp) and, to hold them against, those of the papers.
 //
 // What is counted ("given"): what a rank hands to the call. All-reduce and broadcast: the tensor. Reduce-scatter and all-gather:
 // the whole of N blocks, not the rank's own. Send: the message; its receive is the same data once more and counts nothing.
 // What moves ("moved"): what a rank then sends over its link with the ring algorithms that MPI and NCCL use for long messages
 // (Thakur et al. 2005, "Optimization of Collective Communication Operations in MPICH", sections 4.1, 4.4, 4.5): of the bytes
 // given to N ranks 2 (N-1)/N in an all-reduce, (N-1)/N in a reduce-scatter or an all-gather, all of them in a send.
-//
-// Not predicted: the numbers of a step, such as its loss and its gradient norm, 8 bytes each.
 #pragma once
 
 #include <string>
@@ -15,6 +13,7 @@
 
 #include "base/units.hpp"
 #include "config/run_config.hpp"
+#include "train/counted_step.hpp"
 
 namespace cohort {
 
@@ -24,7 +23,8 @@ struct Traffic {
   std::string operation;  // "all_reduce", "reduce_scatter", "all_gather", "send"
   std::string purpose;    // for people: "gradients"
   int ranks = 1;          // of the group
-  Bytes bytes = 0;        // given
+  Count calls = 0;
+  Bytes bytes = 0;  // given
 
   Bytes moved() const;
 };
@@ -32,7 +32,11 @@ struct Traffic {
 /// See above. `operation` as in Traffic.
 Bytes moved_bytes(const std::string& operation, int ranks, Bytes given);
 
-/// Traffic of a rank of the pipeline stage, one entry for each (group, operation). `config` is validated, its vocabulary known.
+/// A group and operation that has no more than this a step is left out of predictions: a few numbers of 8 bytes each, such as the
+/// loss and the gradient norm, are all that goes through it.
+inline constexpr Bytes kNumbersOfAStep = 256;
+
+/// The largest over the stages, one entry for each (group, operation). For the reader, what to expect:
 ///
 /// Data parallelism, of P parameters here (this stage's, this tensor-parallel part's), A micro-batches a step, N ranks:
 ///   naive, hooks, bucketed   all-reduce      P g
@@ -49,9 +53,8 @@ Bytes moved_bytes(const std::string& operation, int ranks, Bytes given);
 ///        each is a reduce-scatter and an all-gather, and backward gathers two inputs again (Korthikanti et al. 2022, 4.2.2)
 ///   pp   send: own rows C e a message (Narayanan et al. 2021, section 3.2); a tied head's gradient, once a step
 /// With activation checkpointing, what a layer's forward sends is sent again in backward.
-std::vector<Traffic> predict_traffic(const RunConfig& config, int stage);
-
-/// The largest over the stages, entry by entry.
+std::vector<Traffic> predict_traffic(const std::vector<CountedStep>& stages);
+/// The same, counted now. `config` is validated and its vocabulary known.
 std::vector<Traffic> predict_traffic(const RunConfig& config);
 
 /// What a paper gives for one axis: bytes moved by a rank in a step, the largest over the stages.

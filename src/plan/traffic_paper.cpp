@@ -5,6 +5,7 @@
 
 #include "parallel/pipeline/messages.hpp"
 #include "parallel/strategy.hpp"
+#include "parallel/zero/stage.hpp"
 #include "plan/part.hpp"
 #include "plan/traffic.hpp"
 #include "train/precision.hpp"
@@ -13,21 +14,20 @@ namespace cohort {
 namespace {
 
 PaperTraffic data_parallel(const RunConfig& config, const PlannedPart& part) {
-  const std::string& data = config.parallel.data;
+  const int stage = zero_stage(config.parallel.data);
   const auto parameters = static_cast<double>(part.model().parameters().elements());
   const auto passes = static_cast<double>(config.train.accumulation);
   const auto weight = static_cast<double>(size_of(placement_of(config).compute));
-  const bool rounds = data == "bucketed" || is_sharded(data);
-  const auto gradient = static_cast<double>(size_of(rounds ? reduction_of(config) : DType::f32));
-  if (!is_sharded(data)) return {"dp", 2 * parameters * gradient, "2 P g (ZeRO 7.1)"};
-  const double reductions = data == "zero1" ? 1.0 : passes;
+  const auto gradient = static_cast<double>(size_of(reduction_of(config)));
+  if (stage == 0) return {"dp", 2 * parameters * gradient, "2 P g (ZeRO 7.1)"};
+  const double reductions = stage == 1 ? 1.0 : passes;
   PaperTraffic paper{"dp", parameters * (reductions * gradient + weight), "P g + P w (ZeRO 7.1)"};
-  if (data == "zero2") paper.formula = "A P g + P w (ZeRO 7.1)";
-  if (data == "zero3") paper = {"dp", passes * parameters * (gradient + 2 * weight), "A P (g + 2 w) (ZeRO 7.2)"};
+  if (stage == 2) paper.formula = "A P g + P w (ZeRO 7.1)";
+  if (stage == 3) paper = {"dp", passes * parameters * (gradient + 2 * weight), "A P (g + 2 w) (ZeRO 7.2)"};
   const Count shards = config.parallel.shard_ranks;
   if (shards == 0 || shards == config.parallel.dp * config.parallel.cp) return paper;
   paper.moved += reductions * 2 * parameters * gradient / static_cast<double>(shards);
-  paper.formula += fmt::format(", and 2{} P g/{} among the replicas (FSDP 3.2.2)", data == "zero1" ? "" : " A", shards);
+  paper.formula += fmt::format(", and 2{} P g/{} among the replicas (FSDP 3.2.2)", stage == 1 ? "" : " A", shards);
   return paper;
 }
 
@@ -57,7 +57,7 @@ std::vector<PaperTraffic> paper_traffic(const RunConfig& config) {
       found->moved = std::max(found->moved, one.moved);
     }
   };
-  for (int stage = 0; stage < parallel.pp; ++stage) {
+  for (const int stage : stages_to_count(config)) {
     const PlannedPart part(config, stage);
     if (parallel.dp * parallel.cp > 1) raise(data_parallel(config, part));
     if (parallel.tp > 1) raise(tensor_parallel(config, part));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/counting.hpp"
+#include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
 
 namespace cohort {
@@ -9,6 +11,7 @@ namespace {
 
 constexpr Bytes kAlignment = 256;  // of cache lines, vector registers and what matrix products on a GPU like best
 constexpr Bytes kSmallestChunk = 4 * kMiB;
+constexpr Bytes kEndlessChunk = Bytes{1} << 42;  // while counting
 
 Bytes rounded_up(Bytes bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -19,6 +22,13 @@ void Arena::reserve(Bytes bytes) {
   chunks_.push_back(Tensor::zeros(label_, {rounded_up(bytes)}, DType::u8, device_));
 }
 
+// While counting, one chunk without an end: a run whose need is known has one chunk, too.
+void Arena::add_chunk(Bytes bytes) {
+  if (!counting()) return chunks_.push_back(Tensor::zeros(label_, {std::max(bytes, kSmallestChunk)}, DType::u8, device_));
+  // The address belongs to no memory and needs no owner.
+  chunks_.push_back(Tensor::wrap(counted_memory(kEndlessChunk).get(), {kEndlessChunk}, DType::u8, device_));
+}
+
 Tensor Arena::take(const Shape& shape, DType dtype) {
   const Bytes bytes = rounded_up(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
   // The first chunk from here on with room; what is left of the skipped ones stays unused until a rewind.
@@ -26,9 +36,7 @@ Tensor Arena::take(const Shape& shape, DType dtype) {
     ++position_.chunk;
     position_.used = 0;
   }
-  if (position_.chunk == chunks_.size()) {
-    chunks_.push_back(Tensor::zeros(label_, {std::max(bytes, kSmallestChunk)}, DType::u8, device_));
-  }
+  if (position_.chunk == chunks_.size()) add_chunk(bytes);
   Tensor tensor = Tensor::wrap(chunks_[position_.chunk].data<std::uint8_t>() + position_.used, shape, dtype, device_);
   position_.used += bytes;
   Bytes in_use = position_.used;

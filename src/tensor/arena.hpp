@@ -45,6 +45,8 @@ class Arena {
   };
 
  private:
+  void add_chunk(Bytes bytes);
+
   std::string label_;
   DeviceKind device_;
   std::vector<Tensor> chunks_;  // u8 tensors

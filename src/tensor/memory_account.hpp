@@ -3,6 +3,12 @@
 // under the label of the arena or pool. Not counted: what libraries take for themselves (NCCL, cuBLASLt), and what comes from
 // gpu::allocate directly, such as the workspace.
 //
+// The first word of a label, before a point, says which kind of memory it is: parameters, gradients, optimizer, activations or
+// buffers (memory_kind.hpp). What has another first word belongs to none: positions, inputs, copies for a moment.
+//
+// A thread that counts (base/counting.hpp) has an account of its own, in which tensors without memory have the bytes that they
+// would have.
+//
 // A tensor is made a few hundred times in a run, so a map behind a lock costs nothing that could be measured.
 #pragma once
 
@@ -22,12 +28,18 @@ struct MemoryUse {
 
 /// By label, without the prefix "cohort::". Safe from any thread, as all here.
 std::map<std::string, MemoryUse> memory_account(DeviceKind device);
-/// Peaks begin anew from what is live.
+/// Peaks begin anew from what is live, and what arenas and pools that are gone had used is forgotten.
 void reset_memory_peaks();
+/// What scratch files of the optimizer take on a disk, of the thread that counts since it began to.
+Bytes counted_disk();
 
 /// For who allocates: `bytes` more under this label, or less.
 void count_memory(const std::string& label, DeviceKind device, Bytes bytes);
 /// For arenas and pools, whenever they have handed out more at once than ever before: by how much.
 void count_used_memory(const std::string& label, DeviceKind device, Bytes growth);
+/// Nothing unless the thread counts.
+void count_disk(Bytes bytes);
+/// For CountingScope: the account of this thread begins empty.
+void forget_counted_memory();
 
 }  // namespace cohort

@@ -36,7 +36,7 @@ Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shap
 
 void ParameterRegistry::allocate(std::uint64_t seed, const Placement& placement) {
   values_ = Tensor::zeros("parameters.values", {flat_elements_}, DType::f32, placement.device);
-  gradients_ = Tensor::zeros("parameters.gradients", {flat_elements_}, DType::f32, placement.device);
+  gradients_ = Tensor::zeros("gradients.whole", {flat_elements_}, DType::f32, placement.device);
   compute_ = placement.compute == DType::f32
                  ? values_
                  : Tensor::zeros("parameters.compute", {flat_elements_}, placement.compute, placement.device);

@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "base/counting.hpp"
 #include "base/device_kind.hpp"
 #include "base/units.hpp"
 #include "gpu/device.hpp"
@@ -24,6 +25,7 @@ const DeviceSpace& device_space();
 /// thread's, so neighbouring indices should touch neighbouring memory.
 template <class Body>
 void for_each_index(DeviceKind device, const std::string& label, Count n, const Body& body) {
+  if (counting()) return;
   if constexpr (kHasDeviceSpace) {
     if (device == DeviceKind::gpu) {
       Kokkos::parallel_for(label, Kokkos::RangePolicy<DeviceSpace, Kokkos::IndexType<Count>>(device_space(), 0, n), body);

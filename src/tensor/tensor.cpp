@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counting.hpp"
 #include "gpu/device.hpp"
+#include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
 #include "tensor/memory_report.hpp"
 
@@ -49,6 +51,11 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, 
   tensor.dtype_ = dtype;
   tensor.device_ = device;
   const Bytes bytes = bytes_of(shape, dtype);
+  if (counting()) {
+    tensor.owner_ = counted(counted_memory(bytes), label, device, bytes);
+    tensor.data_ = tensor.owner_.get();
+    return tensor;
+  }
   if (device == DeviceKind::gpu) {
     tensor.owner_ = counted(device_memory(label, bytes), label, device, bytes);
     tensor.data_ = tensor.owner_.get();
@@ -67,7 +74,7 @@ Tensor Tensor::zeros(const std::string& label, const Shape& shape, DType dtype, 
 }
 
 Tensor Tensor::pinned(const std::string& label, const Shape& shape, DType dtype) {
-  if (!gpu::is_open()) return zeros(label, shape, dtype);
+  if (counting() || !gpu::is_open()) return zeros(label, shape, dtype);
   const Bytes bytes = bytes_of(shape, dtype);
   Tensor tensor = wrap(gpu::allocate_pinned(bytes, label), shape, dtype);
   tensor.owner_ = counted(std::shared_ptr<void>(tensor.data_, gpu::release_pinned), label, DeviceKind::cpu, bytes);
@@ -104,6 +111,7 @@ Tensor Tensor::slice(Count begin, Count end) const {
 }
 
 void Tensor::zero() const {
+  if (counting()) return;
   if (on_host()) {
     std::memset(data_, 0, static_cast<std::size_t>(bytes()));
   } else {
@@ -114,6 +122,7 @@ void Tensor::zero() const {
 void Tensor::copy_from(const Tensor& other) const {
   COHORT_CHECK(other.shape() == shape_ && other.dtype() == dtype_, "copy of {} {} into {} {}", name_of(other.dtype()),
                other.shape().str(), name_of(dtype_), shape_.str());
+  if (counting()) return;
   if (on_host() && other.on_host()) {
     std::memcpy(data_, other.raw(), static_cast<std::size_t>(bytes()));
   } else if (!on_host() && !other.on_host()) {

@@ -3,7 +3,8 @@
 // Kokkos's headers.
 //
 // What is done to device memory (zero, copy_from, ops) is put on the compute stream; the host does not wait, except in to_host
-// and in copies from and to host memory.
+// and in copies from and to host memory. While the thread counts (base/counting.hpp) large tensors have no memory, and nothing is
+// set to zero or copied.
 #pragma once
 
 #include <cstddef>

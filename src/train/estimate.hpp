@@ -6,6 +6,7 @@
 
 #include "config/run_config.hpp"
 #include "models/model.hpp"
+#include "train/counted_step.hpp"
 
 namespace cohort {
 
@@ -15,7 +16,7 @@ struct MemoryEstimate {
   Bytes gradients = 0;
   Bytes optimizer = 0;
   Bytes activations = 0;
-  Bytes buffers = 0;  // ZeRO: whole gradients and weights of the groups at work; pipelines: messages
+  Bytes buffers = 0;  // what comes and goes: whole gradients and weights of ZeRO's groups at work, messages of a pipeline
   // What parallel.offload keeps elsewhere; not part of total().
   Bytes host = 0;  // in memory of the host, beside a GPU
   Bytes disk = 0;
@@ -28,32 +29,18 @@ struct LargestMemory {
   Bytes total = 0;       // of the stage that needs most in all
 };
 
-/// Of a rank of pipeline stage `stage`. `config` is validated and its vocabulary known; builds nothing.
+/// Of what was counted. The arenas that hold the activations get kArenaReserve each on top.
+MemoryEstimate estimate_memory(const CountedStep& counted);
+/// The same, counted now (count_step()).
 MemoryEstimate estimate_memory(const RunConfig& config, int stage);
-/// Stages among which is the one that needs most.
-std::vector<int> stages_to_estimate(const RunConfig& config);
 /// What every command says of a run's memory.
+LargestMemory largest_memory(const std::vector<CountedStep>& stages);
 LargestMemory largest_memory(const RunConfig& config);
-
-/// Of the activations of a step.
-struct ActivationEstimate {
-  Bytes arena = 0;      // what lives in TrainStep's arena: all, or in a pipeline what lives within one pass
-  Bytes under_way = 0;  // pipelines: kept of micro-batches under way
-  Bytes messages = 0;   // pipelines: buffers of messages
-};
-ActivationEstimate estimate_activations(const RunConfig& config, int stage);
-/// What an arena is made larger by than is estimated: tensors begin at aligned addresses, and a little is lost between them.
-inline constexpr Bytes kArenaReserve = kMiB;
-/// Micro-batches and tokens of each that a rank works on at once.
-struct MicroBatchShape {
-  Count samples, tokens;
-};
-MicroBatchShape micro_batch_shape(const RunConfig& config);
 
 /// "7.2 GiB a rank: parameters 0.5 GiB, gradients 0.5 GiB, ...".
 std::string describe_memory(const LargestMemory& memory);
-/// Throws Error(memory) if the open GPU has less free memory than a rank of `stage` needs: the figures, and what to change.
-void check_device_memory(const RunConfig& config, int stage);
+/// Throws Error(memory) if the open GPU has less free memory than the step needs: the figures, and what to change.
+void check_device_memory(const RunConfig& config, const CountedStep& counted);
 /// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
 std::string batch_arithmetic(const RunConfig& config);
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 #include <thread>
-#include <utility>
 
+#include "base/counting.hpp"
 #include "base/error.hpp"
 #include "ops/cross_entropy.hpp"
 
@@ -26,27 +26,12 @@ ModelInput as_input(const Batch& batch, std::span<const Count> slots) {
   return {batch.samples, batch.inputs, batch.targets, batch.features, slots};
 }
 
-InputBuffer::InputBuffer(InputBuffer&& other) noexcept
-    : device_(other.device_), classes_(other.classes_), memory_(other.memory_), turn_(other.turn_) {
-  for (std::size_t i = 0; i < staging_.size(); ++i) {
-    staging_[i].memory = std::exchange(other.staging_[i].memory, nullptr);
-    staging_[i].copied = std::move(other.staging_[i].copied);
-  }
-}
-
-InputBuffer::~InputBuffer() {
-  for (Staging& staging : staging_) {
-    if (staging.memory != nullptr) gpu::release_pinned(staging.memory);
-  }
-}
-
 void InputBuffer::grow(Bytes bytes) {
   if (memory_.defined() && memory_.bytes() >= bytes) return;
   gpu::synchronize();  // what is under way may still use the old memory
-  memory_ = Tensor::zeros("input", {bytes}, DType::u8, device_);
+  memory_ = Tensor::zeros(kLabel, {bytes}, DType::u8, device_);
   for (Staging& staging : staging_) {
-    if (staging.memory != nullptr) gpu::release_pinned(staging.memory);
-    staging.memory = static_cast<std::byte*>(gpu::allocate_pinned(bytes, "input"));
+    staging.memory = Tensor::pinned("input on the host", {bytes}, DType::u8);
     staging.copied.reset();
   }
 }
@@ -72,13 +57,13 @@ ModelInput InputBuffer::put(const ModelInput& host) {
   while (staging.copied && !staging.copied->happened()) std::this_thread::yield();
   Bytes used = 0;
   const auto place = [&]<class T>(std::span<const T> values) {
-    std::memcpy(staging.memory + used, values.data(), values.size_bytes());
+    if (!counting()) std::memcpy(staging.memory.data<std::uint8_t>() + used, values.data(), values.size_bytes());
     const auto* on_device = reinterpret_cast<const T*>(memory_.data<std::uint8_t>() + used);
     used += rounded_up(values.size_bytes());
     return std::span<const T>(on_device, values.size());
   };
   const ModelInput input{host.samples, place(host.inputs), place(host.targets), place(host.features), place(host.slots)};
-  gpu::copy_async(memory_.raw(), staging.memory, bytes, gpu::compute_stream());
+  gpu::copy_async(memory_.raw(), staging.memory.raw(), bytes, gpu::compute_stream());
   if (!staging.copied) staging.copied.emplace();
   staging.copied->record(gpu::compute_stream());
   return input;

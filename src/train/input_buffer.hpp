@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <optional>
 
 #include "data/batch.hpp"
@@ -20,16 +19,17 @@ class InputBuffer {
  public:
   /// `classes` is the vocabulary: ids and targets are checked against it before they go where no kernel checks them.
   InputBuffer(DeviceKind device, Count classes) : device_(device), classes_(classes) {}
-  ~InputBuffer();
-  InputBuffer(InputBuffer&& other) noexcept;
-  InputBuffer& operator=(InputBuffer&&) = delete;
+  InputBuffer(InputBuffer&&) noexcept = default;
+
+  /// Of its device memory, in the account of memory.
+  static constexpr const char* kLabel = "input";
 
   /// The input for the model, valid until the next put(). Copies are made on the compute stream, behind what is on it already.
   ModelInput put(const ModelInput& host);
 
  private:
   struct Staging {
-    std::byte* memory = nullptr;
+    Tensor memory;  // u8, pinned
     std::optional<gpu::Event> copied;
   };
   void grow(Bytes bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counting.hpp"
 #include "base/text.hpp"
 #include "checkpoint/format/format.hpp"
 #include "comm/nccl_communicator.hpp"
@@ -17,6 +18,7 @@
 #include "optim/offloaded_adamw.hpp"
 #include "optim/schedule.hpp"
 #include "parallel/strategy.hpp"
+#include "train/counted_step.hpp"
 #include "train/estimate.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/nonfinite.hpp"
@@ -64,14 +66,8 @@ TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts&
       activations_("activations", exec_.device),
       scalars_(exec_.device),
       loss_scale_(loss_scale_of(config)) {
-  if (exec_.gpu()) {
-    set_collective_timeout(config.device.collective_timeout);
-    check_device_memory(config, mesh.index(Axis::pp));
-    activations_.reserve(estimate_activations(config, mesh.index(Axis::pp)).arena + kArenaReserve);
-    if (!config.device.gemm_tuning.empty()) ops::start_gemm_tuning(config.device.gemm_tuning);
-  } else {
-    ops::set_gemm_threads(static_cast<int>(config.device.threads));
-  }
+  StepArenas arenas;
+  if (!counting()) arenas = set_up_device();
   if (mesh.size(Axis::cp) > 1) ring_ = std::make_unique<RingAttention>(mesh.axis(Axis::cp), config.model.context);
   build_model(parts);
   strategy_ = parts.strategy
@@ -79,6 +75,19 @@ TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts&
                   : make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
   build_pipeline(parts);
   optimizer_ = make_optimizer(config, strategy_->owned(), mesh.world().rank());
+  if (exec_.gpu() && !counting()) reserve(arenas);
+}
+
+StepArenas TrainStep::set_up_device() const {
+  if (!exec_.gpu()) {
+    ops::set_gemm_threads(static_cast<int>(config_.device.threads));
+    return {};
+  }
+  set_collective_timeout(config_.device.collective_timeout);
+  const CountedStep counted = count_step(config_, mesh_.index(Axis::pp));
+  check_device_memory(config_, counted);
+  if (!config_.device.gemm_tuning.empty()) ops::start_gemm_tuning(config_.device.gemm_tuning);
+  return counted.arenas;
 }
 
 void TrainStep::build_model(const StepParts& parts) {
@@ -98,10 +107,20 @@ void TrainStep::build_pipeline(const StepParts& parts) {
   Communicator& host_stages = mesh_.host_axis(Axis::pp);
   pipeline_ = parts.engine ? parts.engine(decoder, schedule, stages, host_stages)
                            : std::make_unique<pipeline::Engine>(decoder, schedule, stages, host_stages);
-  const auto [samples, tokens] = micro_batch_shape(config_);
-  pipeline_->reserve_messages(samples, tokens);
-  if (exec_.gpu()) pipeline_->reserve(samples, tokens, kArenaReserve);
+  pipeline_->reserve_messages(config_.train.micro_batch * config_.model.context / config_.parallel.cp);
   strategy_->use(*pipeline_);
+}
+
+void TrainStep::reserve(const StepArenas& arenas) {
+  activations_.reserve(arenas.step + kArenaReserve);
+  if (!pipeline_) return;
+  std::vector<Bytes> under_way = arenas.under_way;
+  for (Bytes& bytes : under_way) bytes += kArenaReserve;
+  pipeline_->reserve(under_way);
+}
+
+StepArenas TrainStep::held_arenas() const {
+  return {activations_.peak_bytes(), pipeline_ ? pipeline_->held_peak_bytes() : std::vector<Bytes>{}};
 }
 
 void TrainStep::sum_over(Axis axis, const Tensor& scalar) const {

@@ -58,10 +58,19 @@ struct StepParts {
       engine = {};
 };
 
+/// What each arena of a step holds at most (count_step()).
+struct StepArenas {
+  Bytes step = 0;                     // all activations; in a pipeline, those that live within one pass
+  std::vector<Bytes> under_way = {};  // pipelines: of micro-batches under way
+};
+/// What reserve() adds to each: an evaluation may need a little more than a step.
+inline constexpr Bytes kArenaReserve = kMiB;
+
 class TrainStep {
  public:
   /// Builds this rank's part of the model with its initial values on the device of the run. `config` is validated and its
-  /// vocabulary known; it and the mesh outlive this. Throws Error(memory) with all figures if the device is too small.
+  /// vocabulary known; it and the mesh outlive this. On a GPU a step is counted first, and the arenas reserved: throws
+  /// Error(memory) with all figures if the device is too small.
   // Collective over: mesh
   TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts& parts = {});
 
@@ -108,6 +117,10 @@ class TrainStep {
   /// To be called after the shards were loaded. // Collective over: mesh
   void shards_changed();
   Arena& activations() { return activations_; }
+  /// Makes each arena one piece, large enough for all steps to come. Call it before the first, once; on a GPU it is done.
+  void reserve(const StepArenas& arenas);
+  /// What the arenas have held at most.
+  StepArenas held_arenas() const;
   const ops::Exec& exec() const { return exec_; }
   DeviceKind device() const { return exec_.device; }
   /// The factor of the loss in fp16; 1 in other policies.
@@ -116,6 +129,8 @@ class TrainStep {
   void restore_loss_scale(double scale, Count good_steps) { loss_scale_.restore(scale, good_steps); }
 
  private:
+  // Threads, time-outs, tuning; on a GPU, whether it is large enough, and for which arenas.
+  StepArenas set_up_device() const;
   void build_model(const StepParts& parts);
   void build_pipeline(const StepParts& parts);
   StepContext context(Count step) const;

@@ -30,9 +30,11 @@ def answer(words, ranks=0, code=0):
 got = answer(plan("--ranks", "4"))
 job.check("ranks and batch", (got["ranks"], got["dp"], got["accumulation"]) == (4, 4, 1), got)
 given = {(t["group"], t["operation"]): t["given"] for t in got["traffic"]}
-job.check("each gradient once", given == {("dp", "all_reduce"): 4 * got["parameters"]}, got["traffic"])
+# 8: the sum of the ranks' losses.
+job.check("each gradient once", given == {("dp", "all_reduce"): 4 * got["parameters"] + 8}, got["traffic"])
 job.check("moved by a ring", got["traffic"][0]["moved"] == 2 * 3 * given["dp", "all_reduce"] // 4, got["traffic"])
-job.check("16 bytes a parameter", sum(got["memory"][k]["predicted"] for k in ("parameters", "gradients", "optimizer")) == 16 * got["parameters"], got)
+# ... and the optimizer's list of ranges that decay.
+job.check("16 bytes a parameter", 0 <= sum(got["memory"][k]["predicted"] for k in ("parameters", "gradients", "optimizer")) - 16 * got["parameters"] < 1000, got)
 zero3 = answer(plan("--ranks", "4", parallel__data="zero3"))
 job.check("ZeRO-3 divides", zero3["memory"]["optimizer"]["predicted"] < got["memory"]["optimizer"]["predicted"] / 3.5, zero3["memory"])
 large = answer(plan("--ranks", "16384", train__global_batch=0, train__accumulation=4, model__heads=4, parallel__tp=4, model__layers=4, parallel__pp=4))
@@ -50,14 +52,14 @@ job.check("as predicted", got["equal"] and all(line["equal"] for part in ("memor
 job.check("two operations, to the byte", [line["off"] for line in got["traffic"]] == [0, 0], got["traffic"])
 svg = os.path.join(folder.name, "step.svg")
 code, stdout, stderr, _ = job.run(plan("--measure", "--steps", "3", "--svg", svg, model__layers=2, parallel__pp=2), 2)
-job.check("a pipeline", code == 0 and "Bubble" in stdout and "pp send" in stdout and "All predictions are within 5 %" in stdout, stdout + stderr)
+job.check("a pipeline", code == 0 and "Bubble" in stdout and "pp send" in stdout and "All predictions are within 0.1 %" in stdout, stdout + stderr)
 # One limit for every number, parts and total alike; the dry run and the plan say the same.
 PIPELINES = [dict(parallel__pp=2, model__layers=4), dict(parallel__pp=2, model__layers=4, parallel__schedule="gpipe"),
              dict(parallel__pp=2, model__layers=4, parallel__schedule="interleaved", parallel__chunks=2, model__vocabulary=1000)]
 for keys in PIPELINES:
     keys = dict(keys, model__width=128, model__heads=4)
     got = answer(plan("--measure", **keys), 2)
-    job.check(f"within 5 %: {keys}", len(got["memory"]) == 6 and all(abs(line["off"]) <= 0.05 for line in got["memory"]), got["memory"])
+    job.check(f"to the byte: {keys}", len(got["memory"]) == 6 and all(line["off"] == 0 for line in got["memory"]), got["memory"])
     planned = answer(plan(**keys), 2)
     total = next(line for line in got["memory"] if line["what"] == "all, of one rank")
     job.check("the same total", planned["memory_of_rank"] == total["predicted"], (planned, total))

@@ -23,8 +23,7 @@ BlockSpec gpt2_block(double dropout) {
                         .head_size = kBlockWidth / 2,
                         .tokens = kTokens,
                         .bias = true,
-                        .dropout = dropout,
-                        .device = test_device()},
+                        .dropout = dropout},
           .feed_forward = {.kind = FeedForwardKind::gelu, .width = kBlockWidth, .ffn_width = 16},
           .dropout = dropout};
 }

@@ -88,15 +88,9 @@ TEST(FeedForward, AddsItsDownBiasAndTheResidual) {
 
 TEST(Attention, AddsItsOutputBiasAndTheResidual) {
   ParameterRegistry registry;
-  const Attention layer(registry, "a",
-                        {.width = kLayerWidth,
-                         .heads = 2,
-                         .kv_heads = 1,
-                         .head_size = kLayerWidth / 2,
-                         .tokens = 3,
-                         .bias = true,
-                         .device = test_device()},
-                        0);
+  const Attention layer(
+      registry, "a", {.width = kLayerWidth, .heads = 2, .kv_heads = 1, .head_size = kLayerWidth / 2, .tokens = 3, .bias = true},
+      0);
   randomise(registry);
   Arena arena("test", test_device());
   const StepContext context = context_with(&arena);
@@ -144,15 +138,10 @@ TEST(Attention, DropsSoftmaxWeightsByLayerStepAndSlot) {
   const ops::Indices<Count> device_slots(slots);
   for (const std::uint32_t layer_key : {0u, 5u}) {
     ParameterRegistry registry;
-    const Attention layer(registry, "a",
-                          {.width = kTokens,
-                           .heads = 1,
-                           .kv_heads = 1,
-                           .head_size = kTokens,
-                           .tokens = kTokens,
-                           .dropout = kProbability,
-                           .device = test_device()},
-                          layer_key);
+    const Attention layer(
+        registry, "a",
+        {.width = kTokens, .heads = 1, .kv_heads = 1, .head_size = kTokens, .tokens = kTokens, .dropout = kProbability},
+        layer_key);
     registry.allocate(1, {.device = test_device()});
     set_all(registry, "a.query.weight", 0.0f);
     set_all(registry, "a.key.weight", 0.0f);

@@ -86,7 +86,7 @@ inline BlockResult garbage_result(const CutProblem& p) {
 
 /// Scratch of just the size that the block asks for.
 inline Tensor scratch_of(const AttentionBlock& block, DType type = DType::f32) {
-  const Bytes bytes = attention_block_scratch_bytes(test_device(), block, type);
+  const Bytes bytes = attention_block_scratch_bytes({.device = test_device()}, block, type);
   return bytes_of(std::vector<std::uint8_t>(static_cast<std::size_t>(bytes), 0xff));
 }
 

@@ -117,7 +117,7 @@ inline std::string describe(const AttentionShape& s) {
 class FencedScratch {
  public:
   explicit FencedScratch(const AttentionShape& shape)
-      : bytes_(attention_scratch_bytes(test_device(), shape, DType::f32)), memory_(bytes_of(content())) {}
+      : bytes_(attention_scratch_bytes({.device = test_device()}, shape, DType::f32)), memory_(bytes_of(content())) {}
   Tensor tensor() const { return memory_.slice(0, bytes_); }
   bool fence_untouched() const { return structs_of<std::uint8_t>(memory_.slice(bytes_, bytes_ + kFence)) == fence(); }
 

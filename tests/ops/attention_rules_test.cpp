@@ -35,9 +35,12 @@ TEST(AttentionRules, SamplesDoNotTouchEachOther) {
 }
 
 TEST(AttentionRules, ScratchIsSmall) {
-  const auto bytes = [](const AttentionShape& shape) { return attention_scratch_bytes(DeviceKind::cpu, shape, DType::f32); };
+  const auto bytes = [](const AttentionShape& shape) { return attention_scratch_bytes({}, shape, DType::f32); };
   const Bytes one_head = bytes({1, 1024, 1, 1, 64});
   EXPECT_EQ(bytes({8, 1024, 16, 4, 64}), one_head);  // samples and heads share it
+  EXPECT_GT(one_head, 0);
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::gpu})  // the portable kernels take none
+    EXPECT_EQ(attention_scratch_bytes({.device = device, .kernels = Kernels::portable}, {1, 1024, 1, 1, 64}, DType::f32), 0);
   // Tiles of some rows by T grow as T, not as T x T.
   EXPECT_LE(bytes({1, 8192, 1, 1, 64}), 10 * one_head);
 }

@@ -1,10 +1,16 @@
-// The papers' formulas for memory by their own numbers, and the labels of the account.
+// The papers' formulas for memory by their own numbers, and predictions by numbers worked out by hand.
 #include "plan/memory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <ctime>
 
 #include "models/model.hpp"
+#include "plan/traffic.hpp"
 #include "planned_run.hpp"
+#include "train/estimate.hpp"
 
 namespace cohort::test {
 namespace {
@@ -48,25 +54,40 @@ TEST(Activations, OursPerTokenAndLayer) {
   EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1)), 4 * (16 * 64 + 4 + 4));
 }
 
-TEST(Labels, BelongToKinds) {
-  EXPECT_EQ(kind_of_label("zero.compute"), MemoryKind::parameters);
-  EXPECT_EQ(kind_of_label("optimizer.v"), MemoryKind::optimizer);
-  EXPECT_EQ(kind_of_label("activations"), std::nullopt);
-  EXPECT_TRUE(is_arena_label("activations"));
-  EXPECT_EQ(kind_of_label("host copy"), std::nullopt);
-}
-
 TEST(PredictedMemory, IsOfTheLargestStage) {
   const RunConfig config = planned_run(4, {"parallel.pp=4"});
   const PredictedMemory memory = predict_memory(config);
   Bytes most = 0;
-  for (int stage = 0; stage < 4; ++stage) {
-    Bytes total = 0;
-    for (const Bytes bytes : predict_memory(config, stage).values) total += bytes;
-    most = std::max(most, total);
-  }
+  for (int stage = 0; stage < 4; ++stage) most = std::max(most, estimate_memory(config, stage).total());
   EXPECT_EQ(memory.total, most);
-  EXPECT_GE(memory.kinds[MemoryKind::activations], predict_memory(config, 3)[MemoryKind::activations]);
+  EXPECT_GE(memory.kinds[MemoryKind::activations], estimate_memory(config, 3).activations);
+}
+
+// Llama 3 of 70 billion parameters on 16,384 GPUs: 1.4 TB of weights, gradients and optimizer state in all. A plan holds none of
+// it, and is there at once: in processor time, since other programs may run.
+TEST(PredictedMemory, OfAVeryLargeRunTakesLittle) {
+  const std::vector<std::string> llama70b{"model.kind=llama",      "model.layers=80",         "model.width=8192",
+                                          "model.heads=64",        "model.kv_heads=8",        "model.ffn_width=28672",
+                                          "model.context=8192",    "model.vocabulary=128256", "model.tied_head=false",
+                                          "precision.policy=bf16", "train.micro_batch=1",     "train.global_batch=0",
+                                          "train.accumulation=64", "parallel.tp=8",           "parallel.sequence=true"};
+  const auto peak = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return Bytes{usage.ru_maxrss} * kKiB;
+  };
+  for (const char* data : {"parallel.data=zero1", "parallel.data=zero3", "parallel.pp=16"}) {
+    std::vector<std::string> overrides = llama70b;
+    overrides.emplace_back(data);
+    const RunConfig config = planned_run(16384, overrides);
+    const Bytes before = peak();
+    const std::clock_t start = std::clock();
+    const std::vector<CountedStep> stages = count_stages(config);
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1.0) << data;
+    EXPECT_LT(peak() - before, 64 * kMiB) << data;
+    EXPECT_GT(predict_memory(stages).total, kGiB) << data;
+    EXPECT_FALSE(predict_traffic(stages).empty());
+  }
 }
 
 }  // namespace

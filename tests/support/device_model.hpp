@@ -1,11 +1,13 @@
 // Models and their inputs on the device under test.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "models/model.hpp"
 #include "support/test_device.hpp"
+#include "tensor/counting_scope.hpp"
 
 namespace cohort::test {
 
@@ -37,6 +39,24 @@ class DeviceInputs {
 
   std::vector<Tensor> memory_;
 };
+
+/// Bytes of activations that forward and backward of a micro-batch hold at once, counted (base/counting.hpp). `make` gives the
+/// model, with its parameters allocated; `input` is read where it lies.
+template <class Make>
+Bytes counted_activations(const Make& make, const ModelInput& input) {
+  const CountingScope scope;
+  const std::unique_ptr<Model> model = make();
+  Arena arena("test", model->placement().device);
+  const StepContext context{.exec = {.device = model->placement().device},
+                            .dtype = model->placement().compute,
+                            .activations = &arena,
+                            .loss_sum = Tensor::zeros("test.loss", {1}, DType::f64),
+                            .training = true};
+  Hooks hooks;
+  model->forward(context, input, 1.0f, hooks);
+  model->backward(context, input, hooks);
+  return arena.peak_bytes();
+}
 
 /// Numbers for all elements of a registry, in order, as a flat tensor on the device under test; zero where there is padding.
 inline Tensor flat_tensor(const ParameterRegistry& registry, std::span<const double> values) {

@@ -26,6 +26,12 @@ RunConfig make_config(const std::string& kind, const std::vector<std::string>& o
   return config;
 }
 
+// Beside its moments the optimizer has a list of the ranges that decay, 24 bytes for each that differs from the one before.
+::testing::AssertionResult is_optimizer_of(Bytes bytes, Bytes moments) {
+  if (bytes >= moments && bytes <= moments + 4 * kKiB) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << bytes << " bytes, of which " << moments << " were to be moments";
+}
+
 class Estimates : public ::testing::TestWithParam<std::pair<const char*, std::vector<std::string>>> {
  protected:
   const char* kind() const { return GetParam().first; }
@@ -45,25 +51,24 @@ void run_one_step(TrainStep& train_step, const RunConfig& run) {
   train_step.run({0, std::span(&input, 1), valid_targets, valid_targets}, timers);
 }
 
-// The arena's peak is what activations really take. An arena gets kArenaReserve more, for what is lost between tensors; else 5 %,
-// which `cohort plan --measure` allows, too.
+// To the byte: what is counted is the step's own code. The arena is one piece, as it is on a GPU.
 TEST_P(Estimates, AreWhatAStepTakes) {
   const RunConfig run = config();
   const auto self = make_self_communicator("world");
   const Mesh mesh(*self, MeshShape(1, 1, 1, 1));
+  const CountedStep counted = count_step(run, 0);
   TrainStep train_step(run, mesh);
+  if (train_step.device() == DeviceKind::cpu) train_step.reserve(counted.arenas);
   run_one_step(train_step, run);
 
-  const MemoryEstimate memory = estimate_memory(run, 0);
+  const MemoryEstimate memory = estimate_memory(counted);
   const Count elements = train_step.model().parameters().elements();
   const Bytes copy = run.precision.policy == "fp32" ? 0 : 2 * elements;
   const Count replicas = run.parallel.data == "manual" ? 2 : 1;
   EXPECT_EQ(memory.parameters, replicas * (4 * elements + copy));
   EXPECT_EQ(memory.gradients, replicas * 4 * elements);
-  EXPECT_EQ(memory.optimizer, 8 * elements);
-  const Bytes peak = train_step.activations().peak_bytes();
-  EXPECT_GE(memory.activations + kArenaReserve, peak);
-  EXPECT_NEAR(static_cast<double>(memory.activations), static_cast<double>(peak), 0.05 * static_cast<double>(peak));
+  EXPECT_TRUE(is_optimizer_of(memory.optimizer, 8 * elements));
+  EXPECT_EQ(memory.activations, train_step.activations().peak_bytes());
   EXPECT_EQ(memory.total(), memory.parameters + memory.gradients + memory.optimizer + memory.activations);
 }
 
@@ -108,7 +113,7 @@ TEST(ShardEstimates, AreWhatAStepHolds) {
         const MemoryEstimate memory = estimate_memory(run, 0);
         EXPECT_EQ(memory.parameters, held.parameters);
         EXPECT_EQ(memory.gradients, held.gradients);
-        EXPECT_EQ(memory.optimizer, held.optimizer);
+        EXPECT_TRUE(is_optimizer_of(memory.optimizer, held.optimizer));
         EXPECT_EQ(memory.buffers, held.buffers);
       }
     }
@@ -134,8 +139,8 @@ TEST(OffloadEstimates, OnACpuTheMomentsMoveToTheDisk) {
     Bytes largest = 0;
     for (const OwnedSegment& segment : train_step.strategy().owned()) largest = std::max(largest, segment.values.bytes());
     const MemoryEstimate memory = estimate_memory(run, 0);
-    EXPECT_EQ(memory.optimizer, 3 * 2 * largest);
-    EXPECT_EQ(memory.disk, plain.optimizer);
+    EXPECT_TRUE(is_optimizer_of(memory.optimizer, 3 * 2 * largest));
+    EXPECT_TRUE(is_optimizer_of(plain.optimizer, memory.disk));
     EXPECT_EQ(memory.host, 0);
     EXPECT_EQ(memory.total(), plain.total() - plain.optimizer + memory.optimizer);
     EXPECT_EQ(static_cast<Bytes>(std::filesystem::file_size(folder / "run.rank0.moments")), memory.disk);
@@ -160,13 +165,15 @@ TEST(OffloadEstimates, OnAGpuTheStateMovesToTheHost) {
         run.parallel.offload = offload;
         const MemoryEstimate memory = estimate_memory(run, 0);
         const bool narrow = std::string(policy) == "bf16", all = std::string(offload) == "parameters";
-        const Bytes values = plain.optimizer / 2, copies = narrow ? values / 2 : values;
+        const Bytes values = plain.gradients, copies = narrow ? values / 2 : values;
         EXPECT_EQ(memory.optimizer, 0);
         EXPECT_EQ(memory.gradients, plain.gradients);
         EXPECT_EQ(memory.parameters, plain.parameters - (narrow ? values : 0) - (all ? copies : 0));
-        EXPECT_EQ(memory.buffers, plain.buffers + (all ? copies : 0));
-        EXPECT_EQ(memory.host,
-                  3 * values + (all && narrow ? copies : 0) + lanes_in_fp32 + (!all && narrow ? lanes_in_fp32 / 2 : 0));
+        // A shard that comes in from the host; in fp32, of which one rank's shard is the whole group, in memory that the pool
+        // has.
+        EXPECT_EQ(memory.buffers, plain.buffers + (all && narrow ? copies : 0));
+        EXPECT_TRUE(is_optimizer_of(
+            memory.host, 3 * values + (all && narrow ? copies : 0) + lanes_in_fp32 + (!all && narrow ? lanes_in_fp32 / 2 : 0)));
         EXPECT_EQ(memory.disk, 0);
         run.parallel.offload_directory = "/scratch";
         const MemoryEstimate on_disk = estimate_memory(run, 0);

@@ -82,7 +82,7 @@ class Ladder {
   void attention() {
     const Tensor qkv = activation(r_, s_.packed_width()), dqkv = activation(r_, s_.packed_width());
     const Tensor out = activation(r_, s_.width()), dout = activation(r_, s_.width()), lse = fp32(s_.batch * s_.heads * s_.tokens);
-    const Bytes scratch_bytes = ops::attention_scratch_bytes(DeviceKind::gpu, s_, kType);
+    const Bytes scratch_bytes = ops::attention_scratch_bytes({.device = DeviceKind::gpu}, s_, kType);
     const Tensor scratch = wrap(meter_.normals(scratch_bytes), {scratch_bytes}, DType::u8);
     const Tensor cosines = fp32(s_.tokens, s_.head_size / 2), sines = fp32(s_.tokens, s_.head_size / 2);
     pass("rotary positions", bytes(2 * r_ * (s_.heads + s_.kv_heads) * s_.head_size),

@@ -31,7 +31,7 @@ StepShape step_shape(const std::string& name, Count samples) {
   family.rules.resolve(config);
   const std::unique_ptr<Model> model = declare_model(config.model);
   StepShape shape{.name = name,
-                  .decoder = family.decoder(config.model, DeviceKind::gpu),
+                  .decoder = family.decoder(config.model),
                   .parameters = model->parameters().elements(),
                   .samples = samples};
   constexpr Count kMostOfStreams = Count{768} << 20;  // elements of a step's residual streams, all layers

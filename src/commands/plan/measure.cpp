@@ -19,6 +19,7 @@
 #include "plan/compare.hpp"
 #include "plan/drawing/drawing.hpp"
 #include "runtime/runtime.hpp"
+#include "train/counted_step.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
 #include "train/train_step.hpp"
@@ -47,24 +48,29 @@ struct MeasuredOutcome {
   std::vector<Comparison> memory, messages;
   Comparison others;
 
-  bool all_equal() const {
-    bool equal = others.equal();
+  bool all_equal() const { return first_off() == nullptr; }
+  // The first number that is off by more than its limit; null if there is none.
+  const Comparison* first_off() const {
     for (const auto* lines : {&memory, &messages}) {
-      for (const Comparison& line : *lines) equal = equal && line.equal();
+      for (const Comparison& line : *lines) {
+        if (!line.within()) return &line;
+      }
     }
-    return equal;
+    return others.within() ? nullptr : &others;
   }
 };
 
 MeasuredOutcome compare(const RunConfig& config, const Measurement& measured) {
+  const std::vector<CountedStep> stages = count_stages(config);
+  const PredictedMemory memory = predict_memory(stages);
   MeasuredOutcome outcome{.config = config,
                           .paper = paper_memory(config),
-                          .traffic = predict_traffic(config),
+                          .traffic = predict_traffic(stages),
                           .paper_traffic = paper_traffic(config),
                           .measured = measured,
-                          .memory = compare_memory(predict_memory(config), measured),
+                          .memory = compare_memory(memory, measured),
                           .messages = {},
-                          .others = compare_others(measured)};
+                          .others = compare_others(memory, measured)};
   outcome.messages = compare_traffic(outcome.traffic, measured);
   return outcome;
 }
@@ -105,8 +111,8 @@ void draw_pipeline(const MeasuredOutcome& outcome, const std::filesystem::path& 
 }
 
 std::string verdict(const Comparison& line) {
-  if (!line.equal()) return "OFF";
-  return line.small() ? "less than " + human_bytes(line.floor) : "";
+  if (!line.within()) return "OFF: more than " + human_bytes(line.limit());
+  return line.predicted == line.measured ? "" : "within " + human_bytes(line.limit());
 }
 
 void print_memory(const MeasuredOutcome& outcome) {
@@ -119,9 +125,9 @@ void print_memory(const MeasuredOutcome& outcome) {
   }
   fmt::print("\nMemory of the rank that needs most:\n{}", table.str());
   fmt::print("Arenas hold {} for activations, used or not.", human_bytes(outcome.measured.arenas));
-  if (!outcome.measured.others.empty()) fmt::print(" Not predicted:");
+  if (!outcome.measured.others.empty()) fmt::print(" Of no kind, {} predicted:", human_bytes(outcome.others.predicted));
   for (const auto& [label, bytes] : outcome.measured.others) fmt::print(" {} {};", label, human_bytes(bytes));
-  fmt::print("{}\n", outcome.others.equal() ? "" : " OFF: that is too much.");
+  fmt::print("{}\n", outcome.others.within() ? "" : " OFF.");
 }
 
 void print_traffic(const MeasuredOutcome& outcome) {
@@ -154,7 +160,8 @@ nlohmann::ordered_json to_json(const std::vector<Comparison>& lines) {
                     {"predicted", line.predicted},
                     {"measured", line.measured},
                     {"off", std::isfinite(line.off()) ? nlohmann::ordered_json(line.off()) : nlohmann::ordered_json("all")},
-                    {"equal", line.equal()}});
+                    {"limit", line.limit()},
+                    {"equal", line.within()}});
   }
   return json;
 }
@@ -183,10 +190,16 @@ void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
   print_memory(outcome);
   print_traffic(outcome);
   print_bubble(outcome);
-  const std::string limit = fmt::format("{:.0f} % (or, where that is less, {}; activations {}; messages {})", 100.0 * kTolerance,
-                                        human_bytes(kMemoryFloor), human_bytes(kActivationFloor), human_bytes(kTrafficFloor));
-  fmt::print("\n{}{}.\n", outcome.all_equal() ? "All predictions are within " : "OFF: a prediction is wrong by more than ",
-             limit);
+  const std::string limits = fmt::format(
+      "{:.1f} % of each kind of memory and of their total (or, where that is less, {}); messages to the byte (but for {} of "
+      "numbers)",
+      100.0 * kTolerance, human_bytes(kMemoryAllowance), human_bytes(kTrafficAllowance));
+  if (const Comparison* line = outcome.first_off()) {
+    fmt::print("\nOFF: {} was predicted as {}, and is {}: more than {} apart. Allowed are {}.\n", line->what,
+               human_bytes(line->predicted), human_bytes(line->measured), human_bytes(line->limit()), limits);
+  } else {
+    fmt::print("\nAll predictions are within {}.\n", limits);
+  }
 }
 
 }  // namespace

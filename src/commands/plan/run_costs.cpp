@@ -43,7 +43,7 @@ Plan make_plan(const RunConfig& config) {
   plan.config = config;
   plan.mesh = MeshShape(p.dp, p.pp, p.cp, p.tp);
   plan.parameters = count_parameters(config.model);
-  for (int stage = 0; stage < p.pp; ++stage) {
+  for (const int stage : stages_to_count(config)) {
     const PlannedPart part(config, stage);
     plan.own_parameters = std::max(plan.own_parameters, part.model().parameters().elements());
     if (stage > 0) continue;
@@ -52,9 +52,10 @@ Plan make_plan(const RunConfig& config) {
                  static_cast<double>(plan.mesh.world());
   }
   if (p.pp > 1) plan.bubble = pipeline::bubble_formula(schedule_of(p, config.train.accumulation));
-  plan.memory = predict_memory(config);
+  const std::vector<CountedStep> stages = count_stages(config);
+  plan.memory = predict_memory(stages);
   plan.paper = paper_memory(config);
-  plan.traffic = predict_traffic(config);
+  plan.traffic = predict_traffic(stages);
   plan.paper_traffic = paper_traffic(config);
   return plan;
 }
@@ -85,14 +86,14 @@ void print_traffic(const Plan& plan) {
     fmt::print("\nOne rank sends nothing.\n");
     return;
   }
-  Table table({"group", "operation", "ranks", "given", "moved"});
+  Table table({"group", "operation", "ranks", "calls", "given", "moved"});
   Bytes moved = 0;
   for (const Traffic& one : plan.traffic) {
     moved += one.moved();
-    table.add({one.group, fmt::format("{} of {}", one.operation, one.purpose), fmt::to_string(one.ranks), human_bytes(one.bytes),
-               human_bytes(one.moved())});
+    table.add({one.group, fmt::format("{} of {}", one.operation, one.purpose), fmt::to_string(one.ranks),
+               fmt::to_string(one.calls), human_bytes(one.bytes), human_bytes(one.moved())});
   }
-  table.add({"all", "", "", "", human_bytes(moved)});
+  table.add({"all", "", "", "", "", human_bytes(moved)});
   fmt::print("\nBytes that a rank sends in a step, at most:\n{}", table.str(2));
   for (const PaperTraffic& paper : plan.paper_traffic)
     fmt::print("By the paper {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)), paper.formula);
@@ -143,6 +144,7 @@ nlohmann::ordered_json to_json(const Plan& plan) {
                                {"operation", one.operation},
                                {"purpose", one.purpose},
                                {"ranks", one.ranks},
+                               {"calls", one.calls},
                                {"given", one.bytes},
                                {"moved", one.moved()}});
   }

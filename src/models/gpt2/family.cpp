@@ -8,8 +8,8 @@ const HuggingFaceForm& hugging_face();
 
 namespace {
 
-DecoderSpec decoder(const ModelSection& model, DeviceKind device) {
-  DecoderSpec spec = common_decoder(model, device);
+DecoderSpec decoder(const ModelSection& model) {
+  DecoderSpec spec = common_decoder(model);
   spec.learned_positions = true;
   spec.dropout = model.dropout;
   spec.block.norm = NormKind::layer;

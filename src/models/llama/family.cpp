@@ -8,8 +8,8 @@ const HuggingFaceForm& hugging_face();
 
 namespace {
 
-DecoderSpec decoder(const ModelSection& model, DeviceKind device) {
-  DecoderSpec spec = common_decoder(model, device);
+DecoderSpec decoder(const ModelSection& model) {
+  DecoderSpec spec = common_decoder(model);
   spec.block.norm = NormKind::rms;
   spec.block.attention.rotary = true;
   spec.block.feed_forward.kind = FeedForwardKind::swiglu;

@@ -103,11 +103,4 @@ void Mlp::last_logits(const StepContext& context, const ModelInput& input, const
 
 double Mlp::flops_per_token(Count) const { return 6.0 * static_cast<double>(registry_.elements()); }
 
-Bytes Mlp::activation_bytes(Count samples, Count) const {
-  // Forward: product and output of each layer. Backward: the gradient of each layer's input.
-  const auto hidden = static_cast<Count>(layers_.size()) - 1;
-  const Count input = placement_.compute == DType::f32 ? 0 : inputs_;  // its 16-bit copy
-  return samples * (3 * hidden * layers_.front().outputs() + classes_ + input) * size_of(placement_.compute);
-}
-
 }  // namespace cohort

@@ -17,7 +17,6 @@ class Mlp : public Model {
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
   Count classes() const override { return classes_; }
   double flops_per_token(Count tokens) const override;
-  Bytes activation_bytes(Count samples, Count tokens) const override;
 
  private:
   // The input in the type of the activations.

@@ -49,7 +49,7 @@ struct Rotation {
     ops::copy_columns(context.exec, kv, 0, qkv, here.width(), rows.columns());
     // Chunks are of one length, so any two will do.
     const ops::TokenRun chunk = split.rows_of(0).runs[0];
-    scratch = context.take_bytes(ops::attention_block_scratch_bytes(context.exec.device, {whole, chunk, chunk}, qkv.dtype()));
+    scratch = context.take_bytes(ops::attention_block_scratch_bytes(context.exec, {whole, chunk, chunk}, qkv.dtype()));
   }
 
   ops::AttentionBlock block(const SequenceSplit::RunPair& runs) const { return {whole, runs.queries, runs.keys}; }
@@ -63,19 +63,6 @@ struct Rotation {
 int owner_at(const Communicator& group, int step) { return (group.rank() + group.size() - step) % group.size(); }
 
 }  // namespace
-
-Bytes RingAttention::scratch_bytes(DeviceKind device, const ops::AttentionShape& here, int ranks, DType dtype) {
-  const SequenceSplit split(here.tokens * ranks, ranks);
-  ops::AttentionShape whole = here;
-  whole.tokens = split.tokens();
-  const ops::TokenRun chunk = split.rows_of(0).runs[0];
-  const Count rows = here.batch * here.tokens;
-  const Count out = rows * here.width(), kv = rows * 2 * here.kv_heads * here.head_size;
-  const Bytes rotation = 2 * kv * size_of(dtype) + ops::attention_block_scratch_bytes(device, {whole, chunk, chunk}, dtype);
-  const Count forward = (dtype == DType::f32 ? 1 : 2) * out + rows * here.heads;  // total, part and its lse
-  const Count backward = out + 3 * kv;                                            // dq; own, sums and next sums
-  return rotation + std::max(forward, backward) * size_of(DType::f32);
-}
 
 void RingAttention::attention_forward(const StepContext& context, const ops::AttentionShape& here, const Tensor& out,
                                       const Tensor& lse, const Tensor& qkv, const ops::DropoutKey& dropout_key) const {

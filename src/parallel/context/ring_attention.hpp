@@ -33,9 +33,6 @@ class RingAttention : public DividedSequence {
   /// Error(config) if the tokens do not divide.
   RingAttention(Communicator& group, Count tokens) : group_(group), split_(tokens, group.size()) {}
 
-  /// Bytes of activations that either pass takes while it runs. `here` is what a rank holds of `ranks`.
-  static Bytes scratch_bytes(DeviceKind device, const ops::AttentionShape& here, int ranks, DType dtype);
-
   const SequenceSplit& split() const { return split_; }
   ops::TokenRows rows() const override { return split_.rows_of(group_.rank()); }
 

@@ -1,6 +1,7 @@
 #include "parallel/pipeline/engine.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -27,7 +28,7 @@ class Engine::Step : public Hooks {
       post(engine_.receives_[i].during);
       if (engine_.record_) engine_.recorder_.start(action);
       strategy_.set_last_micro_batch(action.micro_batch + 1 == engine_.schedule_.micro_batches);
-      const Tensor made = action.pass == Pass::forward ? forward(action, input) : backward(action, input);
+      const Tensor made = action.pass == Pass::forward ? forward(i, input) : backward(i, input);
       if (engine_.record_) engine_.recorder_.end();
       hand_on(action, made);
     }
@@ -118,25 +119,27 @@ class Engine::Step : public Hooks {
     return tensor;
   }
 
-  Tensor forward(const Action& action, const Tensor& input) {
+  Tensor forward(std::size_t i, const Tensor& input) {
     const auto scope = timers_.scope(Phase::forward);
-    Slot& slot = engine_.take_slot(action.micro_batch, action.chunk);
+    const Action& action = engine_.actions_[i];
+    Slot& slot = engine_.take_slot(i);
     slot.saved = {.memory = &slot.arena};
     slot.input = from_other_rank(action) ? input : Tensor{};
     return engine_.model_.forward_chunk(static_cast<std::size_t>(action.chunk), context_, input_of(action), input,
                                         gradient_scale_, *this, slot.saved);
   }
 
-  Tensor backward(const Action& action, const Tensor& gradient) {
+  Tensor backward(std::size_t i, const Tensor& gradient) {
     const auto scope = timers_.scope(Phase::backward);
-    Slot& slot = engine_.slot_of(action.micro_batch, action.chunk);
+    const Action& action = engine_.actions_[i];
+    Slot& slot = engine_.slots_.at(engine_.places_[i]);
     const Tensor dx = gradient.defined() ? gradient : take_message(action);
     engine_.model_.backward_chunk(static_cast<std::size_t>(action.chunk), context_, input_of(action), dx, *this, slot.saved);
     await_sent({Pass::forward, action.micro_batch, action.chunk});
     if (slot.input.defined()) give_back(slot.input);
     slot.input = {};
     slot.arena.rewind({});
-    slot.micro_batch = -1;
+    slot.used = false;
     if (target_of(engine_.schedule_, rank(), action)) return dx;
     give_back(dx);
     return {};
@@ -193,76 +196,43 @@ Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, C
       stages_(stages),
       host_stages_(host_stages),
       actions_(actions_of(schedule, stages.rank())),
+      places_(places_of(actions_)),
       receives_(receives_of(schedule, stages.rank())),
-      messages_("pipeline.message", model.placement().device),
+      messages_("buffers.pipeline", model.placement().device),
       recorder_(model.placement().device) {
   COHORT_CHECK(schedule.stages == stages.size() && static_cast<std::size_t>(schedule.chunks) == model.chunks().size(),
                "a schedule of {} stages and {} chunks on {} ranks with {} chunks", schedule.stages, schedule.chunks,
                stages.size(), model.chunks().size());
   for (Count i = 0; i < pipeline::most_in_flight(schedule, stages.rank()); ++i)
-    slots_.push_back({.arena = Arena("pipeline.activations", model.placement().device)});
-  const auto copied = [](const auto& parameter) { return parameter->copied; };
-  const auto& parameters = model.parameters().all();
-  const bool shares = std::any_of(parameters.begin(), parameters.end(), copied);
+    slots_.push_back({.arena = Arena("activations.pipeline", model.placement().device)});
   connect_neighbours(stages, model.placement().device);
-  if (stages.size() > 1) tied_ = stages.split(shares ? 0 : -1, stages.rank(), stages.name() + ".tied");
+  const int last = stages.size() - 1;
+  const auto shares = [&](int rank) { return model.head_is_tied() && (rank == 0 || rank == last) ? 0 : -1; };
+  if (last > 0) tied_ = stages.split_by(shares, stages.name() + ".tied");
 }
 
-// Each slot holds the largest of the chunks that it comes to serve: as in take_slot(), a forward takes the first that is free.
-std::vector<Bytes> Engine::held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
-  std::vector<Bytes> bytes(static_cast<std::size_t>(pipeline::most_in_flight(schedule, rank)), 0);
-  using Served = std::pair<int, int>;  // micro-batch and chunk
-  constexpr Served kFree{-1, -1};
-  std::vector<Served> served(bytes.size(), kFree);
-  for (const Action& action : actions_of(schedule, rank)) {
-    const bool forward = action.pass == Pass::forward;
-    const Served passing{action.micro_batch, action.chunk};
-    const auto slot =
-        static_cast<std::size_t>(std::find(served.begin(), served.end(), forward ? kFree : passing) - served.begin());
-    COHORT_CHECK(slot < served.size(), "micro-batch {} in chunk {} has no slot", action.micro_batch, action.chunk);
-    served[slot] = forward ? passing : kFree;
-    bytes[slot] = std::max(bytes[slot], model.forward_bytes(static_cast<std::size_t>(action.chunk), samples, tokens));
-  }
+void Engine::reserve(const std::vector<Bytes>& bytes) {
+  COHORT_CHECK(bytes.size() == slots_.size(), "{} sizes for {} micro-batches under way", bytes.size(), slots_.size());
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) slots_[slot].arena.reserve(bytes[slot]);
+}
+
+void Engine::reserve_messages(Count rows) {
+  messages_.reserve(most_messages(schedule_, stages_.rank()), model_.stream_shape(rows).elements(), model_.placement().compute);
+}
+
+std::vector<Bytes> Engine::held_peak_bytes() const {
+  std::vector<Bytes> bytes;
+  for (const Slot& slot : slots_) bytes.push_back(slot.arena.peak_bytes());
   return bytes;
 }
 
-Bytes Engine::message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens) {
-  return most_messages(schedule, rank) * model.stream_bytes(samples, tokens);
-}
-
-void Engine::reserve(Count samples, Count tokens, Bytes more) {
-  const std::vector<Bytes> bytes = held_bytes(model_, schedule_, stages_.rank(), samples, tokens);
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) slots_[slot].arena.reserve(bytes[slot] + more);
-}
-
-void Engine::reserve_messages(Count samples, Count tokens) {
-  const DType dtype = model_.placement().compute;
-  messages_.reserve(most_messages(schedule_, stages_.rank()), model_.stream_bytes(samples, tokens) / size_of(dtype), dtype);
-}
-
-Bytes Engine::held_peak_bytes() const {
-  Bytes bytes = 0;
-  for (const Slot& slot : slots_) bytes += slot.arena.peak_bytes();
-  return bytes;
-}
-
-Engine::Slot& Engine::take_slot(int micro_batch, int chunk) {
-  Slot& slot = slot_of(-1, -1);
-  slot.micro_batch = micro_batch;
-  slot.chunk = chunk;
-  const auto used = [](const Slot& any) { return any.micro_batch >= 0; };
-  most_under_way_ = std::max<Count>(most_under_way_, std::count_if(slots_.begin(), slots_.end(), used));
+Engine::Slot& Engine::take_slot(std::size_t action) {
+  Slot& slot = slots_.at(places_[action]);
+  COHORT_CHECK(!slot.used, "micro-batch {} in chunk {} has no place among {} under way", actions_[action].micro_batch,
+               actions_[action].chunk, slots_.size());
+  slot.used = true;
+  most_under_way_ = std::max<Count>(most_under_way_, std::count_if(slots_.begin(), slots_.end(), std::mem_fn(&Slot::used)));
   return slot;
-}
-
-/// That of a micro-batch in a chunk, or a free one.
-Engine::Slot& Engine::slot_of(int micro_batch, int chunk) {
-  const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& any) {
-    return any.micro_batch == micro_batch && (micro_batch < 0 || any.chunk == chunk);
-  });
-  COHORT_CHECK(slot != slots_.end(), "micro-batch {} in chunk {} has no place among {} under way", micro_batch, chunk,
-               slots_.size());
-  return *slot;
 }
 
 void Engine::run(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale,
@@ -270,7 +240,7 @@ void Engine::run(const StepContext& context, std::span<const ModelInput> micro_b
   COHORT_CHECK(micro_batches.size() == static_cast<std::size_t>(schedule_.micro_batches), "{} micro-batches for a schedule of {}",
                micro_batches.size(), schedule_.micro_batches);
   for (Slot& slot : slots_) {  // an error may have left some
-    slot.micro_batch = -1;
+    slot.used = false;
     slot.arena.rewind({});
   }
   most_under_way_ = 0;

@@ -31,15 +31,12 @@ class Engine : public MicroBatchRunner, public Predictor {
   /// same ranks for numbers of the host; all three outlive the engine. // Collective over: pp
   Engine(Decoder& model, const Schedule& schedule, Communicator& stages, Communicator& host_stages);
 
-  /// Makes the arenas of micro-batches under way as large as held_bytes() says, and `more`; no step then makes them grow. Call it
-  /// first.
-  void reserve(Count samples, Count tokens, Bytes more);
-  /// Makes message_bytes() of messages, so that how many there are is no matter of timing. Call it first.
-  void reserve_messages(Count samples, Count tokens);
-  /// What each arena of micro-batches under way holds at most. The step takes Decoder::scratch_bytes() and message_bytes() more.
-  static std::vector<Bytes> held_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
-  /// Of the messages of pipeline::most_messages().
-  static Bytes message_bytes(const Decoder& model, const Schedule& schedule, int rank, Count samples, Count tokens);
+  /// Makes the arenas of micro-batches under way so large, one after the other (held_peak_bytes() of a step that was counted); no
+  /// step then makes them grow. Call it first.
+  void reserve(const std::vector<Bytes>& bytes);
+  /// Makes the messages of pipeline::most_messages(), for micro-batches of `rows` rows here, so that how many there are is no
+  /// matter of timing. Call it first.
+  void reserve_messages(Count rows);
 
   /// A step, for a strategy. The last rank alone adds to context.loss_sum: the sum over pp is the loss. // Collective over: pp
   void run(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale, DataParallel& strategy,
@@ -58,8 +55,8 @@ class Engine : public MicroBatchRunner, public Predictor {
   std::vector<Event> events() const { return recorder_.events(stages_.rank()); }
   /// Most micro-batches that were under way at once in the last step, each in one chunk: most_in_flight() says as much.
   Count most_under_way() const { return most_under_way_; }
-  /// Most that each arena of micro-batches under way has held, in all: what held_bytes() foresees.
-  Bytes held_peak_bytes() const;
+  /// Most that each arena of micro-batches under way has held.
+  std::vector<Bytes> held_peak_bytes() const;
 
  private:
   class Step;
@@ -67,13 +64,12 @@ class Engine : public MicroBatchRunner, public Predictor {
   // A micro-batch under way in a chunk.
   struct Slot {
     Arena arena;
-    int micro_batch = -1;  // none
-    int chunk = -1;
+    bool used = false;
     Tensor input = {};  // from another rank, in memory of the pool; else undefined
     Decoder::Saved saved = {};
   };
-  Slot& take_slot(int micro_batch, int chunk);
-  Slot& slot_of(int micro_batch, int chunk);
+  // That of an action, a forward.
+  Slot& take_slot(std::size_t action);
   // Carries a micro-batch through all chunks: run(chunk, stream before it) gives the stream behind it.
   template <class Run>
   void carry(const StepContext& context, const ModelInput& input, const Run& run);
@@ -84,6 +80,7 @@ class Engine : public MicroBatchRunner, public Predictor {
   Communicator& host_stages_;
   std::unique_ptr<Communicator> tied_;  // the first and the last rank, if they share a weight; else null
   std::vector<Action> actions_;
+  std::vector<std::size_t> places_;  // of each action, among the slots
   std::vector<Receives> receives_;
   std::deque<Slot> slots_;
   BufferPool messages_;

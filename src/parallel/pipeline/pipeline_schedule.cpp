@@ -67,6 +67,22 @@ Count most_in_flight(const std::vector<Action>& actions) {
   return most;
 }
 
+std::vector<std::size_t> places_of(const std::vector<Action>& actions) {
+  constexpr std::pair kFree{-1, -1};
+  std::vector<std::pair<int, int>> in_place;  // micro-batch and chunk
+  std::vector<std::size_t> places;
+  for (const Action& action : actions) {
+    const bool forward = action.pass == Pass::forward;
+    const std::pair passing{action.micro_batch, action.chunk};
+    const auto found = std::find(in_place.begin(), in_place.end(), forward ? kFree : passing);
+    const auto place = static_cast<std::size_t>(found - in_place.begin());
+    if (found == in_place.end()) in_place.push_back(kFree);
+    in_place[place] = forward ? passing : kFree;
+    places.push_back(place);
+  }
+  return places;
+}
+
 double bubble_formula(const Schedule& schedule) {
   const double waiting = schedule.stages - 1;
   return waiting / (static_cast<double>(schedule.chunks) * schedule.micro_batches + waiting);

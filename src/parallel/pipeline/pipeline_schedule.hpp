@@ -21,6 +21,7 @@
 // - A send must not wait until its receiver is ready, or two neighbours that send to each other wait forever.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,10 @@ std::vector<Action> actions_of(const Schedule& schedule, int rank);
 Count most_in_flight(const Schedule& schedule, int rank);
 /// The same, counted in a list of actions.
 Count most_in_flight(const std::vector<Action>& actions);
+
+/// Where the activations of each action lie, among as many places as most_in_flight() says: a forward takes the first that is
+/// free, and its backward frees it.
+std::vector<std::size_t> places_of(const std::vector<Action>& actions);
 
 /// (S - 1) / (V M + S - 1): the share of the time in which a rank is idle, for all three schedules, if all virtual stages take
 /// equally long and messages take no time. (The papers divide by the time of a pipeline without idle time instead, which gives

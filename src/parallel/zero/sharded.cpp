@@ -8,13 +8,13 @@
 namespace cohort {
 
 Sharded::Sharded(Model& model, Communicator& group, const ShardOptions& options)
-    : DataParallel(model, group), options_(options), pool_("zero.buffer", model.placement().device), shards_(&group) {
+    : DataParallel(model, group), options_(options), pool_("buffers.zero", model.placement().device), shards_(&group) {
   COHORT_CHECK(!model.parameters().flat_values().defined(), "the parameters of a model under ZeRO have memory already");
   const int ranks = options.shard_ranks == 0 ? group.size() : options.shard_ranks;
   COHORT_CHECK(group.size() % ranks == 0, "{} ranks are not a multiple of {} shards", group.size(), ranks);
   if (ranks < group.size()) {
-    own_shards_ = group.split(group.rank() / ranks, group.rank(), group.name() + ".shards");
-    replicas_ = group.split(group.rank() % ranks, group.rank(), group.name() + ".replicas");
+    own_shards_ = group.split_by([&](int rank) { return rank / ranks; }, group.name() + ".shards");
+    replicas_ = group.split_by([&](int rank) { return rank % ranks; }, group.name() + ".replicas");
     shards_ = own_shards_.get();
   }
   groups_ = make_shard_groups(model, options.wrap, shards_->rank(), ranks);
@@ -37,10 +37,10 @@ void Sharded::make_values(ShardGroup& group, const Tensor& own_compute) {
   const DeviceKind device = model_.placement().device, place = options_.values_on_host ? DeviceKind::cpu : device;
   own.compute = own_compute;
   own.values = own_compute.dtype() == DType::f32 && own_compute.device() == place ? own_compute
-               : options_.values_on_host                                          ? Tensor::pinned("zero.values", {group.block})
-                                         : Tensor::zeros("zero.values", {group.block}, DType::f32, device);
+               : options_.values_on_host ? Tensor::pinned("parameters.shard", {group.block})
+                                         : Tensor::zeros("parameters.shard", {group.block}, DType::f32, device);
   // Drawn where the model is, so that they do not depend on what is offloaded: functions of two devices differ in the last bit.
-  const Tensor initial = place == device ? own.values : Tensor::zeros("zero.initial", {group.block}, DType::f32, device);
+  const Tensor initial = place == device ? own.values : Tensor::zeros("initial values", {group.block}, DType::f32, device);
   for (const OwnedPiece& piece : own.pieces)
     set_initial_values(initial.slice(piece.at, piece.at + piece.elements), *piece.parameter, piece.begin, options_.seed);
   if (place != device) own.values.copy_from(initial);

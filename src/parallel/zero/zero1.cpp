@@ -5,8 +5,8 @@ namespace cohort {
 Zero1::Zero1(Model& model, Communicator& group, const ShardOptions& options) : Sharded(model, group, options) {
   const Placement& placement = model.placement();
   for (ShardGroup& shard : groups_) {
-    shard.attach_compute(Tensor::zeros("zero.compute", {shard.elements}, placement.compute, placement.device));
-    shard.attach_gradient(Tensor::zeros("zero.gradient", {shard.elements}, DType::f32, placement.device));
+    shard.attach_compute(Tensor::zeros("parameters.compute", {shard.elements}, placement.compute, placement.device));
+    shard.attach_gradient(Tensor::zeros("gradients.whole", {shard.elements}, DType::f32, placement.device));
     make_values(shard, shard.own_block(shard.compute));
     shard.own.gradients = shard.own_block(shard.gradient);
   }

@@ -5,7 +5,7 @@
 namespace cohort {
 
 void ShardedGradients::make_gradients(ShardGroup& group) {
-  group.own.gradients = Tensor::zeros("zero.gradients", {group.block}, DType::f32, model_.placement().device);
+  group.own.gradients = Tensor::zeros("gradients.shard", {group.block}, DType::f32, model_.placement().device);
 }
 
 void ShardedGradients::begin_gradients() {
@@ -45,7 +45,7 @@ void ShardedGradients::end_pass() {
 Zero2::Zero2(Model& model, Communicator& group, const ShardOptions& options) : ShardedGradients(model, group, options) {
   const Placement& placement = model.placement();
   for (ShardGroup& shard : groups_) {
-    shard.attach_compute(Tensor::zeros("zero.compute", {shard.elements}, placement.compute, placement.device));
+    shard.attach_compute(Tensor::zeros("parameters.compute", {shard.elements}, placement.compute, placement.device));
     make_values(shard, shard.own_block(shard.compute));
     make_gradients(shard);
   }

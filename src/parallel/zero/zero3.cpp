@@ -9,8 +9,8 @@ Zero3::Zero3(Model& model, Communicator& group, const ShardOptions& options)
   const Placement& placement = model.placement();
   for (ShardGroup& shard : groups_) {
     make_values(shard, options.compute_on_host
-                           ? Tensor::pinned("zero.compute", {shard.block}, placement.compute)
-                           : Tensor::zeros("zero.compute", {shard.block}, placement.compute, placement.device));
+                           ? Tensor::pinned("parameters.compute", {shard.block}, placement.compute)
+                           : Tensor::zeros("parameters.compute", {shard.block}, placement.compute, placement.device));
     make_gradients(shard);
   }
   if (options.compute_on_host && placement.device == DeviceKind::gpu) fetches_.resize(groups_.size());

@@ -168,37 +168,5 @@ TEST_F(PipelineEngine, LossAndLastLogitsAreThoseOfTheWholeModel) {
   }
 }
 
-// Sizes known beforehand: the arenas of micro-batches under way do not grow.
-TEST_F(PipelineEngine, HeldBytesAreEnoughForEveryMicroBatchUnderWay) {
-  const ModelSection section = pipeline_section("gpt2");
-  for (const Schedule& schedule : schedules("gpt2", ranks(), 4 * ranks())) {
-    for (int rank = 0; rank < ranks(); ++rank) {
-      const auto model = declare_decoder(section, {}, TensorParallel::none(), chunks_of(section, schedule, rank));
-      model->parameters().allocate(5);
-      Arena held("test.held"), scratch("test.scratch");
-      const GlobalBatch batch({"gpt2"}, 0);
-      const Tensor loss = Tensor::zeros("test.loss", {1}, DType::f64);
-      const StepContext context{.activations = &scratch, .loss_sum = loss, .training = true};
-      Hooks hooks;
-      Bytes largest = 0;
-      for (std::size_t chunk = 0; chunk < model->chunks().size(); ++chunk) {
-        const Tensor x = Tensor::zeros("test.x", model->stream_shape(batch.whole()));
-        Decoder::Saved saved{.memory = &held};
-        const Arena::Scope forgotten(held);
-        model->forward_chunk(chunk, context, batch.whole(), x, 1.0f, hooks, saved);
-        model->backward_chunk(chunk, context, batch.whole(), x, hooks, saved);
-        largest = std::max(largest, model->held_bytes(chunk, batch.whole().samples, section.context));
-      }
-      // Tensors begin at aligned addresses; on a CPU attention takes no scratch memory worth counting.
-      EXPECT_LE(held.peak_bytes(), largest + 64 * kKiB) << name_of(schedule.kind) << ", rank " << rank;
-      EXPECT_LE(scratch.peak_bytes(), model->scratch_bytes(batch.whole().samples, section.context) + 64 * kKiB);
-      const std::vector<Bytes> slots =
-          pipeline::Engine::held_bytes(*model, schedule, rank, batch.whole().samples, section.context);
-      EXPECT_EQ(static_cast<Count>(slots.size()), most_in_flight(schedule, rank));
-      EXPECT_EQ(*std::max_element(slots.begin(), slots.end()), largest);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace cohort::test

@@ -125,5 +125,28 @@ TEST(PipelineSchedule, RefusesWithTheNearestThatFits) {
   EXPECT_ERROR(check({kInterleaved, 65536, 65536, 65536}), ExitCode::config, "4294967296 virtual stages");
 }
 
+// A place is free when it is taken, given back by the same micro-batch, and there are no more of them than are in flight.
+TEST(Schedule, PlacesHoldOneMicroBatchAtATime) {
+  for (const Schedule& schedule : {Schedule{kGpipe, 3, 1, 5}, Schedule{k1f1b, 4, 1, 9}, Schedule{kInterleaved, 2, 3, 8}}) {
+    for (int rank = 0; rank < schedule.stages; ++rank) {
+      const std::vector<Action> actions = actions_of(schedule, rank);
+      const std::vector<std::size_t> places = places_of(actions);
+      ASSERT_EQ(places.size(), actions.size());
+      std::map<std::size_t, std::pair<int, int>> held;
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        ASSERT_LT(static_cast<Count>(places[i]), most_in_flight(schedule, rank));
+        const std::pair passing{actions[i].micro_batch, actions[i].chunk};
+        if (actions[i].pass == Pass::forward) {
+          EXPECT_TRUE(held.emplace(places[i], passing).second);
+        } else {
+          EXPECT_EQ(held.at(places[i]), passing);
+          held.erase(places[i]);
+        }
+      }
+      EXPECT_TRUE(held.empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cohort::test

@@ -1,0 +1,168 @@
+#include "train/counted_step.hpp"
+
+#include <set>
+
+#include "comm/counting_communicator.hpp"
+#include "config/model_rules.hpp"
+#include "config/pipeline.hpp"
+#include "parallel/pipeline/stages.hpp"
+#include "parallel/pipeline/messages.hpp"
+#include "tensor/counting_scope.hpp"
+#include "tensor/memory_account.hpp"
+#include "train/input_buffer.hpp"
+#include "train/precision.hpp"
+
+namespace cohort {
+namespace {
+
+// A micro-batch of this rank, of zeros: what tokens it has changes nothing that is counted. It lies where a run puts it.
+class CountedInput {
+ public:
+  explicit CountedInput(const RunConfig& config)
+      : samples_(config.train.micro_batch),
+        ids_(static_cast<std::size_t>(samples_ * units_per_sample(config.model) / config.parallel.cp)),
+        features_(static_cast<std::size_t>(samples_ * config.model.inputs)),
+        slots_(static_cast<std::size_t>(samples_)),
+        buffer_(device_of(config), /*classes=*/1) {}
+
+  ModelInput put() { return buffer_.put({samples_, ids_, ids_, features_, slots_}); }
+
+ private:
+  Count samples_;
+  std::vector<std::int32_t> ids_;
+  std::vector<float> features_;
+  std::vector<Count> slots_;
+  InputBuffer buffer_;
+};
+
+// One rank of a mesh that is not there, and its step.
+class Counting {
+ public:
+  Counting(const RunConfig& config, int stage)
+      : config_(config),
+        shape_(mesh_shape_of(config.parallel)),
+        world_(make_counting_communicator("world", rank_of_stage(stage), shape_.world())),
+        mesh_(*world_, shape_, device_of(config), config.device.share),
+        input_(config) {
+    attach(trace_, mesh_);
+    train_step_ = std::make_unique<TrainStep>(config, mesh_);
+  }
+
+  // The traffic of a step of so many micro-batches.
+  CommTrace::Table run(Count micro_batches) {
+    trace_.reset();
+    const std::vector<ModelInput> inputs(static_cast<std::size_t>(micro_batches), input_.put());
+    StepTimers timers;
+    train_step_->start_step({.micro_batches = inputs, .own_valid_targets = 1, .global_valid_targets = 1}, timers);
+    return trace_.totals();
+  }
+
+  // Every micro-batch of a step of `micro_batches` has a buffer like that of the one that was run.
+  CountedStep result(CommTrace::Table traffic, Count micro_batches) const {
+    const DeviceKind device = device_of(config_);
+    KindsOfMemory memory = kinds_of_memory(device);
+    if (const auto found = memory.others.find(InputBuffer::kLabel); found != memory.others.end()) found->second *= micro_batches;
+    return {.memory = std::move(memory),
+            .host = device == DeviceKind::cpu ? 0 : live_bytes_of_kinds(DeviceKind::cpu),
+            .disk = counted_disk(),
+            .arenas = train_step_->held_arenas(),
+            .traffic = std::move(traffic)};
+  }
+
+ private:
+  int rank_of_stage(int stage) const {
+    AxisValues place(0);
+    place[Axis::pp] = stage;
+    return shape_.rank_of(place);
+  }
+
+  const CountingScope scope_;  // before all that is made while it lasts
+  const RunConfig& config_;
+  MeshShape shape_;
+  std::unique_ptr<Communicator> world_;
+  Mesh mesh_;
+  CountedInput input_;
+  CommTrace trace_;
+  std::unique_ptr<TrainStep> train_step_;
+};
+
+// Steps of so many micro-batches more, or as many again, differ by what their middle sends: in a pipeline, of rounds of its
+// ranks.
+Count micro_batches_of_a_round(const RunConfig& config) { return config.parallel.pp; }
+
+// What each place for a micro-batch under way comes to hold: one of these chunks at a time.
+std::vector<std::set<int>> chunks_of_places(const pipeline::Schedule& schedule, int stage) {
+  const std::vector<pipeline::Action> actions = actions_of(schedule, stage);
+  const std::vector<std::size_t> places = places_of(actions);
+  std::vector<std::set<int>> chunks(static_cast<std::size_t>(most_in_flight(schedule, stage)));
+  for (std::size_t i = 0; i < actions.size(); ++i) chunks[places[i]].insert(actions[i].chunk);
+  return chunks;
+}
+
+// The fewest micro-batches after which each round more sends the same and holds no more: without a pipeline the first and the
+// last one; in a pipeline, once as many are under way, each place for them has held all that it will, and as many messages are in
+// memory as in the whole step. All of them if there is no such number.
+Count micro_batches_to_run(const RunConfig& config, int stage) {
+  const Count all = config.train.accumulation, round = micro_batches_of_a_round(config);
+  if (config.parallel.pp == 1) return 2;
+  const pipeline::Schedule whole = schedule_of(config.parallel, all);
+  const auto held = chunks_of_places(whole, stage);
+  for (Count some = round + all % round; some < all; some += round) {
+    const pipeline::Schedule shorter = schedule_of(config.parallel, some);
+    if (most_in_flight(shorter, stage) == most_in_flight(whole, stage) && chunks_of_places(shorter, stage) == held &&
+        most_messages(shorter, stage) == most_messages(whole, stage))
+      return some;
+  }
+  return all;
+}
+
+// All micro-batches of `config`, of a step that has `all`.
+CountedStep count_run(const RunConfig& config, int stage, Count all) {
+  Counting counting(config, stage);
+  CommTrace::Table traffic = counting.run(config.train.accumulation);
+  return counting.result(std::move(traffic), all);
+}
+
+}  // namespace
+
+CountedStep count_step(const RunConfig& config, int stage) {
+  const Count all = config.train.accumulation, some = micro_batches_to_run(config, stage),
+              more = micro_batches_of_a_round(config);
+  if (some + more >= all) return count_whole_step(config, stage);
+  RunConfig shorter = config;
+  shorter.train.accumulation = some;
+  const CommTrace::Table without = count_run(shorter, stage, all).traffic;
+  shorter.train.accumulation = some + more;
+  CountedStep counted = count_run(shorter, stage, all);
+  for (auto& [key, totals] : counted.traffic) {
+    const auto found = without.find(key);
+    const CommTrace::Totals less = found == without.end() ? CommTrace::Totals{} : found->second;
+    const Count times = (all - some - more) / more;
+    totals.calls += times * (totals.calls - less.calls);
+    totals.elements += times * (totals.elements - less.elements);
+    totals.bytes += times * (totals.bytes - less.bytes);
+  }
+  return counted;
+}
+
+CountedStep count_whole_step(const RunConfig& config, int stage) { return count_run(config, stage, config.train.accumulation); }
+
+std::vector<int> stages_to_count(const RunConfig& config) {
+  if (config.parallel.pp == 1) return {0};
+  return pipeline::heaviest_ranks(config.model, schedule_of(config.parallel, config.train.accumulation));
+}
+
+std::vector<CountedStep> count_stages(const RunConfig& config) {
+  std::vector<CountedStep> counted;
+  for (const int stage : stages_to_count(config)) counted.push_back(count_step(config, stage));
+  return counted;
+}
+
+void attach(CommTrace& trace, const Mesh& mesh) {
+  for (const Axis axis : kAxes) {
+    if (mesh.size(axis) > 1) trace.attach(mesh.axis(axis));
+  }
+  if (mesh.gradient().size() > 1) trace.attach(mesh.gradient());
+}
+
+}  // namespace cohort

@@ -1,0 +1,50 @@
+// What a rank takes and sends in a step, before there is memory or another rank: the step itself (train_step.hpp) is run by this
+// thread, which counts (base/counting.hpp). So strategies, layers, schedules and optimizers have no second form for plans that
+// could differ from what they do.
+//
+// What is counted is what the step's own code asks for. Not counted, since libraries and drivers ask for it: NCCL's buffers, the
+// workspace of the ops (gpu::kWorkspaceBytes), cuBLASLt, CUDA itself, HDF5; and what kernels of CPUs take to compute in 16 bits
+// (ops/cpu/fp32_copies.hpp), which no GPU has. In a program built without CUDA the scratch memory that attention asks for on a
+// GPU is not known either, and counts nothing.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/trace.hpp"
+#include "config/run_config.hpp"
+#include "mesh/mesh.hpp"
+#include "tensor/memory_kind.hpp"
+#include "train/train_step.hpp"
+
+namespace cohort {
+
+struct CountedStep {
+  KindsOfMemory memory;  // where the model runs
+  Bytes host = 0;        // of the same kinds, in memory of the host beside a GPU
+  Bytes disk = 0;        // scratch files
+  StepArenas arenas;
+  CommTrace::Table traffic;  // of a step, by group and operation
+};
+
+/// Of the rank of pipeline stage `stage` that is first along all other axes: along dp and cp all hold and send the same, and
+/// along tp the first holds no less than any other. `config` is validated and its vocabulary known. Takes little memory and some
+/// milliseconds, however many ranks there are and however large the model is.
+///
+/// The micro-batches in the middle of a step are alike, so not all are run: two steps are, with few and with one more (in a
+/// pipeline, a round of its ranks more), and the traffic of that one is taken as often as it is due. Few are the first and the
+/// last; in a pipeline as many as it takes to have as much under way as in the whole step.
+CountedStep count_step(const RunConfig& config, int stage);
+/// The same with all micro-batches run, for who wants to see that they are alike.
+CountedStep count_whole_step(const RunConfig& config, int stage);
+
+/// Pipeline stages among which are those that need and send most: of stages with as many layers and the same ends, the first.
+std::vector<int> stages_to_count(const RunConfig& config);
+/// Each of them, counted.
+std::vector<CountedStep> count_stages(const RunConfig& config);
+
+/// Observes the groups that the step's tensors travel in, and those that strategies will split from them.
+void attach(CommTrace& trace, const Mesh& mesh);
+
+}  // namespace cohort
