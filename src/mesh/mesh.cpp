@@ -24,7 +24,7 @@ std::unique_ptr<Communicator> make_device_group(Communicator& host, bool shared)
 }  // namespace
 
 Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device, bool shared_devices)
-    : world_(world), shape_(shape), device_(device) {
+    : world_(world), shape_(shape), device_(device), shared_devices_(shared_devices) {
   check_product(shape, world.size());
   coordinates_ = shape.coordinates_of(world.rank());
   for (const Axis axis : kAxes) {
@@ -37,6 +37,12 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device, bool 
   for (std::size_t i = 0; i < kAxes.size(); ++i)
     device_groups_.axes[i] = make_device_group(*host_groups_.axes[i], shared_devices);
   if (host_groups_.gradient) device_groups_.gradient = make_device_group(*host_groups_.gradient, shared_devices);
+}
+
+Mesh::Group Mesh::split(int color, const std::string& name) const {
+  Group group{world_.split(color, world_.rank(), name), nullptr};
+  if (device_ != DeviceKind::cpu) group.device = make_device_group(*group.host, shared_devices_);
+  return group;
 }
 
 }  // namespace cohort

@@ -22,6 +22,7 @@ void attach(CommTrace& trace, const Mesh& mesh) {
     if (mesh.size(axis) > 1) trace.attach(mesh.axis(axis));
   }
   if (mesh.gradient().size() > 1) trace.attach(mesh.gradient());
+  if (mesh.size(Axis::tp) > 1 && mesh.gradient().size() > 1) trace.attach(mesh.world());
 }
 
 void read_memory(const RunConfig& config, Measurement& own) {

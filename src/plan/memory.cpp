@@ -15,13 +15,15 @@ namespace {
 
 // Every label of what a step keeps; the names are given where the tensors are made.
 constexpr std::pair<std::string_view, MemoryKind> kKinds[] = {
-    {"parameters.values", MemoryKind::parameters},   {"parameters.compute", MemoryKind::parameters},
-    {"zero.values", MemoryKind::parameters},         {"zero.compute", MemoryKind::parameters},
-    {"parameters.gradients", MemoryKind::gradients}, {"gradients.rounded", MemoryKind::gradients},
-    {"zero.gradient", MemoryKind::gradients},        {"zero.gradients", MemoryKind::gradients},
-    {"optimizer.m", MemoryKind::optimizer},          {"optimizer.v", MemoryKind::optimizer},
-    {"optimizer.ranges", MemoryKind::optimizer},     {"optimizer.m_block", MemoryKind::optimizer},
-    {"optimizer.v_block", MemoryKind::optimizer},    {"zero.buffer", MemoryKind::buffers},
+    {"parameters.values", MemoryKind::parameters},
+    {"parameters.compute", MemoryKind::parameters},
+    {"zero.values", MemoryKind::parameters},
+    {"zero.compute", MemoryKind::parameters},
+    {"parameters.gradients", MemoryKind::gradients},
+    {"gradients.rounded", MemoryKind::gradients},
+    {"zero.gradient", MemoryKind::gradients},
+    {"zero.gradients", MemoryKind::gradients},
+    {"zero.buffer", MemoryKind::buffers},
     {"pipeline.message", MemoryKind::buffers},
 };
 
@@ -117,6 +119,7 @@ Bytes activation_bytes_per_token_and_layer(const RunConfig& config) {
 }
 
 std::optional<MemoryKind> kind_of_label(std::string_view label) {
+  if (label.starts_with("optimizer.")) return MemoryKind::optimizer;  // its slots have their own names
   for (const auto& [known, kind] : kKinds) {
     if (label == known) return kind;
   }

@@ -9,6 +9,7 @@
 #include "pipeline/messages.hpp"
 #include "plan/part.hpp"
 #include "plan/traffic_table.hpp"
+#include "train/matrix_holders.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
@@ -109,6 +110,21 @@ void add_pipeline(TrafficTable& table, const RunConfig& config, const PlannedPar
   table.add("pp.tied", "all_reduce", "the tied weight's gradient", 2, tied * size_of(DType::f32));
 }
 
+// Directions of matrices that are updated whole go to their owners, and updates back.
+void add_matrices(TrafficTable& table, const RunConfig& config, int stage) {
+  const int holders = matrix_holders(config);
+  if (holders <= 1) return;
+  const MatrixPlan plan(held_matrices(config, stage, ParameterGroups(config.optimizer)), holders);
+  const std::vector<Count> sent = plan.sent_elements();
+  const Count all = config.parallel.dp * config.parallel.cp;
+  const bool within = config.parallel.shard_ranks != 0 && config.parallel.shard_ranks < all;
+  const std::string group = holders == config.parallel.tp ? "tp"
+                            : config.parallel.tp > 1      ? "holders"
+                                                          : gradient_group(config) + (within ? ".shards" : "");
+  table.add(group, "send", "matrices to their owners and back", holders,
+            *std::max_element(sent.begin(), sent.end()) * size_of(DType::f32));
+}
+
 }  // namespace
 
 std::string gradient_group(const RunConfig& config) {
@@ -132,6 +148,7 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, int stage) {
   if (parallel.cp > 1) add_context_parallel(table, config, part);
   if (parallel.tp > 1) add_tensor_parallel(table, config, part);
   if (parallel.pp > 1) add_pipeline(table, config, part);
+  add_matrices(table, config, stage);
   return table.entries();
 }
 

@@ -8,20 +8,22 @@
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "gpu/device.hpp"
-#include "optim/offloaded_adamw.hpp"
+#include "optim/offloaded_optimizer.hpp"
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/pipeline/engine.hpp"
 #include "parallel/pipeline/stages.hpp"
 #include "parallel/zero/pass_plan.hpp"
+#include "train/check_optimizer.hpp"
 #include "train/model_of_rank.hpp"
+#include "train/optimizer_memory.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
 namespace {
 
 // Moves what parallel.offload keeps elsewhere out of a rank's memory, of which `owned` elements are its own, in groups of
-// `largest` at most.
+// `largest` at most. The optimizer's slots are all that it has.
 void offload(const RunConfig& config, Count owned, Count largest, MemoryEstimate& memory) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.offload == "none") return;
@@ -30,9 +32,9 @@ void offload(const RunConfig& config, Count owned, Count largest, MemoryEstimate
   const bool narrow = compute != DType::f32;
   const Bytes values = owned * size_of(DType::f32), copies = owned * size_of(compute);
   const Bytes lanes = static_cast<Bytes>(kLanes) * std::min(largest, kOffloadBlock);
-  memory.optimizer -= 2 * values;
-  (in_file ? memory.disk : memory.host) += 2 * values;
-  (cuda ? memory.host : memory.optimizer) += in_file ? 2 * lanes * size_of(DType::f32) : 0;
+  (in_file ? memory.disk : memory.host) += memory.optimizer;
+  memory.optimizer = 0;
+  (cuda ? memory.host : memory.optimizer) += in_file ? lanes * most_slot_bytes(config.optimizer) : 0;
   if (!cuda) return;
   if (narrow) memory.parameters -= values;
   memory.host += values + lanes * size_of(DType::f32);  // and the gradients of the blocks at work
@@ -45,7 +47,7 @@ void offload(const RunConfig& config, Count owned, Count largest, MemoryEstimate
 }
 
 // Weights, gradients and optimizer state under ZeRO: what is whole, what is a shard, and the buffers that come and go.
-MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
+MemoryEstimate sharded_state(const RunConfig& config, int stage_number, const Model& model) {
   const Placement placement = placement_of(config);
   const Count all = config.parallel.dp * config.parallel.cp;
   const Count ranks = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
@@ -63,11 +65,12 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
       memory.parameters += whole_compute + (narrow ? shard : 0);
     }
     memory.gradients += stage == "zero1" ? group.elements * size_of(DType::f32) : shard;
-    memory.optimizer += 2 * shard;
     owned += group.block;
     largest = std::max(largest, group.block);
     ++of_size[group.elements];
   }
+  const OptimizerMemory optimizer = optimizer_memory(config, stage_number, model, groups);
+  memory.optimizer = optimizer.slots + optimizer.matrices;
   memory.buffers = plan_pass(model, groups, stage, placement.compute, all > 1 ? reduction_of(config) : DType::f32).buffers;
   if (config.parallel.offload == "parameters") {
     // Shards that come in from the host: of the unit that is gathered, and of the one after it.
@@ -79,7 +82,7 @@ MemoryEstimate sharded_state(const RunConfig& config, const Model& model) {
   return memory;
 }
 
-MemoryEstimate whole_state(const RunConfig& config, const Model& model) {
+MemoryEstimate whole_state(const RunConfig& config, int stage, const Model& model) {
   const Placement placement = placement_of(config);
   const Count elements = model.parameters().flat_elements();
   const Bytes each = elements * size_of(DType::f32);
@@ -88,7 +91,8 @@ MemoryEstimate whole_state(const RunConfig& config, const Model& model) {
   memory.parameters = each + copy;
   memory.gradients = each;
   if (reduction_of(config) != DType::f32 && config.parallel.dp * config.parallel.cp > 1) memory.gradients += copy;
-  memory.optimizer = 2 * each;
+  const OptimizerMemory optimizer = optimizer_memory(config, stage, model, {});
+  memory.optimizer = optimizer.slots + optimizer.matrices;
   if (config.parallel.data == "manual") {  // values, gradients and copies twice, one optimizer
     memory.parameters *= 2;
     memory.gradients *= 2;
@@ -136,7 +140,8 @@ ActivationEstimate estimate_activations(const RunConfig& config, int stage) {
 MemoryEstimate estimate_memory(const RunConfig& config, int stage) {
   TensorParallel part(static_cast<int>(config.parallel.tp), 0, config.parallel.sequence);
   const std::unique_ptr<Model> model = declare_model_of_rank(config, stage, part);
-  MemoryEstimate memory = is_sharded(config.parallel.data) ? sharded_state(config, *model) : whole_state(config, *model);
+  MemoryEstimate memory =
+      is_sharded(config.parallel.data) ? sharded_state(config, stage, *model) : whole_state(config, stage, *model);
   const ActivationEstimate activations = activations_of(config, stage, *model);
   memory.activations = activations.arena + activations.under_way;
   memory.buffers += activations.messages;
@@ -204,6 +209,8 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   text += fmt::format("length      {}, {} {}, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
                       human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model),
                       samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
+  if (const std::string optimizers = check_optimizer(config); !optimizers.empty())
+    text += fmt::format("optimizer   {}\n", optimizers);
   text += fmt::format("precision   {}\n", config.precision.policy);
   text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
   return text + "\n";

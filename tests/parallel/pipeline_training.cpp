@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "comm/self_communicator.hpp"
-#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "optim/resident_optimizer.hpp"
 
 namespace cohort::test {
 namespace {
@@ -159,7 +159,7 @@ PipelineTraining train(const Setting& at, const PipelineLayout& layout, bool wit
     strategy->use(*engine);
     if (options.before_steps) options.before_steps(*engine, at.stages);
   }
-  const AdamW optimizer(strategy->owned(), optimizer_section());
+  const ResidentOptimizer optimizer(strategy->owned(), optimizer_section());
   const ops::Exec exec{.device = test_device()};
   Arena activations("test.activations", test_device());
   dirty(activations, options.unrelated_seed);

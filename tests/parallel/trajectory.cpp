@@ -10,8 +10,8 @@
 
 #include "comm/mpi_communicator.hpp"
 #include "comm/self_communicator.hpp"
-#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "optim/resident_optimizer.hpp"
 #include "support/device_model.hpp"
 
 namespace cohort::test {
@@ -134,7 +134,7 @@ Trajectory train(const Problem& problem, Communicator& group, const MakeStrategy
                                                        : make_model(model_section(problem.model), kSeed, test_placement());
   const std::unique_ptr<DataParallel> strategy = make(*model, group);
   const ParameterRegistry& parameters = model->parameters();
-  const AdamW optimizer(strategy->owned(), optimizer_section());
+  const ResidentOptimizer optimizer(strategy->owned(), optimizer_section());
   const ops::Exec exec{.device = test_device()};
   Arena activations("test.activations", test_device());
   dirty(activations, options.unrelated_seed);

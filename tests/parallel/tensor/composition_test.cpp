@@ -5,8 +5,8 @@
 #include <deque>
 #include <optional>
 
-#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "optim/resident_optimizer.hpp"
 #include "parallel/context/ring_attention.hpp"
 #include "parallel/data/data_parallel.hpp"
 #include "parallel/tensor/training.hpp"
@@ -56,7 +56,7 @@ std::vector<double> losses_of(const Mesh& mesh, const ModelSection& section, con
   const auto model = is_sharded(strategy) ? declare_model(section, test_placement(), parallel)
                                           : make_model(section, kSeed, test_placement(), parallel);
   const auto data_parallel = make_data_parallel(options, section, kSeed, *model, mesh.gradient());
-  const AdamW optimizer(data_parallel->owned(), optimizer_section());
+  const ResidentOptimizer optimizer(data_parallel->owned(), optimizer_section());
   Arena activations("test.activations", test_device());
   const StepScalars scalars(test_device());
   StepTimers timers;

@@ -8,8 +8,8 @@
 #include "comm/mpi_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "ops/cross_entropy.hpp"
-#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "optim/resident_optimizer.hpp"
 
 namespace cohort::test {
 namespace {
@@ -124,7 +124,7 @@ Training train(const ModelSection& section, TensorParallel& parallel, Communicat
   const std::unique_ptr<Model> model = make_model(section, kSeed, test_placement(compute), parallel);
   const ParameterRegistry& parameters = model->parameters();
   if (prepare) prepare(parameters);
-  const AdamW optimizer({whole_of(parameters)}, optimizer_section());
+  const ResidentOptimizer optimizer({whole_of(parameters)}, optimizer_section());
   const ops::Exec exec{.device = test_device()};
   Arena activations("test.activations", test_device());
   const StepScalars scalars(test_device());
