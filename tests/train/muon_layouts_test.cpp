@@ -11,6 +11,12 @@ class MuonLayouts : public TrainerTest {
  protected:
   static constexpr Count kSteps = 3;
 
+  /// With the vocabulary of the data. // Collective over: world
+  RunConfig opened(RunConfig run) const {
+    open_data(*world_, run, DataUse::training);
+    return run;
+  }
+
   // An update is compared after Newton-Schulz, of gradients that are the layout's own, by the same products of the same shape on
   // both sides: so the allowance is that of AdamW (kUpdateTolerance).
   void prove_layouts(RunConfig run, const std::vector<Layout>& layouts) {
@@ -43,7 +49,7 @@ class MuonLayouts : public TrainerTest {
 };
 
 TEST_F(MuonLayouts, AreProvedEqualToOneRank) {
-  const RunConfig run = muon({"run.name=proof"});
+  const RunConfig run = opened(muon({"run.name=proof"}));
   std::vector<std::string> refused;
   prove_layouts(run, all_layouts(run, world_->size(), refused));
 }
@@ -51,7 +57,7 @@ TEST_F(MuonLayouts, AreProvedEqualToOneRank) {
 // Key/value heads that tensor-parallel ranks hold alike, and matrices of three shapes.
 TEST_F(MuonLayouts, AreProvedEqualWithSharedHeads) {
   const RunConfig run =
-      llama_config({"run.name=proof", "model.kv_heads=1", "optimizer.kind=muon", "optimizer.newton_schulz_steps=3"});
+      opened(llama_config({"run.name=proof", "model.kv_heads=1", "optimizer.kind=muon", "optimizer.newton_schulz_steps=3"}));
   prove_layouts(run, ways_to_cut(run));
 }
 
@@ -59,15 +65,15 @@ TEST_F(MuonLayouts, AreProvedEqualWithSharedHeads) {
 // rates and decays.
 TEST_F(MuonLayouts, AreProvedEqualWithGroups) {
   const RunConfig run =
-      muon({"run.name=proof",
-            "optimizer.groups=[{match=[\"*.up.weight\", \"positions.*\"], kind=\"adamw\", learning_rate_factor=0.5}, "
-            "{match=[\"embedding.weight\"], kind=\"muon\", momentum=0.8}, {match=[\"*.bias\"], weight_decay=0.2}]"});
+      opened(muon({"run.name=proof",
+                   "optimizer.groups=[{match=[\"*.up.weight\", \"positions.*\"], kind=\"adamw\", learning_rate_factor=0.5}, "
+                   "{match=[\"embedding.weight\"], kind=\"muon\", momentum=0.8}, {match=[\"*.bias\"], weight_decay=0.2}]"}));
   prove_layouts(run, ways_to_cut(run));
 }
 
 TEST_F(MuonLayouts, AreProvedEqualIn16Bits) {
   for (const char* policy : {"precision.policy=bf16", "precision.policy=fp16"}) {
-    const RunConfig run = muon({"run.name=proof", policy});
+    const RunConfig run = opened(muon({"run.name=proof", policy}));
     std::vector<Layout> layouts;
     for (const char* words : {"data=zero1", "data=zero3"}) layouts.push_back(layout_from_words(run, words, world_->size()));
     prove_layouts(run, layouts);
