@@ -132,6 +132,7 @@ class Importer {
     if (chosen == nullptr) return refuse("of DeepSpeed's optimizers Cohort has " + join(known));
     set("optimizer", "kind", toml_string(chosen->kind));
     set_number("optimizer.params.lr", "optimizer", "learning_rate");
+    for (const OwnKey& key : chosen->own_keys) set_number("optimizer.params." + key.name, "optimizer", key.name.c_str());
     set_number("optimizer.params.betas.0", "optimizer", "beta1");
     set_number("optimizer.params.betas.1", "optimizer", "beta2");
     set_number("optimizer.params.eps", "optimizer", "epsilon");
