@@ -111,9 +111,7 @@ std::vector<MatrixWork::Place> MatrixWork::incoming_places(const Round& round) c
 // To owners goes one of equal boxes; from them every box comes back.
 void MatrixWork::exchange(const Round& round, bool to_owners) const {
   std::vector<Request> requests;
-  const auto moves = [&](const Place& place) {
-    return !to_owners || matrix(place).counts(*place.part);
-  };
+  const auto moves = [&](const Place& place) { return !to_owners || matrix(place).counts(*place.part); };
   const auto move = [&](const Place& place, int peer, bool sends) {
     void* const data = place.memory.raw();
     requests.push_back(sends ? group_->send_async(data, place.part->elements, DType::f32, peer)
