@@ -55,9 +55,8 @@ void print_table(const std::vector<Line>& lines, const std::vector<std::string>&
   fmt::print("\nLargest differences from one rank:\n{}Allowed: {:.0e} ({}).\n", table.str(), tolerance.value, tolerance.reason);
   fmt::print(
       "Each step is compared with the one that one rank takes from the weights that the layout has reached; weights, allowed\n"
-      "{:.0e}, with what one rank's AdamW makes of the layout's gradients. \"Loss curve\" is how far losses are from those of "
-      "one\n"
-      "rank that goes its own way: rounding moves the two apart, the faster the higher the rate, and is no fault.\n",
+      "{:.0e}, with what one rank's optimizer makes of the layout's gradients. \"Loss curve\" is how far losses are from\n"
+      "those of one rank that goes its own way: rounding moves the two apart, the faster the higher the rate, and is no fault.\n",
       kUpdateTolerance);
   if (!refused.empty()) fmt::print("\nRefused for this run:\n");
   for (const std::string& reason : refused) fmt::print("  {}\n", reason);
@@ -130,7 +129,7 @@ void add_prove_command(CLI::App& app, Action& action) {
   command->footer(
       "Trains some steps in each layout and, beside it, takes each of them on one rank from the same weights; prints the "
       "largest\n"
-      "differences in loss, gradient norm, gradients and weights after AdamW. Exits with 11 if any is above the tolerance.\n"
+      "differences in loss, gradient norm, gradients and weights after the update. Exits with 11 if any is above the tolerance.\n"
       "All start from the weights of run.initial_checkpoint, if the run file names one.\n"
       "[parallel] of the run file is not read: layouts come from --layout.\n"
       "\n"

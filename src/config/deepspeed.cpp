@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
+#include "config/optimizer_rules.hpp"
 #include "config/schema.hpp"
 
 namespace cohort {
@@ -119,9 +121,18 @@ class Importer {
   void optimizer() {
     const auto type = word("optimizer.type");
     if (!type) return;
-    if (*type != "AdamW" && *type != "Adam" && *type != "FusedAdam") return refuse("Cohort's optimizer is AdamW");
-    set("optimizer", "kind", "\"adamw\"");
+    std::vector<std::string> known;
+    const OptimizerRules* chosen = nullptr;
+    for (const OptimizerRules* rules : all_optimizer_rules()) {
+      for (const std::string& name : rules->deepspeed_names) {
+        known.push_back(name);
+        if (name == *type) chosen = rules;
+      }
+    }
+    if (chosen == nullptr) return refuse("of DeepSpeed's optimizers Cohort has " + join(known));
+    set("optimizer", "kind", toml_string(chosen->kind));
     set_number("optimizer.params.lr", "optimizer", "learning_rate");
+    for (const OwnKey& key : chosen->own_keys) set_number("optimizer.params." + key.name, "optimizer", key.name.c_str());
     set_number("optimizer.params.betas.0", "optimizer", "beta1");
     set_number("optimizer.params.betas.1", "optimizer", "beta2");
     set_number("optimizer.params.eps", "optimizer", "epsilon");

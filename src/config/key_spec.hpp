@@ -11,7 +11,7 @@
 namespace cohort {
 
 /// A key's value inside a RunConfig; which pointer it is says the key's type.
-using Field = std::variant<std::string*, Count*, double*, bool*, std::uint64_t*>;
+using Field = std::variant<std::string*, Count*, double*, bool*, std::uint64_t*, std::vector<OptimizerGroup>*>;
 
 /// Both ends are allowed.
 struct IntegerRange {
@@ -34,6 +34,15 @@ using Allowed = std::variant<std::monostate, IntegerRange, NumberRange, Choices>
 /// No size in a run file is larger: products of sizes do not overflow 64 bits.
 inline constexpr Count kMaxSize = 1 << 20;
 
+/// A key of which the schema knows nothing: own to one family of models, or to one optimizer. Those that have a key of one name
+/// describe it alike.
+struct OwnKey {
+  std::string name;
+  KeyValue standard;  // the default; its type is the key's
+  Allowed allowed;
+  std::string help;
+};
+
 struct KeySpec {
   std::string section;
   std::string name;
@@ -42,7 +51,7 @@ struct KeySpec {
   std::string help;
 
   /// The key has an effect only if `key`, one with Choices, has one of `values`; or, without values, if that is a number above 1.
-  /// No key: it always has.
+  /// No key: it always has. Of optimizer.kind it is enough that one of the optimizers at work has (config/optimizer_rules.hpp).
   struct OnlyWith {
     std::string key;
     std::vector<std::string> values;

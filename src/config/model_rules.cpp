@@ -24,8 +24,8 @@ const ModelRules& rules_of(const ModelSection& model) {
   fail(ExitCode::config, "model.kind = \"{}\": known are {}", model.kind, join(kinds));
 }
 
-std::map<std::string, ModelKeyValue> own_keys_at_defaults() {
-  std::map<std::string, ModelKeyValue> values;
+std::map<std::string, KeyValue> own_keys_at_defaults() {
+  std::map<std::string, KeyValue> values;
   for (const ModelRules* rules : all_model_rules()) {
     for (const OwnKey& key : rules->own_keys) values.emplace(key.name, key.standard);
   }

@@ -17,14 +17,6 @@ struct SharedKey {
   std::string zero_means = "";  // what the family makes of 0, where that is its own choice: "4 C"
 };
 
-/// A key of [model] of which the schema knows nothing: the family's own. Families with a key of one name describe it alike.
-struct OwnKey {
-  std::string name;
-  ModelKeyValue standard;  // the default; its type is the key's
-  Allowed allowed;
-  std::string help;
-};
-
 struct AttentionSizes {
   Count heads;      // NH
   Count kv_heads;   // NKV, a divisor of heads

@@ -1,12 +1,20 @@
 #include "config/offload.hpp"
 
 #include "base/error.hpp"
+#include "config/optimizer_rules.hpp"
 
 namespace cohort {
 
 void check_offload(const RunConfig& config, const std::string& where) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.offload == "none") return;
+  for (const OptimizerRules* rules : optimizers_at_work(config.optimizer)) {
+    if (!rules->whole_matrices) continue;
+    fail(ExitCode::config,
+         "{}parallel.offload = \"{}\" updates weights in blocks as they stream past, but optimizer {} needs whole matrices; set "
+         "parallel.offload = \"none\", or take another optimizer",
+         where, parallel.offload, rules->kind);
+  }
   const bool parameters = parallel.offload == "parameters";
   if (parameters && parallel.data != "zero3") {
     fail(

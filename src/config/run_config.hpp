@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "base/units.hpp"
 
@@ -22,10 +24,17 @@ struct RunSection {
   bool operator==(const RunSection&) const = default;
 };
 
-/// The value of a key that one family of models alone has (config/model_rules.hpp).
-using ModelKeyValue = std::variant<std::string, Count, double, bool>;
+/// The value of a key of which the schema knows nothing: one family of models (config/model_rules.hpp) or one optimizer
+/// (config/optimizer_rules.hpp) alone has it.
+using KeyValue = std::variant<std::string, Count, double, bool>;
+/// Whether T is one of its types.
+template <class T>
+inline constexpr bool kIsKeyValue =
+    std::is_same_v<T, std::string> || std::is_same_v<T, Count> || std::is_same_v<T, double> || std::is_same_v<T, bool>;
 /// All such keys of all families, with their defaults.
-std::map<std::string, ModelKeyValue> own_keys_at_defaults();
+std::map<std::string, KeyValue> own_keys_at_defaults();
+/// The same of all optimizers.
+std::map<std::string, KeyValue> own_optimizer_keys_at_defaults();
 
 /// [model]: what families share; which of it a family takes is said in its folder, src/models/FAMILY
 struct ModelSection {
@@ -45,7 +54,7 @@ struct ModelSection {
   bool activation_checkpointing = false;  // keep only each block's input, recompute the rest in backward
   Count inputs = 16;                      // of a classifier: features of a sample
   Count classes = 2;                      // of a classifier: width of the head
-  std::map<std::string, ModelKeyValue> own = own_keys_at_defaults();
+  std::map<std::string, KeyValue> own = own_keys_at_defaults();
 
   bool operator==(const ModelSection&) const = default;
 };
@@ -74,7 +83,16 @@ struct TrainSection {
   bool operator==(const TrainSection&) const = default;
 };
 
-/// [optimizer]
+/// [[optimizer.groups]]: what is said of some of the parameters alone (config/optimizer_groups.hpp)
+struct OptimizerGroup {
+  std::vector<std::string> match;          // patterns of names; a parameter belongs to the first group that has one of its name
+  std::map<std::string, KeyValue> values;  // of the keys that the group sets, by name: in place of those of [optimizer]
+  std::string origin;                      // where it was set, for messages; not compared
+
+  bool operator==(const OptimizerGroup& other) const { return match == other.match && values == other.values; }
+};
+
+/// [optimizer]: what optimizers share; which of it each takes is said in its folder, src/optim/KIND
 struct OptimizerSection {
   std::string kind = "adamw";
   double learning_rate = 1e-3;
@@ -82,6 +100,9 @@ struct OptimizerSection {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  // of matrices; norms and biases do not decay
+  std::map<std::string, KeyValue> own = own_optimizer_keys_at_defaults();
+  std::vector<OptimizerGroup> groups;
+  double learning_rate_factor = 1.0;  // of a group: multiplies the learning rate
 
   bool operator==(const OptimizerSection&) const = default;
 };

@@ -9,6 +9,9 @@
 #include "config/key_ranges.hpp"
 #include "config/model_keys.hpp"
 #include "config/pipeline.hpp"
+#include "config/optimizer_groups.hpp"
+#include "config/optimizer_keys.hpp"
+#include "config/optimizer_rules.hpp"
 
 namespace cohort {
 namespace {
@@ -18,7 +21,6 @@ using OnlyWith = KeySpec::OnlyWith;
 std::vector<KeySpec> training_keys() {
   const OnlyWith tokens{"data.kind", {"tokens"}};
   const OnlyWith two_moons{"data.kind", {"two_moons"}};
-  const OnlyWith decaying{"schedule.kind", {"cosine", "linear"}};
   const OnlyWith skipping{"train.on_nonfinite", {"skip"}};
   return {
       KEY(data, kind, Choices{{"tokens", "two_moons"}}, "what samples are: text, or generated points. " + data_kinds_of_models(),
@@ -39,14 +41,12 @@ std::vector<KeySpec> training_keys() {
       KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
       KEY(train, validation_samples, IntegerRange{0, kMaxSamples},
           "samples of one validation, over all ranks; 0 = the whole split", {}),
+  };
+}
 
-      KEY(optimizer, kind, Choices{{"adamw"}}, "optimizer", {}),
-      KEY(optimizer, learning_rate, kPositive, "peak learning rate", {}),
-      KEY(optimizer, beta1, kBelowOne, "decay of the mean of gradients", {}),
-      KEY(optimizer, beta2, kBelowOne, "decay of the mean of squared gradients", {}),
-      KEY(optimizer, epsilon, kEpsilon, "added to the root of the second mean", {}),
-      KEY(optimizer, weight_decay, kNotNegative, "decay of matrices; norms and biases do not decay", {}),
-
+std::vector<KeySpec> schedule_keys() {
+  const OnlyWith decaying{"schedule.kind", {"cosine", "linear"}};
+  return {
       KEY(schedule, kind, Choices{{"cosine", "linear", "constant"}}, "course of the learning rate after warm-up", {}),
       KEY(schedule, warmup_steps, IntegerRange{0, kMaxSteps}, "steps in which the rate rises to its peak; fewer than train.steps",
           {}),
@@ -244,7 +244,8 @@ const std::vector<SectionSpec>& all_sections() {
 const std::vector<KeySpec>& all_keys() {
   static const std::vector<KeySpec> kKeys = [] {
     std::vector<KeySpec> keys;
-    for (const auto& group : {run_keys(), model_keys(), training_keys(), parallel_keys(), other_keys(), fault_keys()}) {
+    for (const auto& group : {run_keys(), model_keys(), training_keys(), optimizer_keys(), schedule_keys(), parallel_keys(),
+                              other_keys(), fault_keys()}) {
       keys.insert(keys.end(), group.begin(), group.end());
     }
     return keys;
@@ -275,21 +276,27 @@ std::string expected_value(const KeySpec& key) {
     return choices->names.size() == 1 ? fmt::format("\"{}\"", choices->names.front()) : "one of " + join(choices->names);
   }
   RunConfig defaults;
-  return std::holds_alternative<bool*>(key.field(defaults)) ? "true or false" : "a string";
+  const Field field = key.field(defaults);
+  if (std::holds_alternative<std::vector<OptimizerGroup>*>(field)) return "an array of tables, each with match = [patterns]";
+  return std::holds_alternative<bool*>(field) ? "true or false" : "a string";
 }
 
 // A field knows its place in a mutable config alone; what comes of this is only read.
 static Field to_read(const KeySpec& key, const RunConfig& config) { return key.field(const_cast<RunConfig&>(config)); }
 
-std::string value_as_toml(const KeySpec& key, const RunConfig& config) {
+std::string field_as_toml(const Field& field) {
   struct Writer {
     std::string operator()(const std::string* text) const { return toml_string(*text); }
     std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
     std::string operator()(const double* value) const { return number_as_toml(*value); }
     std::string operator()(const Count* value) const { return fmt::format("{}", *value); }
     std::string operator()(const std::uint64_t* value) const { return fmt::format("{}", *value); }
+    std::string operator()(const std::vector<OptimizerGroup>* groups) const { return groups_as_toml(*groups); }
   };
-  return std::visit(Writer{}, to_read(key, config));
+  return std::visit(Writer{}, field);
+}
+
+std::string value_as_toml(const KeySpec& key, const RunConfig& config) { return field_as_toml(to_read(key, config));
 }
 
 std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ? "2 or more" : join(values, " or "); }
@@ -298,10 +305,16 @@ bool is_used(const KeySpec& key, const RunConfig& config) {
   if (key.only_with.key.empty()) return true;
   const KeySpec* decider = find_key(key.only_with.key);
   COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
+  const auto has_effect_with = [&](const std::string& value) {
+    return std::find(key.only_with.values.begin(), key.only_with.values.end(), value) != key.only_with.values.end();
+  };
+  if (key.section == "optimizer") {
+    const auto kinds = optimizers_at_work(config.optimizer);
+    return std::any_of(kinds.begin(), kinds.end(), [&](const OptimizerRules* rules) { return has_effect_with(rules->kind); });
+  }
   const Field field = to_read(*decider, config);
   if (key.only_with.values.empty()) return *std::get<Count*>(field) > 1;
-  const auto* value = std::get<std::string*>(field);
-  return std::find(key.only_with.values.begin(), key.only_with.values.end(), *value) != key.only_with.values.end();
+  return has_effect_with(*std::get<std::string*>(field));
 }
 
 std::string toml_string(std::string_view text) {

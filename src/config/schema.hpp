@@ -28,6 +28,8 @@ const KeySpec* find_key(std::string_view full_name);
 std::string expected_value(const KeySpec& key);
 /// The key's value as TOML: strings quoted and escaped, doubles exact (they read back to the same bits).
 std::string value_as_toml(const KeySpec& key, const RunConfig& config);
+/// The same of one value.
+std::string field_as_toml(const Field& field);
 /// Whether the key has an effect in this run.
 bool is_used(const KeySpec& key, const RunConfig& config);
 

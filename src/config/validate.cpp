@@ -8,6 +8,7 @@
 #include "config/model_rules.hpp"
 #include "config/nearest.hpp"
 #include "config/offload.hpp"
+#include "config/optimizer_rules.hpp"
 #include "config/pipeline.hpp"
 #include "config/schema.hpp"
 #include "config/tensor_parallel_rules.hpp"
@@ -211,6 +212,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   COHORT_CHECK(world_size >= 1, "a job has at least one rank, not {}", world_size);
   translate_fsdp_names(config);
   refuse_idle_keys(config);
+  check_optimizer_groups(config.optimizer);
   check_run(config);
   check_model(config);
   check_layout(config, world_size);

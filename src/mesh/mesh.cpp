@@ -27,7 +27,7 @@ std::unique_ptr<Communicator> make_device_group(Communicator& host, bool shared)
 }  // namespace
 
 Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device, bool shared_devices)
-    : world_(world), shape_(shape), device_(device) {
+    : world_(world), shape_(shape), device_(device), shared_devices_(shared_devices) {
   check_product(shape, world.size());
   coordinates_ = shape.coordinates_of(world.rank());
   for (const Axis axis : kAxes) {
@@ -40,6 +40,12 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape, DeviceKind device, bool 
   for (std::size_t i = 0; i < kAxes.size(); ++i)
     device_groups_.axes[i] = make_device_group(*host_groups_.axes[i], shared_devices);
   if (host_groups_.gradient) device_groups_.gradient = make_device_group(*host_groups_.gradient, shared_devices);
+}
+
+Mesh::Group Mesh::split(const std::function<int(int rank)>& color_of, const std::string& name) const {
+  Group group{world_.split_by(color_of, name), nullptr};
+  if (device_ != DeviceKind::cpu) group.device = make_device_group(*group.host, shared_devices_);
+  return group;
 }
 
 }  // namespace cohort

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "base/axis.hpp"
 #include "base/device_kind.hpp"
@@ -36,6 +38,14 @@ class Mesh {
   /// dp and cp fused: the ranks with the same weights and different tokens, over which gradients are summed. Where one of the two
   /// has degree 1 it is the communicator of the other, so that two communicators never hold the same ranks.
   Communicator& gradient() const { return gradient_of(data_groups()); }
+  /// A further group for tensors: the ranks of the world that have the same colour, in their order. `host` outlives `tensors`,
+  /// and is it on a CPU.
+  struct Group {
+    std::unique_ptr<Communicator> host, device;
+    Communicator& tensors() const { return device ? *device : *host; }
+  };
+  // Collective over: world
+  Group split(const std::function<int(int rank)>& color_of, const std::string& name) const;
   /// The same groups, for values in host memory.
   Communicator& host_axis(Axis axis) const { return axis_of(host_groups_, axis); }
   Communicator& host_gradient() const { return gradient_of(host_groups_); }
@@ -55,6 +65,7 @@ class Mesh {
   MeshShape shape_;
   AxisValues coordinates_;
   DeviceKind device_;
+  bool shared_devices_;
   Groups host_groups_;
   Groups device_groups_;  // empty on a CPU; they use those of the host
 };

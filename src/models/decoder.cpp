@@ -43,10 +43,12 @@ void Decoder::declare_embedding() {
   // A tied weight has the head's padding on both of its stages, so that both divide it alike among shards.
   embedding_ = &registry_.declare("embedding.weight", {spec_.vocabulary, spec_.width}, init, spec_.tied_head ? head_padding() : 0,
                                   vocabulary_.shard());
+  embedding_->role = ParameterRole::table;
   embedding_->copied = spec_.tied_head && !chunks_.back().has_head;
   units_.push_back({"embedding", {embedding_}, /*backward_reads=*/false});
   if (!spec_.learned_positions) return;
   positions_ = &registry_.declare("positions.weight", {spec_.tokens, spec_.width}, init, 0, parallel_.replicated());
+  positions_->role = ParameterRole::table;
   units_.back().parameters.push_back(positions_);
 }
 
@@ -65,6 +67,7 @@ void Decoder::declare_head() {
   const Shape table{spec_.vocabulary, spec_.width};
   if (!spec_.tied_head) {
     head_ = &registry_.declare("head.weight", table, init, head_padding(), vocabulary_.shard());
+    head_->role = ParameterRole::head;
   } else if (embedding_ != nullptr) {
     head_ = embedding_;
   } else {
@@ -72,6 +75,7 @@ void Decoder::declare_head() {
     copy.counts = false;
     head_ = &registry_.declare("embedding.weight", table, init, head_padding(), copy);
     head_->id = 0;  // the embedding's
+    head_->role = ParameterRole::table;
     head_->copied = true;
   }
   units_.back().parameters.push_back(head_);

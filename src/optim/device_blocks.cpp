@@ -2,10 +2,10 @@
 
 namespace cohort {
 
-DeviceBlocks::DeviceBlocks(const std::vector<OwnedSegment>& owned, Count block_elements) : owned_(owned) {
-  if (owned.empty()) return;
-  // All segments of a run are alike in what lies where, and in which type.
-  const OwnedSegment& any = owned.front();
+DeviceBlocks::DeviceBlocks(const std::vector<Optimizer::Run>& runs, Count block_elements) : runs_(runs) {
+  if (runs.empty()) return;
+  // All segments are alike in what lies where, and in which type.
+  const OwnedSegment& any = runs.front().segment;
   for (Lane& lane : lanes_) {
     if (!any.gradients.on_host()) {
       lane.gradient_memory = Tensor::pinned("optimizer.gradient_block", {block_elements});
@@ -20,7 +20,7 @@ DeviceBlocks::DeviceBlocks(const std::vector<OwnedSegment>& owned, Count block_e
 
 void DeviceBlocks::fetch(std::size_t number, const ElementBlock& block) {
   Lane& lane = lanes_[number];
-  const OwnedSegment& segment = owned_[block.segment];
+  const OwnedSegment& segment = runs_[block.run].segment;
   const Count elements = block.end - block.begin;
   lane.tensors = {segment.gradients.slice(block.begin, block.end), segment.compute.slice(block.begin, block.end)};
   if (lane.down) {

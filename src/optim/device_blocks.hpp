@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "gpu/device.hpp"
-#include "optim/moment_store.hpp"
+#include "optim/slot_store.hpp"
 
 namespace cohort {
 
@@ -17,8 +17,8 @@ class DeviceBlocks {
     Tensor compute;   // [end - begin] on the host, to be overwritten: goes to where layers read; the values themselves if in fp32
   };
 
-  /// For blocks of `block_elements` at most.
-  DeviceBlocks(const std::vector<OwnedSegment>& owned, Count block_elements);
+  /// For blocks of `block_elements` at most. The runs outlive this.
+  DeviceBlocks(const std::vector<Optimizer::Run>& runs, Count block_elements);
 
   /// Starts to bring the gradients of a block to the host. The compute stream must be done with them, and the lane's last block
   /// finished.
@@ -37,7 +37,7 @@ class DeviceBlocks {
     BlockTensors tensors;
     std::optional<gpu::Event> down, up;  // the copies; none where nothing is copied
   };
-  const std::vector<OwnedSegment>& owned_;
+  const std::vector<Optimizer::Run>& runs_;
   std::array<Lane, kLanes> lanes_;
 };
 

@@ -26,6 +26,7 @@ Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shap
   parameter->offset = flat_elements_;
   parameter->padding = padding;
   parameter->init = init;
+  parameter->role = global_shape.dims() == 2 ? ParameterRole::matrix : ParameterRole::vector;
   parameter->decays = global_shape.dims() >= 2;
   elements_ += parameter->elements();
   flat_elements_ += parameter->elements() + padding;

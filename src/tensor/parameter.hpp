@@ -40,6 +40,14 @@ struct InitSpec {
   double scale = 0.0;  // standard deviation (normal) or half-width (uniform)
 };
 
+/// What a parameter is to its model, for optimizers that treat some otherwise.
+enum class ParameterRole {
+  matrix,  // of a block: multiplies activations by a learned matrix
+  table,   // embeddings and positions, of which a token reads a row
+  head,    // gives the logits
+  vector   // norms, biases
+};
+
 /// One logical weight. `global_shape` is what a checkpoint stores; value, gradient and state hold this rank's part of it, of
 /// shape `shape`. Who shards further (ZeRO) leaves those undefined that a rank does not hold whole.
 struct Parameter {
@@ -53,13 +61,14 @@ struct Parameter {
   Count offset = 0;   // where it begins in the flat tensors of the registry, in elements
   Count padding = 0;  // elements that follow it there, always zero
   InitSpec init;
+  ParameterRole role = ParameterRole::vector;     // declared with two dims: matrix, unless its layer says otherwise
   bool decays = false;                            // weight decay applies: matrices yes, norms and biases no
   bool copied = false;                            // another pipeline stage holds a copy of it: a head tied to the embedding
   bool partial_gradient = false;                  // backward computes a term of it on each rank that holds this parameter
   Tensor value;                                   // fp32: what the optimizer updates and checkpoints hold
   Tensor compute;                                 // what forward and backward read: `value` itself, or a 16-bit copy of it
   Tensor gradient;                                // fp32; accumulated into by backward, zeroed by zero_gradients
-  std::map<std::string, Tensor> optimizer_state;  // "m", "v"
+  std::map<std::string, Tensor> optimizer_state;  // by slot
 
   /// Of this rank's part.
   Count elements() const { return shape.elements(); }

@@ -5,12 +5,13 @@
 #include "comm/counting_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
-#include "parallel/pipeline/stages.hpp"
 #include "parallel/pipeline/messages.hpp"
+#include "parallel/pipeline/stages.hpp"
 #include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
 #include "train/input_buffer.hpp"
 #include "train/precision.hpp"
+#include "train/ranks_to_count.hpp"
 
 namespace cohort {
 namespace {
@@ -38,10 +39,10 @@ class CountedInput {
 // One rank of a mesh that is not there, and its step.
 class Counting {
  public:
-  Counting(const RunConfig& config, int stage)
+  Counting(const RunConfig& config, int stage, int rank)
       : config_(config),
         shape_(mesh_shape_of(config.parallel)),
-        world_(make_counting_communicator("world", rank_of_stage(stage), shape_.world())),
+        world_(make_counting_communicator("world", first_of_stage(stage) + rank, shape_.world())),
         mesh_(*world_, shape_, device_of(config), config.device.share),
         input_(config) {
     attach(trace_, mesh_);
@@ -70,7 +71,7 @@ class Counting {
   }
 
  private:
-  int rank_of_stage(int stage) const {
+  int first_of_stage(int stage) const {
     AxisValues place(0);
     place[Axis::pp] = stage;
     return shape_.rank_of(place);
@@ -117,23 +118,23 @@ Count micro_batches_to_run(const RunConfig& config, int stage) {
 }
 
 // All micro-batches of `config`, of a step that has `all`.
-CountedStep count_run(const RunConfig& config, int stage, Count all) {
-  Counting counting(config, stage);
+CountedStep count_run(const RunConfig& config, int stage, int rank, Count all) {
+  Counting counting(config, stage, rank);
   CommTrace::Table traffic = counting.run(config.train.accumulation);
   return counting.result(std::move(traffic), all);
 }
 
 }  // namespace
 
-CountedStep count_step(const RunConfig& config, int stage) {
+CountedStep count_step(const RunConfig& config, int stage, int rank) {
   const Count all = config.train.accumulation, some = micro_batches_to_run(config, stage),
               more = micro_batches_of_a_round(config);
-  if (some + more >= all) return count_whole_step(config, stage);
+  if (some + more >= all) return count_whole_step(config, stage, rank);
   RunConfig shorter = config;
   shorter.train.accumulation = some;
-  const CommTrace::Table without = count_run(shorter, stage, all).traffic;
+  const CommTrace::Table without = count_run(shorter, stage, rank, all).traffic;
   shorter.train.accumulation = some + more;
-  CountedStep counted = count_run(shorter, stage, all);
+  CountedStep counted = count_run(shorter, stage, rank, all);
   for (auto& [key, totals] : counted.traffic) {
     const auto found = without.find(key);
     const CommTrace::Totals less = found == without.end() ? CommTrace::Totals{} : found->second;
@@ -145,7 +146,9 @@ CountedStep count_step(const RunConfig& config, int stage) {
   return counted;
 }
 
-CountedStep count_whole_step(const RunConfig& config, int stage) { return count_run(config, stage, config.train.accumulation); }
+CountedStep count_whole_step(const RunConfig& config, int stage, int rank) {
+  return count_run(config, stage, rank, config.train.accumulation);
+}
 
 std::vector<int> stages_to_count(const RunConfig& config) {
   if (config.parallel.pp == 1) return {0};
@@ -154,7 +157,9 @@ std::vector<int> stages_to_count(const RunConfig& config) {
 
 std::vector<CountedStep> count_stages(const RunConfig& config) {
   std::vector<CountedStep> counted;
-  for (const int stage : stages_to_count(config)) counted.push_back(count_step(config, stage));
+  for (const int stage : stages_to_count(config)) {
+    for (const int rank : ranks_to_count(config, stage)) counted.push_back(count_step(config, stage, rank));
+  }
   return counted;
 }
 
@@ -163,6 +168,7 @@ void attach(CommTrace& trace, const Mesh& mesh) {
     if (mesh.size(axis) > 1) trace.attach(mesh.axis(axis));
   }
   if (mesh.gradient().size() > 1) trace.attach(mesh.gradient());
+  if (mesh.size(Axis::tp) > 1 && mesh.gradient().size() > 1) trace.attach(mesh.world());  // who hold matrices between them
 }
 
 }  // namespace cohort

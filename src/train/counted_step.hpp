@@ -28,20 +28,21 @@ struct CountedStep {
   CommTrace::Table traffic;  // of a step, by group and operation
 };
 
-/// Of the rank of pipeline stage `stage` that is first along all other axes: along dp and cp all hold and send the same, and
-/// along tp the first holds no less than any other. `config` is validated and its vocabulary known. Takes little memory and some
-/// milliseconds, however many ranks there are and however large the model is.
+/// Of rank `rank` of pipeline stage `stage`, as ranks of the world are counted from its first on. That one is first along all
+/// other axes, and enough: along dp and cp all hold and send the same, and along tp the first holds no less than any other; but
+/// see ranks_to_count(). `config` is validated and its vocabulary known. Takes little memory and some milliseconds, however many
+/// ranks there are and however large the model is.
 ///
 /// The micro-batches in the middle of a step are alike, so not all are run: two steps are, with few and with one more (in a
 /// pipeline, a round of its ranks more), and the traffic of that one is taken as often as it is due. Few are the first and the
 /// last; in a pipeline as many as it takes to have as much under way as in the whole step.
-CountedStep count_step(const RunConfig& config, int stage);
+CountedStep count_step(const RunConfig& config, int stage, int rank = 0);
 /// The same with all micro-batches run, for who wants to see that they are alike.
-CountedStep count_whole_step(const RunConfig& config, int stage);
+CountedStep count_whole_step(const RunConfig& config, int stage, int rank = 0);
 
 /// Pipeline stages among which are those that need and send most: of stages with as many layers and the same ends, the first.
 std::vector<int> stages_to_count(const RunConfig& config);
-/// Each of them, counted.
+/// Of each of them, the ranks of ranks_to_count(), counted.
 std::vector<CountedStep> count_stages(const RunConfig& config);
 
 /// Observes the groups that the step's tensors travel in, and those that strategies will split from them.

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
 #include "gpu/device.hpp"
+#include "train/check_optimizer.hpp"
 
 namespace cohort {
 namespace {
@@ -80,6 +81,8 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   text += fmt::format("length      {}, {} {}, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
                       human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model),
                       samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
+  if (const std::string optimizers = check_optimizer(config); !optimizers.empty())
+    text += fmt::format("optimizer   {}\n", optimizers);
   text += fmt::format("precision   {}\n", config.precision.policy);
   text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
   return text + "\n";

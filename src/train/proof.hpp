@@ -4,7 +4,8 @@
 //
 //   loss, norm, gradients   the layout's against the reference's, at the same weights: they differ by the rounding of sums in
 //                           another order, at every step alike, and by nothing that steps before have amplified;
-//   weights                 the layout's after its step against what the reference's AdamW makes of the layout's own gradients,
+//   weights                 the layout's after its step against what the reference's optimizer makes of the layout's own
+//   gradients,
 //                           with moments that it has kept from the layout's gradients since the first step. Both compute the same
 //                           few operations on the same numbers, element by element, and differ by their last bits.
 //

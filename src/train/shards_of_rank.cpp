@@ -1,5 +1,6 @@
 #include "train/shards_of_rank.hpp"
 
+#include "optim/parameter_groups.hpp"
 #include "parallel/strategy.hpp"
 #include "parallel/zero/shard_group.hpp"
 #include "train/model_of_rank.hpp"
@@ -24,7 +25,17 @@ std::vector<StateShard> shards_of_rank(const RunConfig& config, int rank) {
   } else {
     owned.push_back(whole_of(model->parameters()));
   }
-  return shards_of(owned, {{"m", {}}, {"v", {}}}, {index / holders, replicas / holders});
+  const ParameterGroups parameter_groups(config.optimizer);
+  std::vector<OwnedSegment> segments;
+  std::vector<std::vector<SegmentSlot>> slots;
+  for (const OwnedSegment& segment : owned) {
+    for (const UpdateRun& run : runs_of(segment.pieces, /*elements=*/0, parameter_groups)) {
+      segments.push_back(segment_of(segment, run));
+      std::vector<SegmentSlot>& named = slots.emplace_back();
+      for (const SlotSpec& slot : run.group->kind->rules.slots) named.push_back({slot.name, {}});
+    }
+  }
+  return shards_of(segments, slots, {index / holders, replicas / holders});
 }
 
 }  // namespace cohort

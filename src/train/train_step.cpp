@@ -13,13 +13,14 @@
 #include "observe/flight_recorder.hpp"
 #include "ops/gemm.hpp"
 #include "ops/linear.hpp"
-#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
-#include "optim/offloaded_adamw.hpp"
+#include "optim/offloaded_optimizer.hpp"
+#include "optim/resident_optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "parallel/strategy.hpp"
 #include "train/counted_step.hpp"
 #include "train/estimate.hpp"
+#include "train/matrix_holders.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/nonfinite.hpp"
 #include "train/precision.hpp"
@@ -37,13 +38,12 @@ LossScale loss_scale_of(const RunConfig& config) {
       {.initial = precision.loss_scale, .minimum = precision.min_loss_scale, .growth_interval = precision.loss_scale_interval});
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, std::vector<OwnedSegment> owned, int rank) {
-  if (config.parallel.offload == "none") return std::make_unique<AdamW>(std::move(owned), config.optimizer);
+std::unique_ptr<Optimizer> make_offloaded(const RunConfig& config, std::vector<OwnedSegment> owned, int rank) {
   OffloadOptions options;
   options.poll = check_nccl_progress;
   if (const std::string& folder = config.parallel.offload_directory; !folder.empty())
     options.file = std::filesystem::path(folder) / fmt::format("{}.rank{}.moments", config.run.name, rank);
-  return std::make_unique<OffloadedAdamW>(std::move(owned), config.optimizer, options);
+  return std::make_unique<OffloadedOptimizer>(std::move(owned), config.optimizer, options);
 }
 
 // NaN in one element is enough: norms, products and the loss spread it. Of each unit, since relu makes 0 of NaN.
@@ -74,8 +74,34 @@ TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts&
                   ? parts.strategy(*model_, group_)
                   : make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
   build_pipeline(parts);
-  optimizer_ = make_optimizer(config, strategy_->owned(), mesh.world().rank());
+  build_optimizer();
   if (exec_.gpu() && !counting()) reserve(arenas);
+}
+
+void TrainStep::build_optimizer() {
+  if (config_.parallel.offload != "none") {
+    optimizer_ = make_offloaded(config_, strategy_->owned(), mesh_.world().rank());
+    return;
+  }
+  MatrixHolders holders;
+  if (const int count = matrix_holders(config_); count > 1) {
+    const ParameterGroups groups(config_.optimizer);
+    holders = {group_of_holders(strategy_->shard_group(), count), held_matrices(config_, mesh_.index(Axis::pp), groups)};
+  }
+  optimizer_ = std::make_unique<ResidentOptimizer>(strategy_->owned(), config_.optimizer, std::move(holders));
+}
+
+// The ranks that hold the model of this stage between them: those of the tensor-parallel groups that share one copy of it.
+Communicator* TrainStep::group_of_holders(Communicator* shards, int count) {
+  if (count == mesh_.size(Axis::tp)) return &mesh_.axis(Axis::tp);
+  if (mesh_.size(Axis::tp) == 1) return shards;
+  const int copies = replica().count, shards_of_copy = group_.size() / copies;
+  const auto copy_of_stage = [&](int rank) {
+    const AxisValues at = mesh_.shape().coordinates_of(rank);
+    return at[Axis::pp] * copies + (at[Axis::dp] * mesh_.size(Axis::cp) + at[Axis::cp]) / shards_of_copy;
+  };
+  holders_ = mesh_.split(copy_of_stage, "holders");
+  return &holders_.tensors();
 }
 
 StepArenas TrainStep::set_up_device() const {
@@ -128,12 +154,16 @@ void TrainStep::sum_over(Axis axis, const Tensor& scalar) const {
 }
 
 std::vector<StateShard> TrainStep::shards() const {
-  SegmentState m{"m", {}}, v{"v", {}};
-  for (std::size_t segment = 0; segment < optimizer_->owned().size(); ++segment) {
-    m.segments.push_back(optimizer_->moments(segment).m);
-    v.segments.push_back(optimizer_->moments(segment).v);
+  std::vector<OwnedSegment> segments;
+  std::vector<std::vector<SegmentSlot>> slots;
+  for (std::size_t r = 0; r < optimizer_->runs().size(); ++r) {
+    const Optimizer::Run& run = optimizer_->runs()[r];
+    segments.push_back(run.segment);
+    const std::vector<StateElements> elements = optimizer_->slots(r);
+    std::vector<SegmentSlot>& named = slots.emplace_back();
+    for (std::size_t s = 0; s < elements.size(); ++s) named.push_back({run.slots()[s].name, elements[s]});
   }
-  return shards_of(optimizer_->owned(), {m, v}, replica());
+  return shards_of(segments, slots, replica());
 }
 
 // Ranks that share a model between them write their shards; replicas share the writing.

@@ -133,6 +133,8 @@ class TrainStep {
   StepArenas set_up_device() const;
   void build_model(const StepParts& parts);
   void build_pipeline(const StepParts& parts);
+  void build_optimizer();
+  Communicator* group_of_holders(Communicator* shards, int count);
   StepContext context(Count step) const;
   Replica replica() const;
   // Adds a device's scalar up over an axis, if there is more than one rank on it.
@@ -149,6 +151,7 @@ class TrainStep {
   std::unique_ptr<RingAttention> ring_;
   std::unique_ptr<TensorParallelGroup> tensor_parallel_;  // null: matrices are whole
   std::unique_ptr<Model> model_;
+  Mesh::Group holders_;  // of matrices that are updated whole, where no other group has just them
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<DataParallel> strategy_;
   std::unique_ptr<pipeline::Engine> pipeline_;

@@ -71,7 +71,7 @@ inline std::vector<StateShard> shards_of_split(const Splits& splits, int rank, b
     if (from < to) own.pieces.push_back({parameter.get(), from - parameter->offset, from - begin, to - from});
   }
   const Tensor moments = Tensor::zeros("test", {end - begin});
-  const std::vector<StateShard> shards = shards_of({own}, {{"m", {moments}}}, {});
+  const std::vector<StateShard> shards = shards_of({own}, {{{"m", moments}}}, {});
   for (const StateShard& shard : shards) {
     if (!filled) break;
     float* values = shard.elements.to_host().f32();

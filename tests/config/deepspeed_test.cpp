@@ -47,6 +47,19 @@ TEST(DeepSpeed, ATypicalConfigurationIsAValidRunFile) {
   EXPECT_EQ(config.parallel.offload_directory, "");
 }
 
+TEST(DeepSpeed, OptimizersAreThoseThatCohortHas) {
+  const DeepSpeedImport muon =
+      import_deepspeed(R"({"optimizer": {"type": "Muon", "params": {"lr": 2e-3, "momentum": 0.9}}})", "ds.json");
+  const OptimizerSection optimizer = parse_run_file(to_run_file(muon), "the import").optimizer;
+  EXPECT_EQ(optimizer.kind, "muon");
+  EXPECT_EQ(optimizer.learning_rate, 2e-3);
+  EXPECT_EQ(std::get<double>(optimizer.own.at("momentum")), 0.9);
+  EXPECT_TRUE(muon.not_understood.empty());
+  const DeepSpeedImport other = import_deepspeed(R"({"optimizer": {"type": "Lamb"}})", "ds.json");
+  ASSERT_FALSE(other.not_understood.empty());
+  EXPECT_NE(other.not_understood.front().find("AdamW"), std::string::npos) << other.not_understood.front();
+}
+
 TEST(DeepSpeed, StagesOfAPipelineAndPartsOfMatrices) {
   const DeepSpeedImport import =
       import_deepspeed(R"({"pipeline": {"stages": 4}, "tensor_parallel": {"autotp_size": 2}})", "ds.json");
@@ -69,7 +82,7 @@ TEST(DeepSpeed, WhatWasNotUnderstoodIsListed) {
   EXPECT_EQ(import.not_understood.size(), 1u) << to_run_file(import);
   EXPECT_NE(to_run_file(import).find("# Not understood"), std::string::npos);
 
-  const DeepSpeedImport other = import_deepspeed(R"({"optimizer": {"type": "Lion", "params": {"lr": 1e-4}},
+  const DeepSpeedImport other = import_deepspeed(R"({"optimizer": {"type": "Lamb", "params": {"lr": 1e-4}},
     "scheduler": {"type": "OneCycle"}, "fp16": {"enabled": true, "loss_scale": 128}})",
                                                  "ds.json");
   EXPECT_EQ(other.not_understood.size(), 4u) << to_run_file(other);

@@ -6,8 +6,8 @@
 #include "models/model.hpp"
 #include "ops/compare.hpp"
 #include "ops/reference/adamw.hpp"
-#include "optim/adamw.hpp"
 #include "optim/clip.hpp"
+#include "optim/resident_optimizer.hpp"
 #include "support/device_model.hpp"
 
 namespace cohort::test {
@@ -40,7 +40,7 @@ void set_gradients(const Model& model, std::uint32_t stream, double scale = 1.0)
 }
 
 // One step that scales the gradient by this, or leaves it out.
-void run_step(const AdamW& optimizer, double rate, double gradient_scale, Count step, bool skip = false) {
+void run_step(const Optimizer& optimizer, double rate, double gradient_scale, Count step, bool skip = false) {
   const ops::OptimizerScalars decided{.gradient_scale = static_cast<float>(gradient_scale), .skip = skip ? 1 : 0};
   optimizer.step(ops::test_exec(), rate, ops::bytes_of<ops::OptimizerScalars>({decided}), step);
 }
@@ -50,7 +50,7 @@ constexpr const char* kKinds[] = {"gpt2", "llama", "mlp"};
 TEST(AdamW, MomentsStartAtZero) {
   for (const char* kind : kKinds) {
     const auto model = random_model(kind);
-    const AdamW optimizer({whole_of(model->parameters())}, OptimizerSection{});
+    const ResidentOptimizer optimizer({whole_of(model->parameters())}, OptimizerSection{});
     for (const auto& parameter : model->parameters().all()) {
       for (const char* name : {"m", "v"}) {
         const Tensor& moment = parameter->optimizer_state.at(name);
@@ -67,7 +67,7 @@ TEST(AdamW, MatricesDecayAndNormsAndBiasesDoNot) {
     const auto model = random_model(kind);
     OptimizerSection config;
     config.weight_decay = 0.25;
-    const AdamW optimizer({whole_of(model->parameters())}, config);
+    const ResidentOptimizer optimizer({whole_of(model->parameters())}, config);
     std::vector<Array> before;
     for (const auto& parameter : model->parameters().all()) before.push_back(ops::values_of(parameter->value));
     run_step(optimizer, 0.5, 1.0, 0);
@@ -90,7 +90,7 @@ TEST(AdamW, StepsAreThoseOfTheReference) {
     const auto model = random_model(kind);
     OptimizerSection config;
     config.weight_decay = 0.3;
-    const AdamW optimizer({whole_of(model->parameters())}, config);
+    const ResidentOptimizer optimizer({whole_of(model->parameters())}, config);
     std::vector<ops::reference::AdamWState> expected;
     for (const auto& parameter : model->parameters().all()) {
       const Array zeros(static_cast<std::size_t>(parameter->elements()), 0.0);
@@ -123,7 +123,7 @@ TEST(AdamW, StepNumberShows) {
   Tensor values[2];
   for (const int first : {0, 1}) {
     const auto model = random_model("gpt2");
-    const AdamW optimizer({whole_of(model->parameters())}, OptimizerSection{});
+    const ResidentOptimizer optimizer({whole_of(model->parameters())}, OptimizerSection{});
     set_gradients(*model, 10);
     run_step(optimizer, 0.01, 1.0, first);
     values[first] = ops::copy_of(model->parameters().flat_values());
@@ -133,7 +133,7 @@ TEST(AdamW, StepNumberShows) {
 
 TEST(AdamW, LeavesTheGradientsAlone) {
   const auto model = random_model("gpt2");
-  const AdamW optimizer({whole_of(model->parameters())}, OptimizerSection{});
+  const ResidentOptimizer optimizer({whole_of(model->parameters())}, OptimizerSection{});
   set_gradients(*model, 10);
   const Tensor before = ops::copy_of(model->parameters().flat_gradients());
   run_step(optimizer, 0.01, 0.5, 0);
@@ -142,7 +142,7 @@ TEST(AdamW, LeavesTheGradientsAlone) {
 
 TEST(AdamW, ASkippedStepLeavesWeightsAndMoments) {
   const auto model = random_model("gpt2");
-  const AdamW optimizer({whole_of(model->parameters())}, OptimizerSection{});
+  const ResidentOptimizer optimizer({whole_of(model->parameters())}, OptimizerSection{});
   set_gradients(*model, 10);
   run_step(optimizer, 0.01, 1.0, 0);
   const Tensor before = ops::copy_of(model->parameters().flat_values());
@@ -160,7 +160,7 @@ TEST(AdamW, KeepsThe16BitCopyUpToDate) {
     const auto model = make_model(small_model("gpt2"), 3, test_placement(dtype)),
                fp32 = make_model(small_model("gpt2"), 3, test_placement());
     for (Model* each : {model.get(), fp32.get()}) {
-      const AdamW optimizer({whole_of(each->parameters())}, OptimizerSection{});
+      const ResidentOptimizer optimizer({whole_of(each->parameters())}, OptimizerSection{});
       set_gradients(*each, 10);
       run_step(optimizer, 0.01, 1.0, 0);
     }

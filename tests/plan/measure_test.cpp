@@ -74,6 +74,21 @@ TEST_F(Measured, DataParallelism) {
   if (world_->size() == 4) expect_as_predicted({"parallel.data=zero3", "parallel.shard_ranks=2", "precision.policy=bf16"});
 }
 
+// Slots, and the buffers of matrices that are updated whole.
+TEST_F(Measured, OptimizersOfWholeMatrices) {
+  const std::string muon = "optimizer.kind=muon";
+  for (const char* data : {"bucketed", "zero1", "zero2", "zero3"})
+    expect_as_predicted({fmt::format("parallel.data={}", data), muon});
+  expect_as_predicted({"parallel.data=zero3", "parallel.wrap=layer", "model.kind=llama", "model.kv_heads=2", muon});
+  expect_as_predicted(
+      {"optimizer.groups=[{match=[\"*.attention.*\"], kind=\"adamw\"}, {match=[\"*.bias\"], weight_decay=0.1}]", muon});
+  if (world_->size() % 2 != 0) return;
+  expect_as_predicted({"parallel.tp=2", "parallel.data=bucketed", muon});
+  expect_as_predicted({"parallel.tp=2", "parallel.data=zero2", "precision.policy=bf16", muon});
+  expect_as_predicted({"parallel.cp=2", "parallel.data=zero1", muon});
+  expect_as_predicted({"parallel.pp=2", "parallel.data=zero1", muon});
+}
+
 TEST_F(Measured, ContextParallelism) {
   if (world_->size() % 2 != 0) GTEST_SKIP() << "an even number of ranks";
   expect_as_predicted({"parallel.cp=2"});

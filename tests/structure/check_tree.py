@@ -51,6 +51,8 @@ MAY_SHARE_NAMES = [
 
 # Where the default of model.kind stands.
 NAMES_A_FAMILY = {"config/run_config.hpp"}
+# Where the default of optimizer.kind stands.
+NAMES_AN_OPTIMIZER = {"config/run_config.hpp"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 DISPATCH = re.compile(r"\bparallel_(?:for|reduce|scan)\s*(?:<[^;(]*>)?\(\s*(.{0,60})", re.S)
@@ -79,13 +81,22 @@ def module_order(root):
     return match[1].split()
 
 
+def values_of(variable, text, folder):
+    """What a variable of a CMakeLists.txt may hold: words that it is set to, files that a pattern finds."""
+    yield from re.findall(rf"\bset\({variable} ([^)]*)\)", text)
+    for patterns in re.findall(rf"\bfile\(GLOB {variable} (?:RELATIVE \S+ )?CONFIGURE_DEPENDS ([^)]*)\)", text):
+        for pattern in patterns.split():
+            yield from (str(path.relative_to(folder)) for path in folder.glob(pattern))
+
+
 def kokkos_sources(root):
-    """What the modules' CMakeLists.txt list as KOKKOS_SOURCES, relative to src; a variable stands for all that it is ever set to."""
+    """What the modules' CMakeLists.txt list as KOKKOS_SOURCES, relative to src; a variable stands for all that it is ever set to, or
+    for the files that its pattern finds."""
     names = set()
     for path in root.glob("src/*/CMakeLists.txt"):
         text = path.read_text()
         for match in re.finditer(r"\bKOKKOS_SOURCES\b(.*?)(?=\b[A-Z]{4,}\b|\))", text, re.S):
-            words = re.sub(r"\$\{(\w+)\}", lambda m: " ".join(re.findall(rf"\bset\({m[1]} ([^)]*)\)", text)), match[1])
+            words = re.sub(r"\$\{(\w+)\}", lambda m: " ".join(values_of(m[1], text, path.parent)), match[1])
             names |= {f"{path.parent.name}/{word}" for word in words.split()}
     return names
 
@@ -172,6 +183,19 @@ def check_folders(includes):
             yield f"src/{name}", line, f"{folder} includes {other}, which includes it back, perhaps through others: the folders have no order"
 
 
+def optimizers(root):
+    """The optimizers: folders of src/optim with rules of their own."""
+    return [path.parent.name for path in sorted(root.glob("src/optim/*/rules.cpp"))]
+
+
+def check_optimizers(name, code, known):
+    """What is peculiar to an optimizer stands in its folder (which may name another one): nobody else may ask for its name. A kernel (ops) may be called so."""
+    if not known or name in NAMES_AN_OPTIMIZER or name.startswith(("ops/", *(f"optim/{kind}/" for kind in known))):
+        return
+    for match in re.finditer(rf'"({"|".join(known)})"', code):
+        yield line_of(code, match.start()), f"names the optimizer {match[1]}: ask its rules (config/optimizer_rules.hpp) or its kind"
+
+
 def check_labels(text):
     """Kernels and allocations carry labels with the prefix cohort::, which is how profilers tell ours from a library's."""
     for match in DISPATCH.finditer(text):
@@ -253,7 +277,7 @@ def check_tree(root):
     """All faults of the tree at `root` as (file, line, message)."""
     order = module_order(root)
     with_kokkos = kokkos_sources(root)
-    known = families(root)
+    known, known_optimizers = families(root), optimizers(root)
     faults, headers, includes = [], [], []
     for path in files_of(root):
         name = path.relative_to(root).as_posix()
@@ -277,6 +301,7 @@ def check_tree(root):
             found += check_labels(code)
             found += check_families(name[len("src/"):], code, known)
             includes += [(name[len("src/"):], line_of(code, m.start()), m[2]) for m in INCLUDE.finditer(code) if m[1] == '"']
+            found += check_optimizers(name[len("src/"):], code, known_optimizers)
             if path.suffix in (".hpp", ".cuh"):
                 found += check_guard(code)
                 headers.append(name[len("src/"):])

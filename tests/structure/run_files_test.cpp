@@ -46,6 +46,12 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"lab2_gpt2.toml", each_strategy()},
       {"lab2_mlp.toml", each_strategy()},
       {"lab3_two_nodes.toml", {{4, {}}}},
+      {"muon.toml",
+       {{4, {}},
+        {2, {}},
+        {1, {}},
+        {4, {"parallel.data=zero2"}},
+        {1, {"optimizer.kind=adamw", "unset optimizer.momentum", "unset optimizer.newton_schulz_steps"}}}},
       {"own_text.toml", {{2, {}}, {1, {}}, {4, {"train.micro_batch=8"}}}},
   };
   return kLaunches;

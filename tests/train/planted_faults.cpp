@@ -1,10 +1,12 @@
 #include "planted_faults.hpp"
 
 #include <cstring>
+#include <deque>
 #include <span>
 #include <vector>
 
 #include "checkpoint/format/format.hpp"
+#include "train/matrix_holders.hpp"
 
 namespace cohort::test {
 namespace {
@@ -55,6 +57,10 @@ class FaultyGroup : public Communicator {
     return inner_.broadcast_async(data, elements, dtype, root);
   }
   Request do_send(const void* data, Count elements, DType dtype, int to, int tag) override {
+    if (fault_ == Fault::wrong_part && name() != "pp" && name() != "cp") {
+      parts_.emplace_back(static_cast<std::size_t>(elements), *static_cast<const float*>(data));
+      return inner_.send_async(parts_.back().data(), elements, dtype, to, tag);
+    }
     return inner_.send_async(data, elements, dtype, to, tag);
   }
   Request do_recv(void* data, Count elements, DType dtype, int from, int tag) override {
@@ -85,6 +91,7 @@ class FaultyGroup : public Communicator {
   Fault fault_;
   bool sums_shards_;  // the ranks that sum the loss sum the squares of their shards as well
   int scalars_ = 0;
+  std::deque<std::vector<float>> parts_;  // that are on their way
 };
 
 bool sharded(const RunConfig& config) { return config.parallel.data.starts_with("zero"); }
@@ -108,7 +115,8 @@ void decay_the_others(const RunConfig& config, TrainStep& train_step, const Step
 
 const char* name_of(Fault fault) {
   constexpr const char* kNames[] = {"none",          "no reduction",        "average",      "dropped rank",       "wrong shard",
-                                    "stale weights", "tied weight skipped", "partial sums", "norm counted twice", "wrong decay"};
+                                    "stale weights", "tied weight skipped", "partial sums", "norm counted twice", "wrong decay",
+                                    "wrong part"};
   return kNames[static_cast<std::size_t>(fault)];
 }
 
@@ -133,6 +141,8 @@ bool applies(Fault fault, const RunConfig& config) {
       return parallel.tp > 1 || parallel.pp > 1 || (replicas > 1 && sharded(config));
     case Fault::wrong_decay:
       return config.optimizer.weight_decay > 0.0;
+    case Fault::wrong_part:  // in "cp" attention sends, too
+      return matrix_holders(config) > 1 && !(parallel.cp > 1 && parallel.dp == 1 && parallel.tp == 1);
   }
   return false;
 }

@@ -19,11 +19,12 @@ enum class Fault {
   tied_weight_skipped,  // pipelines: the two ends keep their own part of the tied embedding's gradient
   partial_sums,         // tensor parallelism: partial results are not summed
   norm_counted_twice,   // the sum of squares is summed over the ranks once more
-  wrong_decay           // weight decay acts on norms and biases, not on matrices
+  wrong_decay,          // weight decay acts on norms and biases, not on matrices
+  wrong_part            // whole matrices: what goes to their owners, or comes back, is the first element over and over
 };
 inline constexpr Fault kFaults[] = {
     Fault::no_reduction,        Fault::average,      Fault::dropped_rank,       Fault::wrong_shard, Fault::stale_weights,
-    Fault::tied_weight_skipped, Fault::partial_sums, Fault::norm_counted_twice, Fault::wrong_decay};
+    Fault::tied_weight_skipped, Fault::partial_sums, Fault::norm_counted_twice, Fault::wrong_decay, Fault::wrong_part};
 const char* name_of(Fault fault);
 
 /// Of a layout to be proved: whether the fault can occur in it, on any of its ranks.

@@ -59,6 +59,7 @@ class ProofSweep : public TrainerTest {
     set("train.micro_batch", draws.of({1, 2, 3, 4}));
     set("train.clip_norm", draws.of({0.0, 0.5, 1.0}));
     set("optimizer.learning_rate", draws.log_uniform(3e-4, 5e-2));
+    set("optimizer.kind", draws.of<const char*>({"adamw", "adamw", "muon"}));
     set("optimizer.beta2", draws.of({0.95, 0.999}));
     set("optimizer.weight_decay", draws.of({0.1, 0.01}));
     set("schedule.warmup_steps", draws.of({0, 2}));

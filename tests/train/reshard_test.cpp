@@ -70,7 +70,8 @@ void expect_same_shards(const std::vector<StateShard>& declared, const std::vect
 
 TEST_F(Reshard, WhatARankHoldsIsKnownWithoutIt) {
   std::size_t compared = 0;
-  for (const RunConfig& run : {opened(config()), opened(llama_config()), opened(mlp_config())}) {
+  for (const RunConfig& run :
+       {opened(config()), opened(llama_config()), opened(mlp_config()), opened(llama_config({"optimizer.kind=muon"}))}) {
     for (const Layout& layout : layouts_of(run, world_->size())) {
       SCOPED_TRACE(run.model.kind + ": " + layout.name);
       const Mesh mesh = mesh_of(layout.config);

@@ -25,9 +25,10 @@ constexpr std::size_t kFewPanels = 32;    // that four columns show well
 constexpr const char* kInk = "#1a1a1a";
 constexpr const char* kPale = "#666666";
 
-const char* colour_of(const std::string& name) {
-  if (name.starts_with(kModelGroup) || name.starts_with(kMasterGroup)) return "#2563b0";
-  return name.starts_with("/optim/v/") ? "#2f855a" : "#d95f0e";
+const char* colour_of(const HistogramPanel& panel) {
+  if (panel.name.starts_with(kModelGroup) || panel.name.starts_with(kMasterGroup)) return "#2563b0";
+  const bool of_squares = panel.statistics.min >= 0.0 && panel.statistics.max > 0.0;
+  return of_squares ? "#2f855a" : "#d95f0e";
 }
 
 /// The end of a long name says more than its begin.
@@ -97,7 +98,7 @@ class Picture {
     const double bottom = kPlotTop + kPlotHeight;
     if (tallest > 0) {
       const double width = kPlotWidth / static_cast<double>(panel.histogram.counts.size());
-      add("<path fill=\"{}\" fill-opacity=\"0.75\" d=\"M0,{}", colour_of(panel.name), bottom);
+      add("<path fill=\"{}\" fill-opacity=\"0.75\" d=\"M0,{}", colour_of(panel), bottom);
       for (const Count count : panel.histogram.counts) {
         add("V{:.1f}h{:.3f}", bottom - kPlotHeight * static_cast<double>(count) / static_cast<double>(tallest), width);
       }

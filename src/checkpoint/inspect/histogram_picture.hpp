@@ -17,10 +17,10 @@ struct HistogramPanel {
   Histogram histogram;
 };
 
-/// An SVG document: a panel for each tensor, in the given order, row by row; weights blue, first moments orange, second moments
-/// green. A panel's bars are as high as their counts, the tallest fills it; its axis runs from the least to the largest value,
-/// with a mark at zero, and says "log" where it is logarithmic away from zero (see ValueAxis). Zeros, NaN and infinities are
-/// counted in words. The same panels give the same bytes. About 1 kB a panel.
+/// An SVG document: a panel for each tensor, in the given order, row by row; weights blue, optimizer state orange, or green if it
+/// is nowhere negative, as means of squares are. A panel's bars are as high as their counts, the tallest fills it; its axis runs
+/// from the least to the largest value, with a mark at zero, and says "log" where it is logarithmic away from zero (see
+/// ValueAxis). Zeros, NaN and infinities are counted in words. The same panels give the same bytes. About 1 kB a panel.
 std::string draw_histograms(const std::vector<HistogramPanel>& panels, std::string_view title);
 
 }  // namespace cohort

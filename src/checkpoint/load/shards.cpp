@@ -38,8 +38,9 @@ void read_shards(const TensorReader& reader, const std::vector<StateShard>& shar
 
 }  // namespace
 
-std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const std::vector<SegmentState>& states,
+std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const std::vector<std::vector<SegmentSlot>>& slots,
                                   const Replica& replica) {
+  COHORT_CHECK(slots.empty() || slots.size() == owned.size(), "slots of {} segments for {}", slots.size(), owned.size());
   std::vector<StateShard> shards;
   for (std::size_t s = 0; s < owned.size(); ++s) {
     const bool declared = !owned[s].values.defined();
@@ -51,8 +52,8 @@ std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const 
         shards.push_back({std::move(tensor), parameter.id, part, elements, parameter.shard.counts});
       };
       add(value_dataset(parameter.name), owned[s].values);
-      for (const SegmentState& state : states)
-        add(state_dataset(state.slot, parameter.name), declared ? StateElements() : state.segments[s]);
+      if (slots.empty()) continue;
+      for (const SegmentSlot& slot : slots[s]) add(state_dataset(slot.slot, parameter.name), slot.elements);
     }
   }
   share_writing(shards, replica);

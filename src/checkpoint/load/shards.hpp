@@ -25,10 +25,10 @@ struct StateShard {
   bool writes_share = writes;  // of those ranks, the one whose share of the writing it is: if all ranks write
 };
 
-/// Optimizer state of one kind: for each segment elements that are laid out like the segment's.
-struct SegmentState {
-  std::string slot;  // "m", "v"
-  std::vector<StateElements> segments;
+/// Optimizer state of one kind of a segment: elements that are laid out like the segment's.
+struct SegmentSlot {
+  std::string slot;        // its name: "m", "v"
+  StateElements elements;  // none for a segment that is declared, without memory
 };
 
 /// This rank's place among the ranks that hold the same elements, which share the writing: each writes some of the tensors.
@@ -37,9 +37,9 @@ struct Replica {
   int count = 1;
 };
 
-/// What a rank owns of all parameters: their values, and the states. Of a model that is declared, without memory, the shards are
-/// without elements; a state then needs no segments.
-std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const std::vector<SegmentState>& states,
+/// What a rank owns of all parameters: their values, and the slots of each segment (or of none). Of a model that is declared,
+/// without memory, the shards are without elements.
+std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const std::vector<std::vector<SegmentSlot>>& slots,
                                   const Replica& replica);
 
 /// Reads the checkpoint `path` (or the newest of the run there) into all ranks' shards, those that do not write included. `model`

@@ -10,6 +10,7 @@
 #include "gpu/device.hpp"
 #include "runtime/affinity.hpp"
 #include "runtime/ending.hpp"
+#include "train/check_optimizer.hpp"
 #include "train/precision.hpp"
 #include "train/proof.hpp"
 
@@ -38,6 +39,7 @@ RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& pat
     config = load_run_file(path, overrides);
     watch_as_told(runtime, config);
     validate(config, world_size, {.cuda = gpu::built()});
+    check_optimizer(config);
   });
   require_the_same(world, path, config);
   return config;
@@ -52,6 +54,7 @@ RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const s
     TrainSection& train = config.train;
     if (train.global_batch == 0) train.global_batch = train.micro_batch * std::max<Count>(1, train.accumulation) * world.size();
     config = reference_config(config);
+    check_optimizer(config);
   });
   require_the_same(world, path, config);
   return config;

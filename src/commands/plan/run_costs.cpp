@@ -18,6 +18,7 @@
 #include "plan/traffic.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/launcher.hpp"
+#include "train/check_optimizer.hpp"
 #include "train/estimate.hpp"
 
 namespace cohort {
@@ -158,6 +159,7 @@ RunConfig load_plan(const PlanRunOptions& options) {
   RunConfig config = read_plan_file(options);
   // A laptop may plan for a cluster's GPUs.
   validate(config, ranks_of_plan(options, config), {.cuda = true});
+  check_optimizer(config);
   return config;
 }
 

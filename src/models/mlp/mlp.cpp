@@ -24,6 +24,7 @@ Mlp::Mlp(const ModelSection& config, const Placement& placement)
     inputs = config.width;
   }
   layers_.emplace_back(registry_, std::vector<LinearSpec>{{"head", config.classes, he_std(inputs)}}, inputs, true);
+  layers_.back().parameters().front()->role = ParameterRole::head;
   units_.push_back({"head", layers_.back().parameters()});
 }
 

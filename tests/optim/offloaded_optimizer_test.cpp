@@ -7,8 +7,8 @@
 
 #include "models/model.hpp"
 #include "ops/compare.hpp"
-#include "optim/adamw.hpp"
-#include "optim/offloaded_adamw.hpp"
+#include "optim/offloaded_optimizer.hpp"
+#include "optim/resident_optimizer.hpp"
 #include "support/device_model.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -90,13 +90,13 @@ State train(const Placement& placement, const MakeOptimizer& make, const std::fu
   }
   // Parameter by parameter: what lies between them is padding, of which a GPU has more than a host (Decoder::head_padding()).
   State state;
-  for (std::size_t s = 0; s < optimizer->owned().size(); ++s) {
-    const OwnedSegment& segment = optimizer->owned()[s];
-    const auto moments = optimizer->moments(s);
+  for (std::size_t r = 0; r < optimizer->runs().size(); ++r) {
+    const OwnedSegment& segment = optimizer->runs()[r].segment;
+    const auto slots = optimizer->slots(r);
     for (const OwnedPiece& piece : segment.pieces) {
       const Count end = piece.at + piece.elements;
       for (const Tensor& tensor : {segment.values, segment.compute}) state.add(tensor.slice(piece.at, end));
-      for (const StateElements& moment : {moments.m, moments.v}) state.add(moment.slice(piece.at, end).to_host());
+      for (const StateElements& slot : slots) state.add(slot.slice(piece.at, end).to_host());
     }
   }
   return state;
@@ -110,7 +110,7 @@ OptimizerSection section() {
 
 State yardstick(DType compute) {
   return train({.device = DeviceKind::cpu, .compute = compute},
-               [](auto owned) { return std::make_unique<AdamW>(std::move(owned), section()); });
+               [](auto owned) { return std::make_unique<ResidentOptimizer>(std::move(owned), section()); });
 }
 
 MakeOptimizer offloaded(const fs::path& file, Count block) {
@@ -118,11 +118,11 @@ MakeOptimizer offloaded(const fs::path& file, Count block) {
     OffloadOptions options;
     options.file = file;
     options.block_elements = block;
-    return std::make_unique<OffloadedAdamW>(std::move(owned), section(), options);
+    return std::make_unique<OffloadedOptimizer>(std::move(owned), section(), options);
   };
 }
 
-TEST(OffloadedAdamW, HasTheBitsOfTheOtherInBlocksOfAnySize) {
+TEST(OffloadedOptimizer, HasTheBitsOfTheOtherInBlocksOfAnySize) {
   const TemporaryFolder folder;
   for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
     const State expected = yardstick(compute);
@@ -137,15 +137,15 @@ TEST(OffloadedAdamW, HasTheBitsOfTheOtherInBlocksOfAnySize) {
   EXPECT_TRUE(fs::is_empty(folder.path())) << "the files are scratch";
 }
 
-// What stands in the file is what counts: moments that were read and written back change nothing, others do.
-TEST(OffloadedAdamW, MomentsCanBeSavedAndLoaded) {
+// What stands in the file is what counts: slots that were read and written back change nothing, others do.
+TEST(OffloadedOptimizer, SlotsCanBeSavedAndLoaded) {
   const TemporaryFolder folder;
   const State expected = yardstick(DType::f32);
   const auto with = [&](float factor) {
     return train(test_placement(), offloaded(folder / "moments", 97), [&](const Optimizer& optimizer) {
-      for (std::size_t s = 0; s < optimizer.owned().size(); ++s) {
-        const Count elements = optimizer.owned()[s].values.elements();
-        for (const StateElements& all : {optimizer.moments(s).m, optimizer.moments(s).v}) {
+      for (std::size_t r = 0; r < optimizer.runs().size(); ++r) {
+        const Count elements = optimizer.runs()[r].segment.values.elements();
+        for (const StateElements& all : optimizer.slots(r)) {
           ASSERT_EQ(all.elements(), elements);
           const StateElements end = all.slice(elements / 3, elements);
           const Tensor saved = end.to_host();
@@ -160,7 +160,7 @@ TEST(OffloadedAdamW, MomentsCanBeSavedAndLoaded) {
   EXPECT_FALSE(same(with(2.0f), expected));
 }
 
-TEST(OffloadedAdamW, AFileThatWasCutShortEndsTheStep) {
+TEST(OffloadedOptimizer, AFileThatWasCutShortEndsTheStep) {
   const TemporaryFolder folder;
   const fs::path file = folder / "moments";
   EXPECT_ERROR(train(test_placement(), offloaded(file, 64), [&](const Optimizer&) { fs::resize_file(file, 1000); }), ExitCode::io,
@@ -168,7 +168,7 @@ TEST(OffloadedAdamW, AFileThatWasCutShortEndsTheStep) {
   EXPECT_FALSE(fs::exists(file)) << "also after an error";
 }
 
-TEST(OffloadedAdamW, APlaceThatCannotBeWrittenIsRefused) {
+TEST(OffloadedOptimizer, APlaceThatCannotBeWrittenIsRefused) {
   const TemporaryFolder folder;
   std::ofstream(folder / "file") << "no folder";
   EXPECT_ERROR(train(test_placement(), offloaded(folder / "file" / "moments", 64)), ExitCode::io, "file");

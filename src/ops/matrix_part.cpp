@@ -1,0 +1,21 @@
+#include "ops/matrix_part.hpp"
+
+#include "ops/parallel.hpp"
+
+namespace cohort::ops {
+
+void put_part(const Exec& exec, const Tensor& whole, const BoxMap& map, Count begin, const Tensor& part) {
+  float* to = whole.f32();
+  const float* from = part.f32();
+  for_each_index(
+      exec.device, "cohort::put_part", part.elements(), KOKKOS_LAMBDA(Count i) { to[map.global(begin + i)] = from[i]; });
+}
+
+void take_part(const Exec& exec, const Tensor& part, const Tensor& whole, const BoxMap& map, Count begin) {
+  float* to = part.f32();
+  const float* from = whole.f32();
+  for_each_index(
+      exec.device, "cohort::take_part", part.elements(), KOKKOS_LAMBDA(Count i) { to[i] = from[map.global(begin + i)]; });
+}
+
+}  // namespace cohort::ops
