@@ -1,5 +1,5 @@
 // The program: reads the command line, runs one command, and turns what comes of it into an exit code. The only catch of the
-// program that ends it; see runtime/ending.hpp for who prints and how the other ranks are ended.
+// program that ends it; see runtime/failure_exit.hpp for who prints and how the other ranks are ended.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +12,7 @@
 #include "commands/commands.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/version.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace {
 
@@ -90,7 +90,7 @@ int end_with(int code) {
     cohort::flush_console();
   } catch (const cohort::Error& error) {
     if (code == 0) return cohort::end_with_error(error);
-    cohort::print_line(error.what());
+    cohort::print_error_line(error.what());
   }
   return code;
 }
@@ -98,7 +98,7 @@ int end_with(int code) {
 // Help and the version are answers, printed once for all ranks. All else is a usage error.
 int end_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-    return cohort::is_speaking_rank() ? end_with(app.exit(error)) : 0;
+    return cohort::is_printing_rank() ? end_with(app.exit(error)) : 0;
   const CLI::App* command = chosen(&app);
   std::string message = error.what();
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;

@@ -37,7 +37,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// An error that every rank has learned of and throws alike (see comm/agreement.hpp): rank 0 alone prints it, and no rank waits
+/// An error that every rank has learned of and throws alike (see comm/consensus.hpp): rank 0 alone prints it, and no rank waits
 /// for another, so the job ends without MPI_Abort.
 class SharedError : public Error {
  public:

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 
 namespace cohort {
 namespace {
@@ -25,7 +25,7 @@ double check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<fl
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   float ranks_part = 0.0f;
   for (int r = 0; r < comm.size(); ++r) ranks_part += input_value(r, 0);
-  agree(comm, "checking the all-reduce before timing it", [&] {
+  fail_together(comm, "checking the all-reduce before timing it", [&] {
     for (std::size_t i = 0; i < data.size(); ++i) {
       const float expected = ranks_part + static_cast<float>(comm.size()) * input_value(0, i);
       if (data[i] != expected) {
@@ -99,7 +99,7 @@ void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,
                    const std::function<void(const std::vector<AllReduceTiming>&)>& on_size) {
   check(benchmark);
   std::vector<float> buffer;
-  agree(comm, "making the message buffer", [&] {
+  fail_together(comm, "making the message buffer", [&] {
     try {
       buffer.resize(static_cast<std::size_t>(benchmark.max_bytes / kElementBytes));
     } catch (const std::exception&) {  // bad_alloc, or length_error beyond what a vector can count

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
 #include "comm/benchmark.hpp"
+#include "comm/consensus.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "gpu/device.hpp"
 
@@ -73,7 +73,7 @@ void check_result(DeviceCollective collective, Communicator& device, Communicato
   gpu::copy(values.data(), in_place ? message.in : message.out, results * kDeviceElementBytes);
   float ranks_part = 0.0f;
   for (int r = 0; r < n; ++r) ranks_part += device_input_value(r, 0);
-  agree(host, "checking a collective before timing it", [&] {
+  fail_together(host, "checking a collective before timing it", [&] {
     for (Count i = 0; i < results; ++i) {
       const float expected = expected_value(collective, device.rank(), n, message.block_elements, ranks_part, i);
       const float value = values[static_cast<std::size_t>(i)];
@@ -129,7 +129,7 @@ void run_device_benchmark(Communicator& device, Communicator& host, const Device
   const Bytes buffer_bytes = block_elements(benchmark.max_bytes) * n * kDeviceElementBytes;
   DeviceFloats in;
   DeviceFloats out;
-  agree(host, "making the message buffers", [&] {
+  fail_together(host, "making the message buffers", [&] {
     in = device_floats(buffer_bytes, "the message that is sent");
     out = device_floats(buffer_bytes, "the message that is received");
   });

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/nccl_queue.hpp"
 #include "comm/nccl_version.hpp"
 
@@ -129,7 +129,7 @@ NcclCommunicator::~NcclCommunicator() {
 void NcclCommunicator::connect() {
   int version = 0;
   ncclUniqueId id{};
-  agree(host_, "starting NCCL", [&] {
+  fail_together(host_, "starting NCCL", [&] {
     version = nccl_version();
     const ncclResult_t result = rank() == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
     if (result != ncclSuccess) fail(ExitCode::launch, "{}", nccl_error_text(result, nullptr));
@@ -141,11 +141,11 @@ void NcclCommunicator::connect() {
   // A rank whose peers do not come speaks only if no rank knows a better reason.
   const std::string what = fmt::format("connecting the NCCL group '{}'", name());
   bool connected = false;
-  agree(host_, what, [&] {
+  fail_together(host_, what, [&] {
     begin_connecting(id);
     connected = wait_until_connected();
   });
-  agree(host_, what, [&] {
+  fail_together(host_, what, [&] {
     if (connected) return;
     fail(ExitCode::launch,
          "a peer went away or did not answer within {:g} s. Can the nodes reach each other, and over which network? "

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 
 namespace cohort {
 
@@ -12,7 +12,7 @@ std::string nccl_version_text(int code) { return fmt::format("{}.{}.{}", code / 
 void check_nccl_versions(Communicator& host, int code) {
   std::int32_t first = code;
   host.broadcast(&first, 1, DType::i32, 0);
-  agree(host, "comparing NCCL's versions", [&] {
+  fail_together(host, "comparing NCCL's versions", [&] {
     if (code == first) return;
     fail(
         ExitCode::launch,

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "commands/commands.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "watch/doctor.hpp"
 
 namespace cohort {
@@ -24,7 +24,7 @@ void add_doctor_command(CLI::App& app, Action& action) {
   command->callback([&action, run] {
     action = [run] {
       const std::string page = examine(*run);
-      if (is_speaking_rank()) fmt::print("{}", page);
+      if (is_printing_rank()) fmt::print("{}", page);
       return 0;
     };
   });

@@ -42,7 +42,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
   const RunData data = open_data(*world, config, DataUse::evaluation, state.data);
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
-  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, placement_of(config));
+  const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, storage_of(config));
   load_checkpoint_collectively(*world, checkpoint, model->parameters(), describe_model(config.model));
   Arena activations("activations", device_of(config));
   Hooks none;

@@ -13,7 +13,7 @@
 #include "comm/nccl_version.hpp"
 #include "commands/commands.hpp"
 #include "runtime/affinity.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 
@@ -98,7 +98,7 @@ void add_info_command(CLI::App& app, Action& action) {
   command->add_flag("--json", *json, "Print JSON");
   command->callback([&action, json] {
     action = [json] {
-      if (!is_speaking_rank()) return 0;
+      if (!is_printing_rank()) return 0;
       const auto info = collect_info();
       fmt::print("{}", *json ? info.dump(2) + '\n' : as_table(info));
       return 0;

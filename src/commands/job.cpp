@@ -20,7 +20,7 @@
 #include "jobs/library.hpp"
 #include "jobs/sbatch.hpp"
 #include "jobs/shell_text.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -198,7 +198,7 @@ void add_job_command(CLI::App& app, Action& action) {
   command->add_option("--jobs", options->jobs, "Folder of templates and sites [that of this program]");
   command->callback([&action, options] {
     action = [options] {
-      if (!is_speaking_rank()) return 0;
+      if (!is_printing_rank()) return 0;
       return options->list ? list_all(find_jobs_folder(options->jobs, program_file())) : write_job(*options);
     };
   });

@@ -10,7 +10,7 @@
 #include "commands/commands.hpp"
 #include "commands/common/numbers.hpp"
 #include "logs/view.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/signals.hpp"
 
 namespace cohort {
@@ -28,8 +28,8 @@ LogViewOptions view_of(const LogsOptions& options) {
   const std::int64_t now = now_milliseconds();
   LogSelection& selection = view.selection;
   if (!options.ranks.empty()) selection.ranks = parse_rank_ranges(options.ranks, "--rank");
-  if (!options.since.empty()) selection.since = parse_moment(options.since, "--since", now);
-  if (!options.until.empty()) selection.until = parse_moment(options.until, "--until", now);
+  if (!options.since.empty()) selection.since = parse_time_or_step(options.since, "--since", now);
+  if (!options.until.empty()) selection.until = parse_time_or_step(options.until, "--until", now);
   if (!options.pattern.empty()) selection.pattern = std::make_shared<Pattern>(options.pattern, "--grep");
   selection.level = log_level_from_name(options.level);
   if (options.last >= 0) view.last = options.last;
@@ -40,7 +40,7 @@ LogViewOptions view_of(const LogsOptions& options) {
 }
 
 int run_logs(const LogsOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const LogViewOptions view = view_of(options);
   if (view.follow) install_stop_signals();
   const auto print = [&](std::string_view text) {

@@ -8,11 +8,11 @@
 #include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/version.hpp"
-#include "preflight/judge.hpp"
+#include "preflight/assess.hpp"
 #include "preflight/measure_nodes.hpp"
 #include "preflight/measurements_json.hpp"
 #include "runtime/runtime.hpp"
@@ -77,7 +77,7 @@ int check_job(const PreflightOptions& options) {
       preflight::measure(runtime, *world, {options.disk, options.quick, cohort_version() + " " + git_revision()});
   std::string failures;
   if (world->rank() == 0) {
-    const std::vector<Check> checks = judge(measurements);
+    const std::vector<Check> checks = assess(measurements);
     if (options.json) {
       fmt::print("{}\n", report_of(measurements, checks).dump(2));
       flush_console();

@@ -4,13 +4,13 @@
 
 #include "base/console.hpp"
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/override_options.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/runtime.hpp"
 #include "train/precision.hpp"
 #include "train/proof.hpp"
@@ -31,7 +31,7 @@ std::vector<Layout> layouts_of(const ProveOptions& options, const RunConfig& con
                                std::vector<std::string>& refused) {
   if (options.layouts.empty()) return all_layouts(config, world.size(), refused);
   std::vector<Layout> layouts;
-  agree(world, "reading the layouts", [&] {
+  fail_together(world, "reading the layouts", [&] {
     for (const std::string& words : options.layouts) layouts.push_back(layout_from_words(config, words, world.size()));
   });
   return layouts;

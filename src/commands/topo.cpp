@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/topology.hpp"
 
@@ -70,7 +70,7 @@ void print_plan(const TopoOptions& options, const NodeRanks& ranks) {
 // Every rank of a job that need not exist, as `cohort topo` shows those of a running one.
 int simulate(const TopoOptions& options) {
   const int world_size = ranks_of_node(options.nodes, options.ranks_per_node, 0).world_size;
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (int rank = 0; rank < world_size; ++rank) {
     const Count node = rank / options.ranks_per_node;
@@ -108,7 +108,7 @@ int answer_plan(const TopoOptions& options) {
   }
   if (options.node_given->count() == 0) return simulate(options);
   const NodeRanks ranks = ranks_of_node(options.nodes, options.ranks_per_node, options.node);
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   if (options.json) {
     fmt::print("{}\n", plan_json(options, ranks).dump(2));
   } else {

@@ -8,7 +8,7 @@
 #include "base/console.hpp"
 #include "base/error.hpp"
 #include "checkpoint/load/collective.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/nccl_settings.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/load_run.hpp"
@@ -21,7 +21,7 @@
 #include "rundir/requests.hpp"
 #include "rundir/run_directory.hpp"
 #include "rundir/run_lock.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/topology.hpp"
@@ -95,7 +95,7 @@ bool is_done_already(Communicator& world, const RunConfig& config, const std::ve
 // Collective over: world
 void capture_nccl(const std::string& run_directory, Communicator& world) {
   std::optional<std::filesystem::path> file;
-  agree(world, "opening NCCL's log", [&] { file = capture_nccl_messages(run_directory, world.rank()); });
+  fail_together(world, "opening NCCL's log", [&] { file = capture_nccl_messages(run_directory, world.rank()); });
   if (file && world.rank() == 0)
     print_to_console(fmt::format("NCCL        writes to {}, and so for each rank\n", file->string()));
 }
@@ -107,7 +107,7 @@ LockOptions lock_options(const std::string& run_directory) {
 }
 
 void warn(Communicator& world, const std::string& warning) {
-  if (world.rank() == 0 && !warning.empty()) print_line("warning: " + warning);
+  if (world.rank() == 0 && !warning.empty()) print_error_line("warning: " + warning);
 }
 
 int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
@@ -123,7 +123,7 @@ int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communica
 
 int train(const TrainOptions& options) {
   if (options.help_keys) {
-    if (is_speaking_rank()) fmt::print("{}", describe_keys());
+    if (is_printing_rank()) fmt::print("{}", describe_keys());
     return 0;
   }
   if (options.run_file.empty())
@@ -140,7 +140,7 @@ int train(const TrainOptions& options) {
   const Count ranks = options.ranks > 0 ? options.ranks : world->size();
   RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, ranks);
   TrainerOptions trainer_options;
-  agree(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
+  fail_together(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
   for (const std::string& warning : startup_warnings(runtime)) warn(*world, warning);
   const RunData data = open_data(*world, config, DataUse::training);

@@ -250,10 +250,10 @@ class File : public Group {
   ///
   /// Errors: create_parallel throws alike on all ranks if one of them cannot open the file. Later, any rank may fail alone (its
   /// disk is full, its node lost the mount), and throws while the others go on to the next collective call and wait there for
-  /// ever. So the caller lets the ranks agree after every collective step (agree() of comm/agreement.hpp around each): all leave
-  /// the step together, and all stop using the file if one of them failed. Then all let go of it: the destructor of a file that
-  /// was not closed gives it up, and asks nothing of the other ranks. A wrong argument is such an error: it is found before the
-  /// rank enters the call, so give all ranks arguments that are right or wrong for all.
+  /// ever. So the caller lets the ranks agree after every collective step (fail_together() of comm/consensus.hpp around each):
+  /// all leave the step together, and all stop using the file if one of them failed. Then all let go of it: the destructor of a
+  /// file that was not closed gives it up, and asks nothing of the other ranks. A wrong argument is such an error: it is found
+  /// before the rank enters the call, so give all ranks arguments that are right or wrong for all.
   ///
   /// Threads: a collective call keeps the process's turn in HDF5 until all ranks have come. Only one thread of each process makes
   /// collective calls at a time, no thread waits for another rank inside of a turn, and MPI must offer MPI_THREAD_MULTIPLE if

@@ -63,7 +63,7 @@ void LogMerge::look_again() {
 
 void LogMerge::advance(int rank, Source& source) {
   while (source.reader.next(source.head, grows_)) {
-    const LogGate::Verdict verdict = source.gate.judge(source.head);
+    const LogGate::Verdict verdict = source.gate.decide(source.head);
     if (verdict == LogGate::Verdict::leave) continue;
     if (verdict == LogGate::Verdict::end) {
       source.ended = true;

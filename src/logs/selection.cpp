@@ -48,8 +48,8 @@ bool LogSelection::wants(int rank) const {
                                       [&](const RankRange& range) { return range.first <= rank && rank <= range.last; });
 }
 
-LogGate::Verdict LogGate::judge(const LogRecord& record) {
-  const std::optional<Moment>&since = selection_.since, &until = selection_.until;
+LogGate::Verdict LogGate::decide(const LogRecord& record) {
+  const std::optional<TimeOrStep>&since = selection_.since, &until = selection_.until;
   // Looked for only where it is asked for: it costs as much as all the rest.
   const bool by_step = (since && since->step) || (until && until->step);
   const Count step = by_step ? step_in(record.what()).value_or(-1) : -1;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "logs/line.hpp"
-#include "logs/moment.hpp"
 #include "logs/pattern.hpp"
+#include "logs/time_or_step.hpp"
 
 namespace cohort {
 
@@ -22,8 +22,8 @@ std::vector<RankRange> parse_rank_ranges(std::string_view text, std::string_view
 
 struct LogSelection {
   std::vector<RankRange> ranks{};  // empty: all
-  std::optional<Moment> since{};
-  std::optional<Moment> until{};  // included
+  std::optional<TimeOrStep> since{};
+  std::optional<TimeOrStep> until{};  // included
   LogLevel level = LogLevel::debug;
   std::shared_ptr<const Pattern> pattern{};  // of the message; null: any
 
@@ -38,7 +38,7 @@ class LogGate {
   explicit LogGate(const LogSelection& selection) : selection_(selection), open_(!selection.since || !selection.since->step) {}
 
   enum class Verdict { take, leave, end };  // end: nor is any later message wanted
-  Verdict judge(const LogRecord& record);
+  Verdict decide(const LogRecord& record);
 
  private:
   const LogSelection& selection_;

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "logs/fold.hpp"
+#include "logs/deduplicate.hpp"
 #include "logs/merge.hpp"
 #include "observe/clock.hpp"
 #include "watch/diagnosis.hpp"
@@ -86,7 +86,7 @@ void show_logs(const LogViewOptions& options, const std::function<void(std::stri
   if (!options.follow) check_ranks(options);
   LogMerge merge(options.run, options.selection, options.follow);
   Tail tail(options.last, print);
-  LogFold fold([&](LogRecord&& record) { tail.add(std::move(record)); });
+  LogDeduplicator fold([&](LogRecord&& record) { tail.add(std::move(record)); });
   const auto show_what_is_there = [&] {
     LogRecord record;
     while (!ended() && merge.next(record)) options.fold ? fold.add(std::move(record)) : tail.add(std::move(record));

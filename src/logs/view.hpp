@@ -15,7 +15,7 @@ struct LogViewOptions {
   std::filesystem::path run;
   LogSelection selection{};
   std::optional<Count> last{};  // so many messages of what is there; nothing: all
-  bool fold = false;            // see logs/fold.hpp
+  bool fold = false;            // see logs/deduplicate.hpp
   bool follow = false;          // go on until `ended`
 };
 

@@ -7,9 +7,9 @@
 #include "tensor/convert.hpp"
 
 namespace cohort {
-Decoder::Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement, TensorParallel& parallel,
+Decoder::Decoder(std::string kind, const DecoderSpec& spec, const ModelStorage& storage, TensorParallel& parallel,
                  std::span<const ChunkSpec> chunks)
-    : Model(std::move(kind), placement),
+    : Model(std::move(kind), storage),
       spec_(spec),
       parallel_(parallel),
       vocabulary_(spec.vocabulary, parallel),
@@ -160,7 +160,7 @@ void Decoder::head_loss(const StepContext& context, const Tensor& own_normed, st
                         float gradient_scale, const Tensor& own_dnormed) {
   const Arena::Scope scratch(*context.activations);
   const Tensor normed = parallel_.gather_rows(context, own_normed);
-  const Tensor dnormed = own_dnormed.defined() ? parallel_.terms(context, own_dnormed) : Tensor{};
+  const Tensor dnormed = own_dnormed.defined() ? parallel_.partials(context, own_dnormed) : Tensor{};
   const Count rows = normed.shape().rows();
   const Count chunk = logit_rows(rows);
   const Tensor memory = context.take({chunk, logit_columns()});

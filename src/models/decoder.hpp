@@ -44,7 +44,7 @@ class Decoder : public Model {
   /// Declares the parameters, of this part; make_model then allocates them. `chunks` ascend; none: one chunk that is the whole
   /// model. A chunk with a tied head but no embedding among them has a copy of the embedding (Parameter::copied), which does not
   /// count: the gradients of both must be summed before the optimizer.
-  Decoder(std::string kind, const DecoderSpec& spec, const Placement& placement, TensorParallel& parallel,
+  Decoder(std::string kind, const DecoderSpec& spec, const ModelStorage& storage, TensorParallel& parallel,
           std::span<const ChunkSpec> chunks = {});
 
   void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
@@ -135,7 +135,7 @@ class Decoder : public Model {
 DecoderSpec common_decoder(const ModelSection& model);
 
 /// The decoder of a validated run file, or chunks of it, declared as by declare_model. Error (config) for a family that is none.
-std::unique_ptr<Decoder> declare_decoder(const ModelSection& config, const Placement& placement, TensorParallel& parallel,
+std::unique_ptr<Decoder> declare_decoder(const ModelSection& config, const ModelStorage& storage, TensorParallel& parallel,
                                          std::span<const ChunkSpec> chunks);
 
 }  // namespace cohort

@@ -37,17 +37,17 @@ double Decoder::flops_per_token(Count tokens) const {
 }
 
 Count Decoder::logit_columns() const {
-  const Count alignment = placement_.device == DeviceKind::gpu ? kLogitAlignment : 1;
+  const Count alignment = storage_.device == DeviceKind::gpu ? kLogitAlignment : 1;
   return rounded_up(vocabulary_.most_entries(), alignment);
 }
 
 Count Decoder::logit_rows(Count rows) const {
-  const Count elements = placement_.device == DeviceKind::gpu ? kLogitElementsOfGpu : kLogitElementsOfCpu;
+  const Count elements = storage_.device == DeviceKind::gpu ? kLogitElementsOfGpu : kLogitElementsOfCpu;
   const Count most = std::clamp<Count>(elements / logit_columns(), 1, rows);
   // Chunks of nearly equal size, so that the last is no small product.
   const Count chunks = (rows + most - 1) / most;
   const Count even = (rows + chunks - 1) / chunks;
-  return placement_.device == DeviceKind::gpu ? std::min(rows, rounded_up(even, kLogitAlignment)) : even;
+  return storage_.device == DeviceKind::gpu ? std::min(rows, rounded_up(even, kLogitAlignment)) : even;
 }
 
 }  // namespace cohort

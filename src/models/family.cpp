@@ -12,26 +12,26 @@ const ModelFamily& family_of(const ModelSection& model) {
   COHORT_CHECK(false, "the family {} has rules, but cannot be built", rules.kind);
 }
 
-std::unique_ptr<Decoder> declare_decoder(const ModelSection& model, const Placement& placement, TensorParallel& parallel,
+std::unique_ptr<Decoder> declare_decoder(const ModelSection& model, const ModelStorage& storage, TensorParallel& parallel,
                                          std::span<const ChunkSpec> chunks) {
   const ModelFamily& family = family_of(model);
   if (family.decoder == nullptr) {
     fail(ExitCode::config, "model.kind = \"{}\" cannot be cut into pipeline stages: it has no transformer blocks", model.kind);
   }
-  return std::make_unique<Decoder>(model.kind, family.decoder(model), placement, parallel, chunks);
+  return std::make_unique<Decoder>(model.kind, family.decoder(model), storage, parallel, chunks);
 }
 
-std::unique_ptr<Model> declare_model(const ModelSection& model, const Placement& placement, TensorParallel& parallel) {
+std::unique_ptr<Model> declare_model(const ModelSection& model, const ModelStorage& storage, TensorParallel& parallel) {
   const ModelFamily& family = family_of(model);
-  if (family.decoder != nullptr) return declare_decoder(model, placement, parallel, {});
+  if (family.decoder != nullptr) return declare_decoder(model, storage, parallel, {});
   COHORT_CHECK(parallel.parts() == 1, "the {} has no tensor parallelism, but {} parts", model.kind, parallel.parts());
-  return family.declare(model, placement);
+  return family.declare(model, storage);
 }
 
-std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement,
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const ModelStorage& storage,
                                   TensorParallel& parallel) {
-  std::unique_ptr<Model> model = declare_model(config, placement, parallel);
-  model->parameters().allocate(seed, placement);
+  std::unique_ptr<Model> model = declare_model(config, storage, parallel);
+  model->parameters().allocate(seed, storage);
   return model;
 }
 

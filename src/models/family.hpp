@@ -28,7 +28,7 @@ struct ModelFamily {
   /// The decoder that a resolved section describes. Null: the family is none, and declares its models itself.
   DecoderSpec (*decoder)(const ModelSection& model) = nullptr;
   /// The whole model, its parameters declared but without memory.
-  std::unique_ptr<Model> (*declare)(const ModelSection& model, const Placement& placement) = nullptr;
+  std::unique_ptr<Model> (*declare)(const ModelSection& model, const ModelStorage& storage) = nullptr;
   const HuggingFaceForm* hugging_face = nullptr;  // null: transformers has no such model
   std::vector<KnownModel> known_models = {};
 };

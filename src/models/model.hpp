@@ -14,7 +14,7 @@ namespace cohort {
 
 class Model : public Predictor {
  public:
-  Model(std::string kind, const Placement& placement) : kind_(std::move(kind)), placement_(placement) {}
+  Model(std::string kind, const ModelStorage& storage) : kind_(std::move(kind)), storage_(storage) {}
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -38,11 +38,11 @@ class Model : public Predictor {
   /// Whether forward computes gradients of the last unit, together with the loss (Hooks::pre_gradient).
   virtual bool loss_computes_head_gradient() const { return false; }
 
-  const Placement& placement() const override { return placement_; }
+  const ModelStorage& storage() const override { return storage_; }
 
  protected:
   std::string kind_;
-  Placement placement_;
+  ModelStorage storage_;
   ParameterRegistry registry_;
   std::vector<Unit> units_;
 };
@@ -50,11 +50,11 @@ class Model : public Predictor {
 /// The model of a validated run file, or the part of it that `parallel` names, which must outlive the model; its parameters are
 /// declared but without memory: for who allocates them otherwise than ParameterRegistry::allocate. Running a part is collective
 /// over tp: all parts run the same inputs, and all get the same loss and logits.
-std::unique_ptr<Model> declare_model(const ModelSection& config, const Placement& placement = {},
+std::unique_ptr<Model> declare_model(const ModelSection& config, const ModelStorage& storage = {},
                                      TensorParallel& parallel = TensorParallel::none());
 
 /// The same with its initial values. `seed` keys the values.
-std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const Placement& placement = {},
+std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed, const ModelStorage& storage = {},
                                   TensorParallel& parallel = TensorParallel::none());
 
 /// Number of parameters of the whole model, without allocating them.

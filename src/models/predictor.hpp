@@ -39,7 +39,7 @@ class Predictor {
   /// Width of the logits.
   virtual Count classes() const = 0;
   /// Where the parameters are and what type the activations have.
-  virtual const Placement& placement() const = 0;
+  virtual const ModelStorage& storage() const = 0;
 };
 
 }  // namespace cohort

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "nn/divided_sequence.hpp"
+#include "nn/context_parallel.hpp"
 #include "ops/exec.hpp"
 #include "ops/pointwise.hpp"
 #include "tensor/arena.hpp"
@@ -23,16 +23,16 @@ struct StepContext {
   std::uint32_t step = 0;             // optimizer step, keys the dropout masks
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks; set by the model
   // Where only a part of each sample's tokens is here; null: all of them are.
-  const DividedSequence* sequence = nullptr;
+  const ContextParallel* sequence = nullptr;
 
   // If set, the model calls it with each unit's name and output in forward: the search for the first layer that is not finite.
   std::function<void(const std::string&, const Tensor&)> inspect = {};
 
   // If set, the model calls it at each layer of a pass, forward and backward: on one CPU that of a large model may take minutes,
   // and nobody else would show that the process goes on.
-  void (*sign_of_life)() = nullptr;
+  void (*heartbeat)() = nullptr;
   void show_life() const {
-    if (sign_of_life != nullptr) sign_of_life();
+    if (heartbeat != nullptr) heartbeat();
   }
 
   Tensor take(const Shape& shape) const { return activations->take(shape, dtype); }

@@ -46,9 +46,9 @@ void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& 
 }
 
 void Linear::sum_forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
-  const Tensor terms = parallel_->terms(context, y);
-  forward_without_bias(context, terms, x);
-  parallel_->sum_rows(y, terms);
+  const Tensor partials = parallel_->partials(context, y);
+  forward_without_bias(context, partials, x);
+  parallel_->sum_rows(y, partials);
 }
 
 void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
@@ -60,9 +60,9 @@ void Linear::backward_input(const StepContext& context, const Tensor& dx, const 
 }
 
 void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
-  const Tensor terms = parallel_->terms(context, dx);
-  backward_input(context, terms, dy);
-  parallel_->start_sum_rows(dx, terms);
+  const Tensor partials = parallel_->partials(context, dx);
+  backward_input(context, partials, dy);
+  parallel_->start_sum_rows(dx, partials);
 }
 
 void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {

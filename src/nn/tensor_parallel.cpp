@@ -53,22 +53,22 @@ Tensor TensorParallel::gather_rows(const StepContext& context, const Tensor& own
   return all;
 }
 
-Tensor TensorParallel::terms(const StepContext& context, const Tensor& own) const {
+Tensor TensorParallel::partials(const StepContext& context, const Tensor& own) const {
   return divided_ ? context.take({all_rows(own.shape().rows()), own.shape().columns()}) : own;
 }
 
-void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& terms) {
+void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& partials) {
   if (parts_ == 1) return;
   if (divided_) {
-    do_sum_scatter(own, terms);
+    do_sum_scatter(own, partials);
   } else {
-    COHORT_CHECK(own.raw() == terms.raw(), "a sum over the parts is made in place");
+    COHORT_CHECK(own.raw() == partials.raw(), "a sum over the parts is made in place");
     do_sum(own);
   }
 }
 
-void TensorParallel::sum_rows(const Tensor& own, const Tensor& terms) {
-  start_sum_rows(own, terms);
+void TensorParallel::sum_rows(const Tensor& own, const Tensor& partials) {
+  start_sum_rows(own, partials);
   finish();
 }
 

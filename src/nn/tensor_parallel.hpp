@@ -63,11 +63,11 @@ class TensorParallel {
 
   /// Where to put this part's terms of a sum over the parts of which `own` [own rows, C] is to become the result: `own` itself,
   /// or all rows in memory of the arena.
-  Tensor terms(const StepContext& context, const Tensor& own) const;
-  /// own = the own rows of the sum over the parts of `terms`, which terms() gave.
+  Tensor partials(const StepContext& context, const Tensor& own) const;
+  /// own = the own rows of the sum over the parts of `partials`, which partials() gave.
   // Collective over: tp
-  void start_sum_rows(const Tensor& own, const Tensor& terms);
-  void sum_rows(const Tensor& own, const Tensor& terms);
+  void start_sum_rows(const Tensor& own, const Tensor& partials);
+  void sum_rows(const Tensor& own, const Tensor& partials);
 
   /// x <- sum, or largest, over the parts of x, elementwise.
   // Collective over: tp
@@ -84,7 +84,7 @@ class TensorParallel {
   virtual void do_sum(const Tensor& x);
   virtual void do_max(const Tensor& x);
   virtual void do_gather(const Tensor& all, const Tensor& own);
-  virtual void do_sum_scatter(const Tensor& own, const Tensor& terms);
+  virtual void do_sum_scatter(const Tensor& own, const Tensor& partials);
   virtual void wait();
 
  private:

@@ -28,10 +28,10 @@ void Vocabulary::embed(const StepContext& context, const Tensor& x, std::span<co
                        const Tensor& positions) const {
   if (parallel_->parts() == 1) return ops::embedding_forward(context.exec, x, tokens, table, positions);
   const Arena::Scope scratch(*context.activations);
-  const Tensor terms = parallel_->terms(context, x);
+  const Tensor partials = parallel_->partials(context, x);
   // Positions are added once, by the first part.
-  ops::embedding_part_forward(context.exec, terms, tokens, table, parallel_->part() == 0 ? positions : Tensor{}, part_);
-  parallel_->sum_rows(x, terms);
+  ops::embedding_part_forward(context.exec, partials, tokens, table, parallel_->part() == 0 ? positions : Tensor{}, part_);
+  parallel_->sum_rows(x, partials);
 }
 
 void Vocabulary::embed_backward(const StepContext& context, const Tensor& dtable, const Tensor& dpositions,

@@ -77,7 +77,7 @@ class FlightRecorder {
   /// now and then, or the monitor takes the process for stuck.
   void beat();
   /// For those who take a plain function: of_process().beat().
-  static void beat_of_process() { of_process().beat(); }
+  static void heartbeat_of_process() { of_process().beat(); }
 
   /// For calls that may take minutes and cannot say how they get on, such as an fsync of a large file: while one lives the
   /// process counts as going on, for at most kLongestCall seconds. Scopes of several threads may overlap.

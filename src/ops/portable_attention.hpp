@@ -1,5 +1,5 @@
 // The portable attention, for every Kokkos back end: whole causal attention (attention.cpp) and a block of it
-// (attention_block.cpp) are both put to it in these terms; neither file is for anybody else.
+// (partial_attention.cpp) are both put to it in these terms; neither file is for anybody else.
 //
 // A team takes a tile of queries (or, for the gradients of keys and values, of keys), walks over the tiles of the other side, and
 // keeps what it needs in its own memory: the online softmax of FlashAttention-2 (Dao 2023). Nothing of size T x T is in memory,

@@ -15,8 +15,8 @@ TunedKernels cpu_kernels() {
       .linear_backward_weight = cpu::linear_backward_weight,
       .attention_forward = cpu::attention_forward,
       .attention_backward = cpu::attention_backward,
-      .attention_block_forward = cpu::attention_block_forward,
-      .attention_block_backward = cpu::attention_block_backward,
+      .partial_attention_forward = cpu::partial_attention_forward,
+      .partial_attention_backward = cpu::partial_attention_backward,
   };
 }
 
@@ -31,8 +31,8 @@ TunedKernels cuda_kernels() {
         .linear_backward_weight = cuda::linear_backward_weight,
         .attention_forward = cuda::attention_forward,
         .attention_backward = cuda::attention_backward,
-        .attention_block_forward = cuda::attention_block_forward,
-        .attention_block_backward = cuda::attention_block_backward,
+        .partial_attention_forward = cuda::partial_attention_forward,
+        .partial_attention_backward = cuda::partial_attention_backward,
         .attention_merge = cuda::attention_merge,
         .rope_forward = cuda::rope_forward,
         .rope_backward = cuda::rope_backward,
@@ -59,7 +59,7 @@ TunedKernels cuda_kernels() {
 }
 
 TunedScratch cuda_scratch() {
-  if constexpr (kCudaBuilt) return {cuda::attention_scratch_bytes, cuda::attention_block_scratch_bytes};
+  if constexpr (kCudaBuilt) return {cuda::attention_scratch_bytes, cuda::partial_attention_scratch_bytes};
   return {};
 }
 
@@ -72,7 +72,7 @@ const TunedKernels& tuned_kernels(const Exec& exec) {
 }
 
 const TunedScratch& tuned_scratch(const Exec& exec) {
-  static const TunedScratch none, cpu{cpu::attention_scratch_bytes, cpu::attention_block_scratch_bytes}, cuda = cuda_scratch();
+  static const TunedScratch none, cpu{cpu::attention_scratch_bytes, cpu::partial_attention_scratch_bytes}, cuda = cuda_scratch();
   if (exec.kernels == Kernels::portable) return none;
   return exec.gpu() ? cuda : cpu;
 }

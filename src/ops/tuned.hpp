@@ -11,11 +11,11 @@
 #include "ops/activation.hpp"
 #include "ops/adamw.hpp"
 #include "ops/attention.hpp"
-#include "ops/attention_block.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
+#include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
 
 namespace cohort::ops {
@@ -29,8 +29,8 @@ struct TunedKernels {
   decltype(&ops::linear_backward_weight) linear_backward_weight = nullptr;
   decltype(&ops::attention_forward) attention_forward = nullptr;
   decltype(&ops::attention_backward) attention_backward = nullptr;
-  decltype(&ops::attention_block_forward) attention_block_forward = nullptr;
-  decltype(&ops::attention_block_backward) attention_block_backward = nullptr;
+  decltype(&ops::partial_attention_forward) partial_attention_forward = nullptr;
+  decltype(&ops::partial_attention_backward) partial_attention_backward = nullptr;
   decltype(&ops::attention_merge) attention_merge = nullptr;
   decltype(&ops::rope_forward) rope_forward = nullptr;
   decltype(&ops::rope_backward) rope_backward = nullptr;
@@ -60,7 +60,7 @@ const TunedKernels& tuned_kernels(const Exec& exec);
 /// The scratch memory that tuned kernels ask their caller for. It is asked for while the thread counts, too.
 struct TunedScratch {
   Bytes (*attention)(const AttentionShape& shape, DType dtype) = nullptr;
-  Bytes (*attention_block)(const AttentionBlock& block, DType dtype) = nullptr;
+  Bytes (*partial_attention)(const PartialAttention& block, DType dtype) = nullptr;
 };
 
 /// Of the kernels of exec.device; none if exec.kernels is portable.

@@ -16,7 +16,7 @@ bool is_sharded(const std::string& strategy) { return strategy.starts_with("zero
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
   if (config.data == "monolith") return std::make_unique<Monolith>(model, group);
-  if (config.data == "manual") return std::make_unique<Manual>(model, group, make_model(model_config, seed, model.placement()));
+  if (config.data == "manual") return std::make_unique<Manual>(model, group, make_model(model_config, seed, model.storage()));
   if (config.data == "naive") return std::make_unique<Naive>(model, group);
   if (config.data == "hooks") return std::make_unique<HookedAllReduce>(model, group);
   if (config.data == "bucketed") {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/trace.hpp"
 #include "observe/timers.hpp"
 #include "tensor/memory_account.hpp"

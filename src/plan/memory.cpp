@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-bool halves(const RunConfig& config) { return placement_of(config).compute != DType::f32; }
+bool halves(const RunConfig& config) { return storage_of(config).compute != DType::f32; }
 
 // s b h (...) of a layer and micro-batch, in the paper's bytes.
 PaperMemory paper_layer(const RunConfig& config) {

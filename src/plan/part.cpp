@@ -24,6 +24,6 @@ Count PlannedPart::layers() const {
   return layers;
 }
 
-Bytes PlannedPart::stream_bytes() const { return rows_ * config_.model.width * size_of(placement_of(config_).compute); }
+Bytes PlannedPart::stream_bytes() const { return rows_ * config_.model.width * size_of(storage_of(config_).compute); }
 
 }  // namespace cohort

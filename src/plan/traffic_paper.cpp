@@ -17,7 +17,7 @@ PaperTraffic data_parallel(const RunConfig& config, const PlannedPart& part) {
   const int stage = zero_stage(config.parallel.data);
   const auto parameters = static_cast<double>(part.model().parameters().elements());
   const auto passes = static_cast<double>(config.train.accumulation);
-  const auto weight = static_cast<double>(size_of(placement_of(config).compute));
+  const auto weight = static_cast<double>(size_of(storage_of(config).compute));
   const auto gradient = static_cast<double>(size_of(reduction_of(config)));
   if (stage == 0) return {"dp", 2 * parameters * gradient, "2 P g (ZeRO 7.1)"};
   const double reductions = stage == 1 ? 1.0 : passes;

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "gpu/device.hpp"
 #include "gpu/links.hpp"
 #include "gpu/nvml.hpp"

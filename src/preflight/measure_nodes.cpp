@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/device_benchmark.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "gpu/device.hpp"

@@ -1,5 +1,5 @@
-// What a preflight measures on a job's nodes before the real work starts: plain numbers, which judge.hpp compares and the command
-// `cohort preflight` shows. Speeds are in bytes per second, times in seconds; what was not measured is 0 or missing.
+// What a preflight measures on a job's nodes before the real work starts: plain numbers, which assess.hpp compares and the
+// command `cohort preflight` shows. Speeds are in bytes per second, times in seconds; what was not measured is 0 or missing.
 #pragma once
 
 #include <optional>

@@ -172,7 +172,7 @@ class Watch {
   }
 
   // Of the owner of what was seen last. Unknown: not to be told yet.
-  Life judge(Life seen) const {
+  Life decide(Life seen) const {
     if (seen == Life::alive) return steady_seconds() - begin_ < kGraceSeconds ? Life::unknown : Life::alive;
     if (seen == Life::dead) return Life::dead;
     if (changed_) return Life::alive;
@@ -245,7 +245,7 @@ LockFile::LockFile(fs::path path, const JobStart& job, const LockOptions& option
     const LockOwner owner = LockOwner::from(found.text);
     require_one_of_ours(path_, found, owner);
     const Life seen = owner.life_seen_by(job);
-    const Life life = watch.judge(seen);
+    const Life life = watch.decide(seen);
     if (life == Life::alive) watch.refuse(owner, seen);
     if (life == Life::dead && take_from_the_dead(path_, found, self, options)) {
       dead_owner_ = owner.str();

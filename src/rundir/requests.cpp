@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "runtime/signals.hpp"
 
 namespace cohort {
@@ -49,7 +49,7 @@ bool Requests::save_done() {
 }
 
 void refuse_if_stopped(Communicator& world, const fs::path& run_folder) {
-  agree(world, "looking whether the run was stopped", [&] {
+  fail_together(world, "looking whether the run was stopped", [&] {
     const fs::path stop = run_folder / "stop";
     if (world.rank() == 0 && is_there(stop)) {
       fail(ExitCode::stopped, "a person stopped this run with the file {}; remove it to go on: rm {}", stop.string(),

@@ -14,7 +14,7 @@
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/store/folders.hpp"
 #include "checkpoint/store/set_aside.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "config/describe.hpp"
 #include "rundir/fault_marks.hpp"
 
@@ -211,7 +211,7 @@ std::vector<fs::path> prepare(const fs::path& folder, ExistingRun existing, cons
 std::vector<fs::path> prepare_run_directory(Communicator& world, const fs::path& folder, ExistingRun existing,
                                             const ResumeOptions& options) {
   std::string text;  // a path and a zero for each checkpoint
-  agree(world, "preparing the run folder", [&] {
+  fail_together(world, "preparing the run folder", [&] {
     if (world.rank() != 0) return;
     for (const fs::path& checkpoint : prepare(folder, existing, options)) text += checkpoint.string() + '\0';
   });

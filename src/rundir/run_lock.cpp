@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "rundir/run_directory.hpp"
 
 namespace cohort {
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 RunLock::RunLock(Communicator& world, fs::path run_folder, const LauncherFacts& launcher, LockOptions options)
     : folder_(std::move(run_folder)), options_(std::move(options)) {
-  agree(world, "taking the run folder", [&] {
+  fail_together(world, "taking the run folder", [&] {
     if (world.rank() != 0) return;
     made_folder_ = !fs::exists(folder_);
     make_folders(folder_);

@@ -12,7 +12,7 @@
 #include "gpu/device.hpp"
 #include "runtime/affinity.hpp"
 #include "runtime/device_choice.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/kokkos.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/start_guard.hpp"
@@ -79,7 +79,7 @@ Runtime::Runtime() : exceptions_before_(std::uncaught_exceptions()) {
   // 2. Whether MPI can come up at all: Open MPI ends the process inside MPI_Init if not.
   if (!problem) {
     const auto remark = check_before_mpi(launcher_, mpi_is_open_mpi());
-    if (remark && is_speaking_rank()) print_line(*remark);
+    if (remark && is_printing_rank()) print_error_line(*remark);
     if (mpi_library_version().starts_with("Open MPI v4")) claim_step(current_environment(), launcher_);
   }
 
@@ -111,7 +111,7 @@ void Runtime::start_monitor(double timeout) {
                                                  .addresses = size() > 1 ? monitor_addresses() : std::vector<std::string>{},
                                                  .timeout = timeout,
                                                  .end_job = [] { end_job_now(ExitCode::lost); },
-                                                 .say = [](const std::string& text) { print_line(text); }});
+                                                 .say = [](const std::string& text) { print_error_line(text); }});
   if (size() == 1) return;
   const std::string address = broadcast_text_of_rank_0(rank() == 0 ? monitor_->open() : "");
   const bool reached = rank() == 0 || monitor_->connect(address);
@@ -147,7 +147,7 @@ Runtime::~Runtime() {
     if (owns_kokkos_) stop_kokkos();
     if (owns_mpi_) finalize_mpi();
   } catch (const std::exception& error) {
-    print_line(fmt::format("while ending MPI: {}", error.what()));
+    print_error_line(fmt::format("while ending MPI: {}", error.what()));
   }
 }
 

@@ -3,8 +3,8 @@
 // reverse.
 //
 // When an exception unwinds the destructor, MPI is left up on purpose: MPI_Finalize would wait for ranks that are still working.
-// main catches the exception and calls end_with_error() of runtime/ending.hpp, which prints first and then ends the job. Threads
-// of the math libraries are set where those libraries are used.
+// main catches the exception and calls end_with_error() of runtime/failure_exit.hpp, which prints first and then ends the job.
+// Threads of the math libraries are set where those libraries are used.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "watch/monitor.hpp"
 #include "watch/process_state.hpp"
 
@@ -34,7 +34,7 @@ std::string job_of(const Environment& environment) {
   }
   if (speaker < 0 || speaker == self.rank.value_or(speaker)) {
     const std::string missing = who_is_missing(ranks, self);
-    print_line(fmt::format(
+    print_error_line(fmt::format(
         "the ranks did not find each other within {:g} s: {}. A start that takes longer needs {}=SECONDS (0: wait for ever)",
         seconds,
         missing.empty()

@@ -35,12 +35,12 @@ Parameter& ParameterRegistry::declare(std::string name, const Shape& global_shap
   return *parameters_.back();
 }
 
-void ParameterRegistry::allocate(std::uint64_t seed, const Placement& placement) {
-  values_ = Tensor::zeros("parameters.values", {flat_elements_}, DType::f32, placement.device);
-  gradients_ = Tensor::zeros("gradients.whole", {flat_elements_}, DType::f32, placement.device);
-  compute_ = placement.compute == DType::f32
+void ParameterRegistry::allocate(std::uint64_t seed, const ModelStorage& storage) {
+  values_ = Tensor::zeros("parameters.values", {flat_elements_}, DType::f32, storage.device);
+  gradients_ = Tensor::zeros("gradients.whole", {flat_elements_}, DType::f32, storage.device);
+  compute_ = storage.compute == DType::f32
                  ? values_
-                 : Tensor::zeros("parameters.compute", {flat_elements_}, placement.compute, placement.device);
+                 : Tensor::zeros("parameters.compute", {flat_elements_}, storage.compute, storage.device);
   for (const auto& parameter : parameters_) {
     const auto part = [&](const Tensor& flat) {
       return flat.slice(parameter->offset, parameter->offset + parameter->elements()).reshaped(parameter->shape);

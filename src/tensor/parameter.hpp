@@ -76,7 +76,7 @@ struct Parameter {
 };
 
 /// Where a model lives and in which type it computes.
-struct Placement {
+struct ModelStorage {
   DeviceKind device = DeviceKind::cpu;
   DType compute = DType::f32;  // of activations and of the parameters that layers read; values and gradients are always fp32
 };
@@ -95,7 +95,7 @@ class ParameterRegistry {
   void skip(std::size_t parameters) { next_id_ += static_cast<int>(parameters); }
 
   /// Allocates all values and gradients, and sets the initial values by (seed, id, global element index).
-  void allocate(std::uint64_t seed, const Placement& placement = {});
+  void allocate(std::uint64_t seed, const ModelStorage& storage = {});
   /// To be called after values were changed by anything but the optimizer: brings the 16-bit copies up to date.
   void values_changed() const;
 

@@ -11,7 +11,7 @@ namespace cohort {
 std::string check_optimizer(const RunConfig& config) {
   ModelSection model = config.model;
   model.vocabulary = std::max<Count>(2, model.vocabulary);  // which has no part in names
-  return ParameterGroups(config.optimizer).check(declare_model(model, placement_of(config))->parameters());
+  return ParameterGroups(config.optimizer).check(declare_model(model, storage_of(config))->parameters());
 }
 
 }  // namespace cohort

@@ -2,11 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "config/validate.hpp"
 #include "data/sampler.hpp"
 #include "observe/flight_recorder.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "train/data_record.hpp"
 
 namespace cohort {
@@ -47,9 +47,9 @@ std::string facts_of(const RunConfig& config, const RunData& data) {
 // Collective over: world
 void check_some_tokens(Communicator& world, const TokenFile& file) {
   bool all = true;
-  agree(world, "verifying the token file", [&] { all = file.verify_within(kCheckedAtStart); });
+  fail_together(world, "verifying the token file", [&] { all = file.verify_within(kCheckedAtStart); });
   if (all || file.version() > 1 || world.rank() != 0) return;
-  print_line(
+  print_error_line(
       fmt::format("note: {} is a token file of version 1, without checksums by block: each rank reads a split whole before "
                   "it first uses it; prepare the text again to spare that",
                   file.path()));
@@ -62,9 +62,9 @@ void require_same_tokenizer(const RunData& data, const std::string& trained_on) 
   if (before == now) return;
   if (before.empty()) {
     const bool other = !trained_on.empty() && !data_changes(trained_on, data.description).empty();
-    if (other && is_speaking_rank())
-      print_line("note: the checkpoint does not record its tokenizer; if it is not that of " + data.tokens->path() +
-                 ", its token ids mean other text");
+    if (other && is_printing_rank())
+      print_error_line("note: the checkpoint does not record its tokenizer; if it is not that of " + data.tokens->path() +
+                       ", its token ids mean other text");
     return;
   }
   throw SharedError(ExitCode::data,
@@ -76,7 +76,7 @@ void require_same_tokenizer(const RunData& data, const std::string& trained_on) 
 RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std::string& trained_on) {
   FlightRecorder::of_process().set_activity("opening the data");
   RunData data;
-  agree(world, "opening the data", [&] {
+  fail_together(world, "opening the data", [&] {
     data = open_on_this_rank(config);
     if (use == DataUse::training) check_for_training(config, data);
   });
@@ -88,7 +88,7 @@ RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std
   }
   if (!data.tokens) return data;
   require_same_tokenizer(data, trained_on);
-  agree(world, "opening the data", [&] { set_vocabulary(config, data.tokens->vocabulary_size()); });
+  fail_together(world, "opening the data", [&] { set_vocabulary(config, data.tokens->vocabulary_size()); });
   check_some_tokens(world, *data.tokens);
   return data;
 }

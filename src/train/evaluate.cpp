@@ -14,16 +14,16 @@ namespace cohort {
 Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
                     Count micro_batch, Count limit) {
   const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, setup.share.ranks, limit};
-  const Placement& placement = model.placement();
-  const StepScalars scalars(placement.device);
+  const ModelStorage& storage = model.storage();
+  const StepScalars scalars(storage.device);
   const StepContext context{.exec = setup.exec,
-                            .dtype = placement.compute,
+                            .dtype = storage.compute,
                             .activations = &setup.activations,
                             .loss_sum = scalars.loss(),
                             .sequence = setup.sequence,
                             .inspect = setup.inspect,
-                            .sign_of_life = FlightRecorder::beat_of_process};
-  InputBuffer buffer(placement.device, dataset.classes());
+                            .heartbeat = FlightRecorder::heartbeat_of_process};
+  InputBuffer buffer(storage.device, dataset.classes());
   Batch batch;
   Count targets = 0;
   for (Count call = 0; call < plan.calls(); ++call) {

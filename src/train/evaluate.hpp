@@ -24,7 +24,7 @@ struct EvaluationContext {
   Hooks& hooks;  // of the strategy that keeps the parameters
   Arena& activations;
   BatchShare share;                                                     // of each global micro-batch
-  const DividedSequence* sequence = nullptr;                            // if samples are cut
+  const ContextParallel* sequence = nullptr;                            // if samples are cut
   Communicator* stages = nullptr;                                       // of the pipeline, of which the last has the loss
   std::function<void(const std::string&, const Tensor&)> inspect = {};  // as in StepContext
 };

@@ -51,13 +51,13 @@ std::vector<std::int32_t> generate(Predictor& model, const std::vector<std::int3
                options.context);
   COHORT_CHECK(options.vocabulary > 0 && options.vocabulary <= model.classes(), "generate: {} tokens of {} rows",
                options.vocabulary, model.classes());
-  const Placement& placement = model.placement();
-  Arena activations("generate", placement.device);
-  const StepContext context{.exec = {.device = placement.device, .kernels = options.kernels},
-                            .dtype = placement.compute,
+  const ModelStorage& storage = model.storage();
+  Arena activations("generate", storage.device);
+  const StepContext context{.exec = {.device = storage.device, .kernels = options.kernels},
+                            .dtype = storage.compute,
                             .activations = &activations,
-                            .sign_of_life = FlightRecorder::beat_of_process};
-  InputBuffer buffer(placement.device, model.classes());
+                            .heartbeat = FlightRecorder::heartbeat_of_process};
+  InputBuffer buffer(storage.device, model.classes());
   const Tensor logits = Tensor::zeros("generate.logits", {1, model.classes()});
   const CounterRandom random(options.seed, RandomPurpose::sample);
   std::vector<std::int32_t> tokens = prompt;

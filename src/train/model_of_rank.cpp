@@ -7,9 +7,9 @@
 namespace cohort {
 
 std::unique_ptr<Model> declare_model_of_rank(const RunConfig& config, int stage, TensorParallel& parallel) {
-  if (config.parallel.pp == 1) return declare_model(config.model, placement_of(config), parallel);
+  if (config.parallel.pp == 1) return declare_model(config.model, storage_of(config), parallel);
   const pipeline::Schedule schedule = schedule_of(config.parallel, config.train.accumulation);
-  return declare_decoder(config.model, placement_of(config), parallel, pipeline::chunks_of(config.model, schedule, stage));
+  return declare_decoder(config.model, storage_of(config), parallel, pipeline::chunks_of(config.model, schedule, stage));
 }
 
 }  // namespace cohort

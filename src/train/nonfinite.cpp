@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "tensor/convert.hpp"
 
 namespace cohort {

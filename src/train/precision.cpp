@@ -4,7 +4,7 @@ namespace cohort {
 
 DeviceKind device_of(const RunConfig& config) { return config.device.kind == "cuda" ? DeviceKind::gpu : DeviceKind::cpu; }
 
-Placement placement_of(const RunConfig& config) {
+ModelStorage storage_of(const RunConfig& config) {
   const std::string& policy = config.precision.policy;
   const DType compute = policy == "bf16" ? DType::bf16 : policy == "fp16" ? DType::f16 : DType::f32;
   return {device_of(config), compute};
@@ -17,7 +17,7 @@ ops::Exec exec_of(const RunConfig& config) {
 }
 
 DType reduction_of(const RunConfig& config) {
-  return config.precision.reduction == "compute" ? placement_of(config).compute : DType::f32;
+  return config.precision.reduction == "compute" ? storage_of(config).compute : DType::f32;
 }
 
 }  // namespace cohort

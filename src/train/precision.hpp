@@ -19,7 +19,7 @@ namespace cohort {
 
 DeviceKind device_of(const RunConfig& config);
 /// Where and in which type the model of this run lives.
-Placement placement_of(const RunConfig& config);
+ModelStorage storage_of(const RunConfig& config);
 ops::Exec exec_of(const RunConfig& config);
 /// The type in which gradients are summed over ranks.
 DType reduction_of(const RunConfig& config);

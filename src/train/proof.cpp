@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/format/format.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/self_communicator.hpp"
 #include "train/proof_steps.hpp"
 
@@ -139,7 +139,7 @@ Tolerance proof_tolerance(const PrecisionSection& precision) {
 
 std::vector<double> losses_of_one_rank(const RunConfig& run, const RunData& data, Communicator& world, Count steps) {
   std::vector<double> losses(static_cast<std::size_t>(steps));
-  agree(world, "running the steps on one rank", [&] {
+  fail_together(world, "running the steps on one rank", [&] {
     if (world.rank() != 0) return;
     const std::unique_ptr<Communicator> self = make_self_communicator("one rank");
     ProofRun alone(reference_config(run), data, *self);

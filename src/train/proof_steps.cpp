@@ -6,7 +6,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/format/format.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/self_communicator.hpp"
 #include "train/precision.hpp"
 #include "train/proof.hpp"
@@ -56,7 +56,7 @@ std::vector<StateShard> ProofRun::weights() const {
 
 OneRankBeside::OneRankBeside(const RunConfig& run, const RunData& data, Communicator& group) : group_(group) {
   std::string names;
-  agree(group_, "making the reference on one rank", [&] {
+  fail_together(group_, "making the reference on one rank", [&] {
     if (group_.rank() != kReferenceRank) return;
     self_ = make_self_communicator("one rank");
     run_ = std::make_unique<ProofRun>(reference_config(run), data, *self_);
@@ -97,7 +97,7 @@ WholeTensors OneRankBeside::gather(const std::vector<StateShard>& shards) const 
 OneRankStep OneRankBeside::step(Count step, const ProofRun& layout, bool layout_skipped) {
   const WholeTensors own_gradients = gather(layout.gradients()), own_weights = gather(layout.weights());
   OneRankStep result;
-  agree(group_, "running the reference on one rank", [&] {
+  fail_together(group_, "running the reference on one rank", [&] {
     if (!run_) return;
     TrainStep& one_rank = run_->train_step();
     const double loss_scale = one_rank.loss_scale().scale();

@@ -10,7 +10,7 @@
 #include "checkpoint/load/collective.hpp"
 #include "checkpoint/load/shards.hpp"
 #include "checkpoint/store/set_aside.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "config/describe.hpp"
 #include "config/model_rules.hpp"
 #include "train/data_record.hpp"
@@ -115,7 +115,7 @@ void resume_run(TrainingRun& run, const TrainerOptions& options) {
 }
 
 void set_aside_later_steps(TrainingRun& run) {
-  agree(run.world, "setting later checkpoints aside", [&] {
+  fail_together(run.world, "setting later checkpoints aside", [&] {
     if (run.world.rank() == 0) set_aside_beyond_done(run);
   });
 }

@@ -122,7 +122,7 @@ void TrainStep::build_model(const StepParts& parts) {
   TensorParallel& own = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
   TensorParallel& part = parts.tensor_parallel != nullptr ? *parts.tensor_parallel : own;
   model_ = parts.declare_model ? parts.declare_model(part) : declare_model_of_rank(config_, mesh_.index(Axis::pp), part);
-  if (!is_sharded(config_.parallel.data)) model_->parameters().allocate(config_.run.seed, placement_of(config_));
+  if (!is_sharded(config_.parallel.data)) model_->parameters().allocate(config_.run.seed, storage_of(config_));
 }
 
 void TrainStep::build_pipeline(const StepParts& parts) {
@@ -193,7 +193,7 @@ void TrainStep::shards_changed() {
 
 StepContext TrainStep::context(Count step) const {
   return {.exec = exec_,
-          .dtype = model_->placement().compute,
+          .dtype = model_->storage().compute,
           .activations = &activations_,
           .loss_sum = scalars_.own_loss(),
           .training = true,
@@ -201,7 +201,7 @@ StepContext TrainStep::context(Count step) const {
           .step = static_cast<std::uint32_t>(step),
           .sequence = ring_.get(),
           .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{},
-          .sign_of_life = FlightRecorder::beat_of_process};
+          .heartbeat = FlightRecorder::heartbeat_of_process};
 }
 
 void TrainStep::compute_gradients(const StepInput& input, StepTimers& timers) {

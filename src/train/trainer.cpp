@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "observe/flight_recorder.hpp"
 #include "train/observers/observers.hpp"
 #include "train/resume_run.hpp"

@@ -1,7 +1,7 @@
 #include "train/training_run.hpp"
 
 #include "base/console.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "config/describe.hpp"
 #include "config/model_rules.hpp"
 #include "rundir/run_directory.hpp"
@@ -25,7 +25,7 @@ TrainingRun::TrainingRun(const RunConfig& config_of_run, const RunData& data_of_
       batches(*data.dataset, sampler, config.train, share, train_step.device()) {}
 
 void TrainingRun::open_logs(bool resumed) {
-  agree(world, "opening the logs", [&] {
+  fail_together(world, "opening the logs", [&] {
     log = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level), resumed);
     if (world.rank() != 0) return;
     write_resolved_run_file(config);

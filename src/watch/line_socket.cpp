@@ -89,7 +89,7 @@ LineSocket& LineSocket::operator=(LineSocket&& other) noexcept {
   descriptor_ = std::exchange(other.descriptor_, -1);
   longest_line_ = other.longest_line_;
   incoming_ = std::move(other.incoming_);
-  outgoing_ = std::move(other.outgoing_);
+  write_plan_ = std::move(other.write_plan_);
   return *this;
 }
 
@@ -154,19 +154,19 @@ LineSocket LineSocket::connect(const std::vector<Endpoint>& endpoints, const std
 }
 
 bool LineSocket::flush() {
-  while (is_open() && !outgoing_.empty()) {
-    const ssize_t sent = ::send(descriptor_, outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
+  while (is_open() && !write_plan_.empty()) {
+    const ssize_t sent = ::send(descriptor_, write_plan_.data(), write_plan_.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (sent < 0) return false;  // receive() will see the end, after what came before it
-    outgoing_.erase(0, static_cast<std::size_t>(sent));
+    write_plan_.erase(0, static_cast<std::size_t>(sent));
   }
   return is_open();
 }
 
 bool LineSocket::send(const std::string& line) {
   if (!is_open()) return false;
-  if (outgoing_.size() < kMostKept) outgoing_ += line + "\n";
+  if (write_plan_.size() < kMostKept) write_plan_ += line + "\n";
   return flush();
 }
 

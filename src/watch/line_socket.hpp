@@ -49,7 +49,7 @@ class LineSocket {
 
   int descriptor_ = -1;
   std::size_t longest_line_ = kMostKept;
-  std::string incoming_, outgoing_;
+  std::string incoming_, write_plan_;
 };
 
 /// Accepts connections at one address of this machine, on a port that the system chooses.

@@ -22,7 +22,7 @@ constexpr double kConnectSeconds = 10.0;
 // A connection to each rank is an open file, of which many systems let a process have 1024 unless it asks for more.
 void allow_connections(int count) {
   constexpr rlim_t kForMpiAndFiles = 128;
-  const rlim_t wanted = kForMpiAndFiles + Admission::kMostPending + static_cast<rlim_t>(count);
+  const rlim_t wanted = kForMpiAndFiles + Rendezvous::kMostPending + static_cast<rlim_t>(count);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= wanted) return;
@@ -40,7 +40,7 @@ void allow_connections(int count) {
 Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(options_.timeout), wake_(eventfd(0, EFD_CLOEXEC)) {
   if (options_.rank != 0 || options_.size == 1) return;
   allow_connections(options_.size);
-  admission_ = std::make_unique<Admission>(options_.addresses, options_.size);
+  rendezvous_ = std::make_unique<Rendezvous>(options_.addresses, options_.size);
   peers_.resize(static_cast<std::size_t>(options_.size));
   peers_[0].expected = false;
 }
@@ -55,8 +55,8 @@ Monitor::~Monitor() {
 }
 
 std::string Monitor::open() {
-  Json json{{"endpoints", Json::array()}, {"token", admission_->token()}, {"host", options_.host}, {"process", getpid()}};
-  for (const Endpoint& endpoint : admission_->endpoints()) json["endpoints"].push_back({endpoint.address, endpoint.port});
+  Json json{{"endpoints", Json::array()}, {"token", rendezvous_->token()}, {"host", options_.host}, {"process", getpid()}};
+  for (const Endpoint& endpoint : rendezvous_->endpoints()) json["endpoints"].push_back({endpoint.address, endpoint.port});
   thread_ = std::thread([this] { run(&Monitor::run_server); });
   return json.dump();
 }
@@ -69,7 +69,7 @@ bool Monitor::connect(const std::string& address) {
   for (const Json& endpoint : json.at("endpoints")) endpoints.push_back({endpoint.at(0), endpoint.at(1)});
   const Hello hello{options_.rank, options_.host, getpid()};
   server_ =
-      LineSocket::connect(endpoints, to_line(hello, json.at("token").get<std::string>()), Admission::kWelcome, kConnectSeconds);
+      LineSocket::connect(endpoints, to_line(hello, json.at("token").get<std::string>()), Rendezvous::kWelcome, kConnectSeconds);
   return server_.is_open();
 }
 
@@ -79,8 +79,8 @@ void Monitor::start(const std::vector<int>& unreachable) {
     if (server_.is_open()) thread_ = std::thread([this] { run(&Monitor::run_client); });
     return;
   }
-  attendance_ = std::make_unique<Attendance>(options_.size, steady_seconds());
-  for (const int rank : unreachable) attendance_->left(rank, true);
+  liveness_ = std::make_unique<Liveness>(options_.size, steady_seconds());
+  for (const int rank : unreachable) liveness_->left(rank, true);
   started_ = true;
 }
 

@@ -10,7 +10,7 @@
 // (RUN/flight) for `cohort doctor`. If it is rank 0 that is lost, the others find out in the same way, and rank 1 speaks.
 //
 // Nothing from outside the job delays or changes a verdict: rank 0 listens while the job starts, until all ranks are in
-// (watch/admission.hpp), and not afterwards; a line that cannot be read is dropped, and said once.
+// (watch/rendezvous.hpp), and not afterwards; a line that cannot be read is dropped, and said once.
 //
 // A job that was suspended as a whole (Slurm's gang scheduling, a laptop that slept) is not lost: rank 0 sees from its own clock
 // that it did not run.
@@ -27,9 +27,9 @@
 #include <thread>
 #include <vector>
 
-#include "watch/admission.hpp"
-#include "watch/attendance.hpp"
 #include "watch/line_socket.hpp"
+#include "watch/liveness.hpp"
+#include "watch/rendezvous.hpp"
 
 namespace cohort {
 
@@ -111,11 +111,11 @@ class Monitor {
 
   Options options_;
   std::atomic<double> timeout_;
-  std::unique_ptr<Admission> admission_;    // rank 0, until all are in
+  std::unique_ptr<Rendezvous> rendezvous_;  // rank 0, until all are in
   std::vector<Peer> peers_;                 // rank 0: one for each rank, its own is not connected
   LineSocket server_;                       // the others
   RankReport rank_0_;                       // host and process of rank 0
-  std::unique_ptr<Attendance> attendance_;  // rank 0; made by start()
+  std::unique_ptr<Liveness> liveness_;      // rank 0; made by start()
   std::atomic<bool> started_ = false;
   double resumed_ = -1e9;  // rank 0: when it noticed that it had not run for a while
   mutable std::mutex folder_mutex_;

@@ -19,7 +19,7 @@ namespace cohort {
 using Json = nlohmann::json;
 
 std::vector<int> Monitor::descriptors() const {
-  std::vector<int> all = admission_ ? admission_->descriptors() : std::vector<int>{};
+  std::vector<int> all = rendezvous_ ? rendezvous_->descriptors() : std::vector<int>{};
   all.push_back(wake_);
   // Those who are early are heard when the watch begins.
   for (const Peer& peer : peers_) {
@@ -29,9 +29,9 @@ std::vector<int> Monitor::descriptors() const {
 }
 
 void Monitor::admit(double now) {
-  if (!admission_) return;
+  if (!rendezvous_) return;
   const auto wanted = [this](int rank) { return peers_[static_cast<std::size_t>(rank)].expected; };
-  for (Admission::Guest& guest : admission_->admit(now, wanted)) {
+  for (Rendezvous::Guest& guest : rendezvous_->admit(now, wanted)) {
     Peer& peer = peers_[static_cast<std::size_t>(guest.hello.rank)];
     peer.socket = std::move(guest.socket);
     peer.expected = false;
@@ -40,7 +40,7 @@ void Monitor::admit(double now) {
     peer.report.process = guest.hello.process;
   }
   // Whom start() called unreachable has given up, and whom it did not has been let in.
-  if (started_) admission_.reset();
+  if (started_) rendezvous_.reset();
 }
 
 bool Monitor::take(int rank, const std::string& line, double now) {
@@ -52,7 +52,7 @@ bool Monitor::take(int rank, const std::string& line, double now) {
       report.step = json.at("step");
       report.activity = json.at("doing");
       peer.changes = json.at("changes");
-      attendance_->heard(rank, json["beat"], now);
+      liveness_->heard(rank, json["beat"], now);
       peer.report = std::move(report);
     } else if (json.contains("report")) {
       RankReport report = report_from(json["report"]);
@@ -65,7 +65,7 @@ bool Monitor::take(int rank, const std::string& line, double now) {
         if (other.report.host == peer.report.host && other.report.process == json["process"]) other.process_state = state;
       }
     } else if (json.contains("bye")) {
-      attendance_->left(rank, true);
+      liveness_->left(rank, true);
       peer.socket.close();
       return true;
     }
@@ -85,7 +85,7 @@ void Monitor::hear(const std::vector<int>& ready, double now) {
     const bool ended = !peer.socket.is_open();
     bool in_order = false;
     for (const std::string& line : lines) in_order = take(rank, line, now) || in_order;
-    if (ended && !in_order) attendance_->left(rank, false);
+    if (ended && !in_order) liveness_->left(rank, false);
   }
 }
 
@@ -102,18 +102,18 @@ void Monitor::run_server() {
     const double now = steady_seconds();
     // It did not run for far longer than it asked for: all were suspended, or this host was too busy to judge others.
     if (now - last > 5.0 * interval() + 1.0) {
-      attendance_->pardon(now);
+      liveness_->pardon(now);
       resumed_ = now;
     }
     last = now;
     admit(now);
     hear(ready, now);
-    attendance_->heard(0, FlightRecorder::of_process().progress(), now);
+    liveness_->heard(0, FlightRecorder::of_process().progress(), now);
     if (now - told > interval()) {
       for (Peer& peer : peers_) peer.socket.send("tick");
       told = now;
     }
-    if (timeout_ > 0.0 && attendance_->is_lost(limit(), now)) return conclude(now);
+    if (timeout_ > 0.0 && liveness_->is_lost(limit(), now)) return conclude(now);
     // So that a thousand ranks wake this thread some fifty times a second and not a thousand times.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -122,7 +122,7 @@ void Monitor::run_server() {
 void Monitor::ask_for_reports(double seconds, double now) {
   for (int rank = 1; rank < options_.size; ++rank) {
     peers_[static_cast<std::size_t>(rank)].socket.send("report");
-    if (attendance_->link(rank, limit(), now) == RankView::Link::heard) continue;
+    if (liveness_->link(rank, limit(), now) == RankView::Link::heard) continue;
     // Somebody who shares its host can say what became of its process.
     const RankReport& lost = peers_[static_cast<std::size_t>(rank)].report;
     if (lost.host == options_.host) {
@@ -137,7 +137,7 @@ void Monitor::ask_for_reports(double seconds, double now) {
   const double end = now + seconds;
   const auto all_reported = [&] {
     for (int rank = 1; rank < options_.size; ++rank) {
-      const bool heard = attendance_->link(rank, limit(), now) == RankView::Link::heard;
+      const bool heard = liveness_->link(rank, limit(), now) == RankView::Link::heard;
       if (heard && peers_[static_cast<std::size_t>(rank)].socket.is_open() && !peers_[static_cast<std::size_t>(rank)].reported)
         return false;
     }
@@ -153,7 +153,7 @@ void Monitor::conclude(double now) {
   // What the launcher does about a process that has ended leaves a second at most; nobody is in a hurry otherwise.
   const bool one_is_gone = [&] {
     for (int rank = 0; rank < options_.size; ++rank) {
-      if (attendance_->link(rank, limit(), now) == RankView::Link::gone) return true;
+      if (liveness_->link(rank, limit(), now) == RankView::Link::gone) return true;
     }
     return false;
   }();
@@ -168,9 +168,9 @@ void Monitor::conclude(double now) {
     // All ranks of a lost node, also those whose silence began a moment later.
     const double silence = peer.reported ? limit() : std::min(limit(), 4.0 * interval());
     views.push_back(
-        {peer.report, attendance_->link(rank, silence, now), attendance_->seconds_since_heard(rank, now), peer.process_state});
+        {peer.report, liveness_->link(rank, silence, now), liveness_->seconds_since_heard(rank, now), peer.process_state});
   }
-  const Diagnosis diagnosis = diagnose(views, attendance_->seconds_still(now));
+  const Diagnosis diagnosis = diagnose(views, liveness_->seconds_still(now));
   const std::filesystem::path to = folder();
   log_error(diagnosis.text);
   options_.say(diagnosis.text +

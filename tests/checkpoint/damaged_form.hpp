@@ -6,7 +6,7 @@
 
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint_fixture.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 
 namespace cohort::test {

@@ -7,7 +7,7 @@
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint/write/saver.hpp"
 #include "checkpoint_fixture.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "hdf5/hdf5.hpp"
 
@@ -224,7 +224,7 @@ TEST_F(Forms, AReadFailureOfOneRankIsTheSameOnAll) {
     for (const Cut cut : {Cut{0}, Cut{1}}) {
       for (int failing = 0; failing < comm_->size(); ++failing) {
         SCOPED_TRACE(fmt::format("{}, collective {}, rank {}", name_of(options.form), options.storage.collective, failing));
-        auto parts = outgoing_parts(shards_of_rank(tensors, cut, comm_->rank(), comm_->size(), true), options);
+        auto parts = write_items_of(shards_of_rank(tensors, cut, comm_->rank(), comm_->size(), true), options);
         // The second part of the large tensor, in the middle of the exchange.
         if (comm_->rank() == failing && parts.size() > 1) {
           parts[1].read = [](Count, Count) -> Tensor { fail(ExitCode::checkpoint, "the scratch file is gone"); };

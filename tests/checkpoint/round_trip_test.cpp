@@ -278,7 +278,7 @@ TEST_F(RoundTrip, ACommandRunsWhenACheckpointIsComplete) {
   const auto save = [&](Count step, const std::string& ending) {
     const std::string command =
         fmt::format("ls \"$COHORT_CHECKPOINT\"/manifest.json && echo $COHORT_STEP > '{}'{}", told, ending);
-    return save_parts(*self, run_, outgoing_parts(whole_shards(*model, true), {}), make_state(step), {.on_commit = command});
+    return save_parts(*self, run_, write_items_of(whole_shards(*model, true), {}), make_state(step), {.on_commit = command});
   };
   EXPECT_EQ(save(7, "").trouble, "");
   EXPECT_EQ(read_all(told), "7\n");

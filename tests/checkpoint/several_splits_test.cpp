@@ -7,7 +7,7 @@
 #include "checkpoint/load/collective.hpp"
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint/write/rewrite.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "hdf5/hdf5.hpp"
 #include "split_shards.hpp"

@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 
-#include "comm/agreement.hpp"
 #include "comm/call_comparison.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "support/expect_error.hpp"
 

@@ -16,8 +16,8 @@ class CkptSplits : public CkptCommandTest {
   /// Step 100 of this run, of these parts of each rank.
   void save(const std::string& run, const std::vector<std::vector<StateShard>>& ranks, const TrainingState& state) const {
     const SaveOptions options{.form = CheckpointForm::per_rank};
-    std::vector<std::vector<OutgoingPart>> parts;
-    for (const std::vector<StateShard>& shards : ranks) parts.push_back(outgoing_parts(shards, options));
+    std::vector<std::vector<WriteItem>> parts;
+    for (const std::vector<StateShard>& shards : ranks) parts.push_back(write_items_of(shards, options));
     save_parts_of_ranks(run_ / run, parts, state, options);
   }
   void save(const std::string& run, const Splits& splits) const {

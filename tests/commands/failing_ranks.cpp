@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/mpi_world.hpp"
 #include "runtime/runtime.hpp"
 

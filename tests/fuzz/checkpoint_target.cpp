@@ -76,10 +76,10 @@ void read_whole(const fs::path& folder) {
 }
 
 /// Two tensors and a scalar as ranks have them that cut both dims, the last box in two runs; the values stored as `dtype`.
-std::vector<OutgoingPart> make_parts(DType dtype) {
+std::vector<WriteItem> make_parts(DType dtype) {
   static std::vector<float> values(54);  // the parts read them later
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.25f * static_cast<float>(i);
-  std::vector<OutgoingPart> parts;
+  std::vector<WriteItem> parts;
   const auto add = [&](const std::string& name, const TensorPart& part) {
     parts.push_back({name, 0, dtype, part, [](Count from, Count elements) {
                        return Tensor::wrap(values.data() + from, {elements}, DType::f32);  // needs no running Kokkos

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/box.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "hdf5/hdf5.hpp"
@@ -177,7 +177,7 @@ TEST(ParallelFile, WhatCannotBeIsRefusedOnAllRanks) {
   }
 }
 
-// The disk is full for one rank, for each in turn, or for all. The step ends on all ranks, under agree(), and so does the
+// The disk is full for one rank, for each in turn, or for all. The step ends on all ranks, under fail_together(), and so does the
 // closing.
 void check_full_disk(Communicator& world, const std::string& path, int full_rank) {
   SCOPED_TRACE(fmt::format("rank {}", full_rank));
@@ -188,16 +188,16 @@ void check_full_disk(Communicator& world, const std::string& path, int full_rank
   try {
     std::optional<File> file;
     std::optional<Dataset> dataset;
-    agree(world, "creating", [&] {
+    fail_together(world, "creating", [&] {
       file.emplace(File::create_parallel(path, mpi_handle(world)));
       dataset.emplace(file->create_dataset("x", Element::i32, std::vector<Count>{kEach * world.size()}));
     });
     const std::vector<std::int32_t> values = numbers(kEach, 0);
-    agree(world, "writing", [&] {
+    fail_together(world, "writing", [&] {
       dataset->write_range_collectively(kEach * world.rank(), kEach, values.data(), Element::i32, 3);
       dataset.reset();
     });
-    agree(world, "closing", [&] { file->close(); });
+    fail_together(world, "closing", [&] { file->close(); });
   } catch (const SharedError& error) {
     failed = true;
     const std::string message = error.what();

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "logs/log_texts.hpp"
-#include "logs/moment.hpp"
+#include "logs/time_or_step.hpp"
 #include "observe/log.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -65,10 +65,10 @@ TEST(LogLine, SpeaksOfAStep) {
   EXPECT_EQ(step_in("step 99999999999999999999"), std::nullopt);
 }
 
-TEST(Moment, IsAStepATimeOrHowLongAgo) {
-  const auto time = [](std::string_view text) { return parse_moment(text, "--since", kNoon).time; };
-  EXPECT_EQ(parse_moment("step:100", "--since", 0).step, 100);
-  EXPECT_EQ(parse_moment("10m", "--since", kNoon).step, std::nullopt);
+TEST(TimeOrStep, IsAStepATimeOrHowLongAgo) {
+  const auto time = [](std::string_view text) { return parse_time_or_step(text, "--since", kNoon).time; };
+  EXPECT_EQ(parse_time_or_step("step:100", "--since", 0).step, 100);
+  EXPECT_EQ(parse_time_or_step("10m", "--since", kNoon).step, std::nullopt);
   EXPECT_EQ(time("90s"), kNoon - 90000);
   EXPECT_EQ(time("10m"), kNoon - 600000);
   EXPECT_EQ(time("2h"), kNoon - 7200000);
@@ -79,9 +79,10 @@ TEST(Moment, IsAStepATimeOrHowLongAgo) {
   EXPECT_EQ(time("2025-03-01"), kNoon - 12 * 3600000);
 }
 
-TEST(Moment, OthersAreRefusedWithThePosition) {
+TEST(TimeOrStep, OthersAreRefusedWithThePosition) {
   const auto expect = [](const char* text, const char* part) {
-    EXPECT_ERROR(parse_moment(text, "--since", kNoon), ExitCode::usage, "--since", part, "step:100", "2025-03-01T12:00", "10m");
+    EXPECT_ERROR(parse_time_or_step(text, "--since", kNoon), ExitCode::usage, "--since", part, "step:100", "2025-03-01T12:00",
+                 "10m");
   };
   expect("yesterday", "at character 1");
   expect("step:", "at character 6");

@@ -44,7 +44,7 @@ TEST(LogMerge, AClockThatWentBackKeepsTheOrderOfTheLog) {
 TEST(LogMerge, ReadsOnlyWhatIsWanted) {
   const test::TemporaryFolder run;
   for (int rank = 0; rank < 4; ++rank) append(run.path(), rank, line(rank, rank, "step 1") + line(9, rank, "step 2"));
-  const LogSelection some{.ranks = {{1, 2}}, .until = Moment{.step = 1}};
+  const LogSelection some{.ranks = {{1, 2}}, .until = TimeOrStep{.step = 1}};
   LogMerge merge(run.path(), some, false);
   EXPECT_EQ(read_all(merge), line(1, 1, "step 1") + line(2, 2, "step 1"));
 }
@@ -77,7 +77,7 @@ TEST(LogMerge, FindsWhatComesLater) {
 
 TEST(LogMerge, WhatHasEndedStaysSo) {
   const test::TemporaryFolder run;
-  const LogSelection until{.until = Moment{.step = 1}};
+  const LogSelection until{.until = TimeOrStep{.step = 1}};
   append(run.path(), 0, line(1, 0, "step 1") + line(2, 0, "step 2"));
   LogMerge merge(run.path(), until, true);
   EXPECT_EQ(read_all(merge), line(1, 0, "step 1"));

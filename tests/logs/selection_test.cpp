@@ -11,8 +11,8 @@ namespace {
 using test::record;
 using Verdict = LogGate::Verdict;
 
-Moment step(Count number) { return {.step = number}; }
-Moment time_of(double seconds) { return {.time = record(seconds, 0, "").time}; }
+TimeOrStep step(Count number) { return {.step = number}; }
+TimeOrStep time_of(double seconds) { return {.time = record(seconds, 0, "").time}; }
 
 TEST(RankRanges, AreNumbersAndRanges) {
   LogSelection selection{.ranks = parse_rank_ranges("2,4-6", "--rank")};
@@ -38,42 +38,42 @@ TEST(RankRanges, OthersAreRefusedWithThePosition) {
 TEST(LogGate, OpensAtAStepForGood) {
   const LogSelection selection{.since = step(10)};
   LogGate gate(selection);
-  EXPECT_EQ(gate.judge(record(1, 0, "step 9")), Verdict::leave);
-  EXPECT_EQ(gate.judge(record(2, 0, "in between")), Verdict::leave);
-  EXPECT_EQ(gate.judge(record(3, 0, "step 11")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(4, 0, "in between")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(5, 0, "from step 5: it went back to a checkpoint")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(1, 0, "step 9")), Verdict::leave);
+  EXPECT_EQ(gate.decide(record(2, 0, "in between")), Verdict::leave);
+  EXPECT_EQ(gate.decide(record(3, 0, "step 11")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(4, 0, "in between")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(5, 0, "from step 5: it went back to a checkpoint")), Verdict::take);
 }
 
 TEST(LogGate, EndsAfterAStep) {
   const LogSelection selection{.until = step(10)};
   LogGate gate(selection);
-  EXPECT_EQ(gate.judge(record(1, 0, "hello")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(2, 0, "step 10")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(3, 0, "said after step ten")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(4, 0, "step 11")), Verdict::end);
+  EXPECT_EQ(gate.decide(record(1, 0, "hello")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(2, 0, "step 10")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(3, 0, "said after step ten")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(4, 0, "step 11")), Verdict::end);
 }
 
 TEST(LogGate, TakesTimesFromToIncluded) {
   const LogSelection selection{.since = time_of(2), .until = time_of(3)};
   LogGate gate(selection);
-  EXPECT_EQ(gate.judge(record(1.999, 0, "a")), Verdict::leave);
-  EXPECT_EQ(gate.judge(record(2, 0, "b")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(3, 0, "c")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(3.001, 0, "d")), Verdict::end);
+  EXPECT_EQ(gate.decide(record(1.999, 0, "a")), Verdict::leave);
+  EXPECT_EQ(gate.decide(record(2, 0, "b")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(3, 0, "c")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(3.001, 0, "d")), Verdict::end);
 }
 
 TEST(LogGate, TakesLevelsAndPatterns) {
   const LogSelection selection{.level = LogLevel::info, .pattern = std::make_shared<Pattern>("^(saved|lost)$", "--grep")};
   LogGate gate(selection);
-  EXPECT_EQ(gate.judge(record(1, 0, "saved", "debug")), Verdict::leave);
-  EXPECT_EQ(gate.judge(record(1, 0, "saved", "info")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(1, 0, "lost", "warning")), Verdict::take);
-  EXPECT_EQ(gate.judge(record(1, 0, "saved it", "warning")), Verdict::leave);
-  EXPECT_EQ(gate.judge(record(1, 0, "a message of\nmany lines\nsaved", "info")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(1, 0, "saved", "debug")), Verdict::leave);
+  EXPECT_EQ(gate.decide(record(1, 0, "saved", "info")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(1, 0, "lost", "warning")), Verdict::take);
+  EXPECT_EQ(gate.decide(record(1, 0, "saved it", "warning")), Verdict::leave);
+  EXPECT_EQ(gate.decide(record(1, 0, "a message of\nmany lines\nsaved", "info")), Verdict::take);
   // The header is no part of the message.
   const LogSelection header{.pattern = std::make_shared<Pattern>("rank|info|2025", "--grep")};
-  EXPECT_EQ(LogGate(header).judge(record(1, 0, "saved")), Verdict::leave);
+  EXPECT_EQ(LogGate(header).decide(record(1, 0, "saved")), Verdict::leave);
 }
 
 TEST(Pattern, WorksOnLongLines) {

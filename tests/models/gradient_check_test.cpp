@@ -85,7 +85,7 @@ TEST(PlantedMistakeOfATiedHead, OneUseForgotten) {
     const ModelSection tied_config = llama ? llama_config(2, true) : gpt2_config(true);
     const ModelSection untied_config = llama ? llama_config(2, false) : gpt2_config(false);
     const auto tied = make_bent_model(tied_config);
-    const auto untied = make_model(untied_config, 1, test_placement());
+    const auto untied = make_model(untied_config, 1, test_storage());
     for (const auto& parameter : tied->parameters().all()) {
       untied->parameters().find(parameter->name)->value.copy_from(parameter->value);
     }

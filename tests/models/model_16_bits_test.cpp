@@ -32,7 +32,7 @@ Count counted(const TestBatch& batch) {
 }
 
 ::testing::AssertionResult close_in_16_bits(const Model& model, const Pass& narrow, const Pass& fp32) {
-  const Rounding rounding(model.placement().compute);
+  const Rounding rounding(model.storage().compute);
   const Weights actual = by_name(model.parameters(), narrow.gradients), expected = by_name(model.parameters(), fp32.gradients);
   for (const auto& [name, values] : expected) {
     const double tolerance = rounding.gradient * gradient_scale_of(model, expected, name, rounding.of_unit);

@@ -144,7 +144,7 @@ class OnlyOneUnit : public Hooks {
 TEST_P(ModelHooks, EveryLayerShowsLifeInBothDirections) {
   static int signs = 0;
   signs = 0;
-  run_pass(*model_, batch_.input(), {.sign_of_life = [] { ++signs; }});
+  run_pass(*model_, batch_.input(), {.heartbeat = [] { ++signs; }});
   EXPECT_GE(signs, 2 * GetParam().config.layers);
 }
 

@@ -75,7 +75,7 @@ inline ModelSection wide_config(const std::string& kind) {
 /// A model whose weights are far from their initial values: large enough that attention looks at some tokens more than at others,
 /// non-linearities bend, and a norm weight or a bias left out changes the result.
 inline std::unique_ptr<Model> make_bent_model(const ModelSection& config, DType compute = DType::f32) {
-  auto model = make_model(config, 1, test_placement(compute));
+  auto model = make_model(config, 1, test_storage(compute));
   std::uint32_t stream = 100;
   for (const auto& parameter : model->parameters().all()) {
     const bool matrix = parameter->global_shape.dims() == 2;
@@ -125,8 +125,7 @@ inline void soil(Arena& arena) {
 
 /// For a pass of the model, its loss starting at 0.
 inline StepContext context_with(const Model& model, Arena& arena) {
-  return {
-      .exec = ops::test_exec(), .dtype = model.placement().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
+  return {.exec = ops::test_exec(), .dtype = model.storage().compute, .activations = &arena, .loss_sum = ops::number_tensor(0.0)};
 }
 
 struct PassOptions {
@@ -134,7 +133,7 @@ struct PassOptions {
   std::uint32_t step = 0;
   std::uint64_t seed = 5;
   bool accumulate = false;  // onto the gradients that are there
-  void (*sign_of_life)() = nullptr;
+  void (*heartbeat)() = nullptr;
 };
 
 struct Pass {
@@ -151,7 +150,7 @@ inline Pass run_pass(Model& model, const ModelInput& input, const PassOptions& o
   context.training = true;
   context.seed = options.seed;
   context.step = options.step;
-  context.sign_of_life = options.sign_of_life;
+  context.heartbeat = options.heartbeat;
   DeviceInputs inputs;
   const ModelInput placed = inputs.put(input);
   if (!options.accumulate) model.parameters().zero_gradients();

@@ -68,7 +68,7 @@ class ModelSizes : public ::testing::TestWithParam<ModelCase> {};
 
 TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
   const auto& [name, config, samples, tokens] = GetParam();
-  const auto model = make_model(config, 1, test_placement());
+  const auto model = make_model(config, 1, test_storage());
   EXPECT_EQ(count_parameters(config), model->parameters().elements());
   EXPECT_EQ(model->classes(), config.kind == "mlp" ? config.classes : config.vocabulary);
   EXPECT_EQ(model->kind(), config.kind);
@@ -77,7 +77,7 @@ TEST_P(ModelSizes, CountsAreThoseOfTheModel) {
 // 6 N + 12 L C T, N without the position embeddings (PaLM, appendix B), C as wide as all heads; the mlp has no attention.
 TEST_P(ModelSizes, OperationsOfAToken) {
   const auto& [name, config, samples, tokens] = GetParam();
-  const auto model = make_model(config, 1, test_placement());
+  const auto model = make_model(config, 1, test_storage());
   const double all = static_cast<double>(count_parameters(config));
   for (const Count t : {1, 4, 6}) {
     double expected = 6.0 * all;
@@ -131,10 +131,10 @@ TEST(ModelActivations, AreWhatAPassReallyHolds) {
           config.activation_checkpointing = checkpointing;
           config.vocabulary = vocabulary;
           config.dropout = config.kind == "gpt2" ? 0.1 : 0.0;
-          const Placement placement = test_placement(dtype);
+          const ModelStorage storage = test_storage(dtype);
           const Count n = config.kind == "mlp" ? 16 * samples : samples;  // a sample of the mlp is but one row
           const TestBatch batch = make_batch(config, n, config.context);
-          const auto make = [&] { return make_model(config, 1, placement); };
+          const auto make = [&] { return make_model(config, 1, storage); };
           const Bytes counted = counted_activations(make, batch.input());
           const Bytes measured = measured_bytes(*make(), batch.input(), counted);
           EXPECT_LE(measured, counted);
@@ -164,7 +164,7 @@ TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
   for (const char* kind : {"gpt2", "llama", "qwen3"}) {
     ModelSection config = wide_config(kind);
     config.init_std = 0.05;
-    const auto model = make_model(config, 7, test_placement());
+    const auto model = make_model(config, 7, test_storage());
     for (const auto& parameter : model->parameters().all()) {
       const Array values = ops::values_of(parameter->value);
       const double n = static_cast<double>(values.size());
@@ -187,8 +187,8 @@ TEST(ModelInitialValues, HaveTheirMeansAndDeviations) {
 
 TEST(ModelInitialValues, FollowFromTheSeedAlone) {
   for (const ModelCase& model_case : main_cases()) {
-    const auto a = make_model(model_case.config, 7, test_placement()), same = make_model(model_case.config, 7, test_placement()),
-               other = make_model(model_case.config, 8, test_placement());
+    const auto a = make_model(model_case.config, 7, test_storage()), same = make_model(model_case.config, 7, test_storage()),
+               other = make_model(model_case.config, 8, test_storage());
     EXPECT_TRUE(ops::same_bits(a->parameters().flat_values(), same->parameters().flat_values())) << model_case.name;
     for (const auto& parameter : a->parameters().all()) {
       if (parameter->global_shape.dims() == 1) continue;
@@ -199,7 +199,7 @@ TEST(ModelInitialValues, FollowFromTheSeedAlone) {
 
 TEST(ModelInitialValues, NoTwoMatricesAreAlike) {
   for (const ModelCase& model_case : main_cases()) {
-    const auto model = make_model(model_case.config, 7, test_placement());
+    const auto model = make_model(model_case.config, 7, test_storage());
     std::set<double> first_values;
     Count matrices = 0;
     for (const auto& parameter : model->parameters().all()) {
@@ -213,7 +213,7 @@ TEST(ModelInitialValues, NoTwoMatricesAreAlike) {
 
 TEST(ModelInitialValues, GradientsStartAtZeroAndMatricesDecay) {
   for (const ModelCase& model_case : main_cases()) {
-    const auto model = make_model(model_case.config, 7, test_placement());
+    const auto model = make_model(model_case.config, 7, test_storage());
     for (const double gradient : ops::values_of(model->parameters().flat_gradients())) ASSERT_EQ(gradient, 0.0);
     for (const auto& parameter : model->parameters().all()) {
       EXPECT_EQ(parameter->decays, parameter->global_shape.dims() == 2) << parameter->name;

@@ -77,7 +77,7 @@ inline ParityFixture read_parity_fixture(const std::string& name) {
 
 /// The model of the fixture's config with the fixture's weights. Names and sizes must be the model's own, all of them.
 inline std::unique_ptr<Model> make_parity_model(const ParityFixture& fixture, DType compute = DType::f32) {
-  auto model = make_model(fixture.config, 1, test_placement(compute));
+  auto model = make_model(fixture.config, 1, test_storage(compute));
   const ParameterRegistry& parameters = model->parameters();
   COHORT_CHECK(parameters.all().size() == fixture.weights.size(), "{} weights for {} parameters", fixture.weights.size(),
                parameters.all().size());

@@ -48,7 +48,7 @@ Tolerances tolerances_of(const ParityFixture& fixture, DType type) {
       const auto row = fixture.logits.begin() + (sample * fixture.tokens + tokens - 1) * classes;
       expected.insert(expected.end(), row, row + classes);
     }
-    const auto result = ops::close(actual, expected, Array{tolerances_of(fixture, model.placement().compute).logit});
+    const auto result = ops::close(actual, expected, Array{tolerances_of(fixture, model.storage().compute).logit});
     if (!result) return ::testing::AssertionFailure() << "logits of token " << tokens - 1 << ": " << result.message();
   }
   return ::testing::AssertionSuccess();
@@ -57,7 +57,7 @@ Tolerances tolerances_of(const ParityFixture& fixture, DType type) {
 ::testing::AssertionResult same_gradients(Model& model, const ParityFixture& fixture) {
   const float scale = 1.0f / static_cast<float>(fixture.counted);
   const Pass pass = run_pass(model, fixture.batch.input(), {.gradient_scale = scale});
-  const Tolerances allowed = tolerances_of(fixture, model.placement().compute);
+  const Tolerances allowed = tolerances_of(fixture, model.storage().compute);
   for (const auto& [name, values] : by_name(model.parameters(), pass.gradients)) {
     const Array& expected = fixture.gradients.at(name);
     const double tolerance = allowed.gradient * gradient_scale_of(model, fixture.gradients, name, allowed.of_unit);

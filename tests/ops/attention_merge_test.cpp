@@ -1,14 +1,14 @@
 // What merging two partial results keeps to, also where one of them, or both, are nothing.
-#include "ops/attention_block.hpp"
 #include "ops/compare.hpp"
-#include "ops/reference/attention_block.hpp"
+#include "ops/partial_attention.hpp"
+#include "ops/reference/partial_attention.hpp"
 
 namespace cohort::ops {
 namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr Count kRows = 9, kSize = 4;
-const AttentionBlock kBlock{{1, kRows, 1, 1, kSize}, {0, 0, kRows}, {0, 0, kRows}};
+const PartialAttention kBlock{{1, kRows, 1, 1, kSize}, {0, 0, kRows}, {0, 0, kRows}};
 
 struct Part {
   Tensor out, lse;

@@ -6,11 +6,11 @@
 #include "ops/reference/activation.hpp"
 #include "ops/reference/adamw.hpp"
 #include "ops/reference/attention.hpp"
-#include "ops/reference/attention_block.hpp"
 #include "ops/reference/cross_entropy.hpp"
 #include "ops/reference/embedding.hpp"
 #include "ops/reference/matmul.hpp"
 #include "ops/reference/norm.hpp"
+#include "ops/reference/partial_attention.hpp"
 #include "ops/reference/pointwise.hpp"
 #include "ops/reference/rope.hpp"
 

@@ -14,7 +14,7 @@ TEST(Lion, IsItsFormula) {
   small.kind = "mlp";
   small.layers = 2;
   small.width = 8;
-  const auto model = make_model(small, 3, test_placement(DType::bf16));
+  const auto model = make_model(small, 3, test_storage(DType::bf16));
   const ParameterRegistry& parameters = model->parameters();
   OptimizerSection section;
   section.kind = "lion";

@@ -119,7 +119,7 @@ void random_gradients(const Model& model, std::uint32_t stream) {
 
 // The largest difference of a matrix from the reference after three steps, relative to the learning rate.
 double difference_from_reference(const muon::reference::Settings& settings) {
-  const auto model = make_model(muon_model(), 3, test_placement());
+  const auto model = make_model(muon_model(), 3, test_storage());
   const ResidentOptimizer optimizer({whole_of(model->parameters())}, muon_section());
   std::map<std::string, std::pair<Matrix, Matrix>> expected;
   for (const auto& parameter : model->parameters().all()) {
@@ -154,7 +154,7 @@ TEST(Muon, IsThatOfDoublePrecision) {
 }
 
 TEST(Muon, UpdatesHaveTheSizeOfAdamW) {
-  const auto model = make_model(muon_model(), 3, test_placement());
+  const auto model = make_model(muon_model(), 3, test_storage());
   OptimizerSection plain = muon_section();
   plain.weight_decay = 0.0;
   const ResidentOptimizer optimizer({whole_of(model->parameters())}, plain);
@@ -175,7 +175,7 @@ TEST(Muon, UpdatesHaveTheSizeOfAdamW) {
 
 TEST(Muon, ASkippedStepLeavesEverything) {
   for (const DType compute : {DType::f32, DType::bf16}) {
-    const auto model = make_model(muon_model(), 3, test_placement(compute));
+    const auto model = make_model(muon_model(), 3, test_storage(compute));
     const ResidentOptimizer optimizer({whole_of(model->parameters())}, muon_section());
     random_gradients(*model, 20);
     muon_step(optimizer, 0);

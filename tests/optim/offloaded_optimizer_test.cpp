@@ -72,11 +72,11 @@ bool same(const State& a, const State& b) {
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<OwnedSegment>)>;
 
 // Five steps with gradients that are scaled (clipping); the third is skipped. `between` is called after the second.
-State train(const Placement& placement, const MakeOptimizer& make, const std::function<void(const Optimizer&)>& between = {}) {
-  const auto model = make_model(small_model(), 3, placement);
+State train(const ModelStorage& storage, const MakeOptimizer& make, const std::function<void(const Optimizer&)>& between = {}) {
+  const auto model = make_model(small_model(), 3, storage);
   const ParameterRegistry& parameters = model->parameters();
   const auto numbers = [&](std::uint32_t stream) {
-    return flat_tensor(parameters, ops::random_values(parameters.elements(), stream)).to(placement.device, "test");
+    return flat_tensor(parameters, ops::random_values(parameters.elements(), stream)).to(storage.device, "test");
   };
   parameters.flat_values().copy_from(numbers(1));
   parameters.values_changed();
@@ -84,8 +84,8 @@ State train(const Placement& placement, const MakeOptimizer& make, const std::fu
   for (Count step = 0; step < kSteps; ++step) {
     parameters.flat_gradients().copy_from(numbers(static_cast<std::uint32_t>(10 + step)));
     const ops::OptimizerScalars decided{.gradient_scale = 0.375f, .skip = step == 2 ? 1 : 0};
-    const Tensor decisions = ops::bytes_of<ops::OptimizerScalars>({decided}).to(placement.device, "test");
-    optimizer->step(ops::Exec{placement.device}, 0.01 * static_cast<double>(step + 1), decisions, step);
+    const Tensor decisions = ops::bytes_of<ops::OptimizerScalars>({decided}).to(storage.device, "test");
+    optimizer->step(ops::Exec{storage.device}, 0.01 * static_cast<double>(step + 1), decisions, step);
     if (step == 1 && between) between(*optimizer);
   }
   // Parameter by parameter: what lies between them is padding, of which a GPU has more than a host (Decoder::head_padding()).
@@ -129,7 +129,7 @@ TEST(OffloadedOptimizer, HasTheBitsOfTheOtherInBlocksOfAnySize) {
     for (const Count block : {Count{5}, Count{64}, Count{97}, kAsOne}) {
       for (const bool in_file : {false, true}) {
         const fs::path file = in_file ? folder / "moments" : fs::path{};
-        EXPECT_TRUE(same(train(test_placement(compute), offloaded(file, block)), expected))
+        EXPECT_TRUE(same(train(test_storage(compute), offloaded(file, block)), expected))
             << name_of(compute) << ", blocks of " << block << (in_file ? " in a file" : " in memory");
       }
     }
@@ -142,7 +142,7 @@ TEST(OffloadedOptimizer, SlotsCanBeSavedAndLoaded) {
   const TemporaryFolder folder;
   const State expected = yardstick(DType::f32);
   const auto with = [&](float factor) {
-    return train(test_placement(), offloaded(folder / "moments", 97), [&](const Optimizer& optimizer) {
+    return train(test_storage(), offloaded(folder / "moments", 97), [&](const Optimizer& optimizer) {
       for (std::size_t r = 0; r < optimizer.runs().size(); ++r) {
         const Count elements = optimizer.runs()[r].segment.values.elements();
         for (const StateElements& all : optimizer.slots(r)) {
@@ -163,7 +163,7 @@ TEST(OffloadedOptimizer, SlotsCanBeSavedAndLoaded) {
 TEST(OffloadedOptimizer, AFileThatWasCutShortEndsTheStep) {
   const TemporaryFolder folder;
   const fs::path file = folder / "moments";
-  EXPECT_ERROR(train(test_placement(), offloaded(file, 64), [&](const Optimizer&) { fs::resize_file(file, 1000); }), ExitCode::io,
+  EXPECT_ERROR(train(test_storage(), offloaded(file, 64), [&](const Optimizer&) { fs::resize_file(file, 1000); }), ExitCode::io,
                file.c_str(), "offset", "cut it short");
   EXPECT_FALSE(fs::exists(file)) << "also after an error";
 }
@@ -171,7 +171,7 @@ TEST(OffloadedOptimizer, AFileThatWasCutShortEndsTheStep) {
 TEST(OffloadedOptimizer, APlaceThatCannotBeWrittenIsRefused) {
   const TemporaryFolder folder;
   std::ofstream(folder / "file") << "no folder";
-  EXPECT_ERROR(train(test_placement(), offloaded(folder / "file" / "moments", 64)), ExitCode::io, "file");
+  EXPECT_ERROR(train(test_storage(), offloaded(folder / "file" / "moments", 64)), ExitCode::io, "file");
 }
 
 }  // namespace

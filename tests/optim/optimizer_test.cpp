@@ -28,7 +28,7 @@ ModelSection small_model(const std::string& kind) {
 }
 
 std::unique_ptr<Model> random_model(const std::string& kind) {
-  auto model = make_model(small_model(kind), 3, test_placement());
+  auto model = make_model(small_model(kind), 3, test_storage());
   const ParameterRegistry& parameters = model->parameters();
   parameters.flat_values().copy_from(flat_tensor(parameters, ops::random_values(parameters.elements(), 1)));
   return model;
@@ -157,8 +157,8 @@ TEST(AdamW, ASkippedStepLeavesWeightsAndMoments) {
 // The optimizer moves the fp32 weights as ever, and what layers read follows.
 TEST(AdamW, KeepsThe16BitCopyUpToDate) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    const auto model = make_model(small_model("gpt2"), 3, test_placement(dtype)),
-               fp32 = make_model(small_model("gpt2"), 3, test_placement());
+    const auto model = make_model(small_model("gpt2"), 3, test_storage(dtype)),
+               fp32 = make_model(small_model("gpt2"), 3, test_storage());
     for (Model* each : {model.get(), fp32.get()}) {
       const ResidentOptimizer optimizer({whole_of(each->parameters())}, OptimizerSection{});
       set_gradients(*each, 10);
@@ -195,7 +195,7 @@ TEST(Clip, NormCountsEachElementOnce) {
     for (const bool tied_head : {true, false}) {
       ModelSection config = small_model(kind);
       config.tied_head = tied_head;
-      const auto model = make_model(config, 3, test_placement());
+      const auto model = make_model(config, 3, test_storage());
       set_all_gradients(*model, 3.0f);
       const double expected = 3.0 * std::sqrt(static_cast<double>(count_parameters(config)));
       EXPECT_NEAR(decide(*model, 1.0).norm, expected, 1e-12 * expected) << kind << ", tied head " << tied_head;

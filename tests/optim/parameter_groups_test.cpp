@@ -151,7 +151,7 @@ TEST(ParameterGroups, RunsCoverEverything) {
         small.vocabulary = 9;
         return small;
       }(),
-      3, test_placement());
+      3, test_storage());
   const ResidentOptimizer optimizer({whole_of(model->parameters())}, section);
   Count elements = 0;
   for (std::size_t r = 0; r < optimizer.runs().size(); ++r) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "preflight/judge.hpp"
+#include "preflight/assess.hpp"
 
 namespace cohort::preflight::test {
 
@@ -70,7 +70,7 @@ inline Measurements healthy_job(int nodes, int gpus = 0) {
 
 /// Expects exactly one problem in the whole job: of this check and level, and with all parts in its line.
 inline void expect_only(const Measurements& job, Level level, const std::string& check, const std::vector<std::string>& parts) {
-  const std::vector<Check> checks = judge(job);
+  const std::vector<Check> checks = assess(job);
   std::vector<std::string> all = problems_of(checks, Level::fail);
   const std::vector<std::string> warnings = problems_of(checks, Level::warn);
   all.insert(all.end(), warnings.begin(), warnings.end());
@@ -81,7 +81,7 @@ inline void expect_only(const Measurements& job, Level level, const std::string&
 }
 
 inline void expect_no_problem(const Measurements& job) {
-  for (const Check& check : judge(job)) {
+  for (const Check& check : assess(job)) {
     for (const Problem& problem : check.problems) ADD_FAILURE() << check.name << ": " << problem.text;
   }
 }

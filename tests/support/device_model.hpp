@@ -12,7 +12,7 @@
 namespace cohort::test {
 
 /// On the device under test.
-inline Placement test_placement(DType compute = DType::f32) { return {.device = test_device(), .compute = compute}; }
+inline ModelStorage test_storage(DType compute = DType::f32) { return {.device = test_device(), .compute = compute}; }
 
 /// Inputs where a model on the device under test reads them: on a CPU where they are, on a GPU in copies that live as long as
 /// this object. (A run does it with train/input_buffer.hpp, which these tests are below.)
@@ -46,9 +46,9 @@ template <class Make>
 Bytes counted_activations(const Make& make, const ModelInput& input) {
   const CountingScope scope;
   const std::unique_ptr<Model> model = make();
-  Arena arena("test", model->placement().device);
-  const StepContext context{.exec = {.device = model->placement().device},
-                            .dtype = model->placement().compute,
+  Arena arena("test", model->storage().device);
+  const StepContext context{.exec = {.device = model->storage().device},
+                            .dtype = model->storage().compute,
                             .activations = &arena,
                             .loss_sum = Tensor::zeros("test.loss", {1}, DType::f64),
                             .training = true};

@@ -48,7 +48,7 @@ TEST(ParameterRegistry, LiesInOneBlockInOrderOfDeclaration) {
   }
 }
 
-// What layers read: the values themselves, or a copy of them in the type of the placement.
+// What layers read: the values themselves, or a copy of them in the type of the storage.
 TEST(ParameterRegistry, ComputesWithTheValuesOrWithACopy) {
   ParameterRegistry fp32;
   const Parameter& weight = fp32.declare("weight", {40, 5}, kNormal);

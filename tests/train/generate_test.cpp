@@ -58,7 +58,7 @@ class Generate : public ::testing::TestWithParam<const char*> {
     section.context = 8;
     section.vocabulary = kRows;
     section.init_std = 0.5;  // so that the logits differ
-    return make_model(section, 3, test_placement(compute));
+    return make_model(section, 3, test_storage(compute));
   }
   std::vector<std::int32_t> text(const std::vector<std::int32_t>& prompt, GenerateOptions options) const {
     options.context = 8;

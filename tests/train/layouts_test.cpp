@@ -73,7 +73,7 @@ TEST_F(Layouts, TheRanksTogetherTakeTheSamplesOfTheStep) {
 TEST_F(Layouts, TheValidationLossIsThatOfOneRank) {
   RunConfig run = config();
   const RunData data = open_data(*world_, run, DataUse::evaluation);
-  const auto model = make_model(run.model, 1, test_placement());
+  const auto model = make_model(run.model, 1, test_storage());
   const auto self = make_self_communicator("self");
   const ops::Exec exec{.device = test_device()};
   Arena activations("test.activations", test_device());

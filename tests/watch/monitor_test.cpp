@@ -76,7 +76,7 @@ TEST_F(MonitorTest, StrangersNeitherDelayNorChangeAVerdict) {
 
 TEST_F(MonitorTest, WhatCannotBeReadIsDroppedAndSaidOnce) {
   ASSERT_TRUE(monitors_[1]->connect(address_));
-  LineSocket broken = LineSocket::connect({endpoint_}, to_line({2, "here", getpid()}, token_), Admission::kWelcome, 5.0);
+  LineSocket broken = LineSocket::connect({endpoint_}, to_line({2, "here", getpid()}, token_), Rendezvous::kWelcome, 5.0);
   ASSERT_TRUE(broken.is_open());
   monitors_[0]->start();
   monitors_[1]->start();
@@ -103,7 +103,7 @@ TEST_F(MonitorTest, WhatCannotBeReadIsDroppedAndSaidOnce) {
 TEST_F(MonitorTest, TheStepOfALostRankIsThatOfItsRecorder) {
   const TemporaryFolder folder;
   ASSERT_TRUE(monitors_[1]->connect(address_));
-  LineSocket lost = LineSocket::connect({endpoint_}, to_line({2, "here", getpid()}, token_), Admission::kWelcome, 5.0);
+  LineSocket lost = LineSocket::connect({endpoint_}, to_line({2, "here", getpid()}, token_), Rendezvous::kWelcome, 5.0);
   ASSERT_TRUE(lost.is_open());
   monitors_[0]->set_folder(folder.path());
   monitors_[0]->start();

@@ -6,7 +6,7 @@
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint/store/folders.hpp"
-#include "checkpoint/store/lacking.hpp"
+#include "checkpoint/store/missing_files.hpp"
 #include "checkpoint/store/set_aside.hpp"
 
 namespace cohort {
@@ -28,8 +28,8 @@ Bytes bytes_in(const fs::path& folder) {
 void read_facts(CheckpointEntry& entry) {
   try {
     const Manifest known = read_manifest(entry.folder);
-    if (const std::vector<std::string> lacking = lacking_files(entry.folder, known); !lacking.empty()) {
-      fail(ExitCode::checkpoint, "{}", lacking_text(lacking, known));
+    if (const std::vector<std::string> missing = missing_files(entry.folder, known); !missing.empty()) {
+      fail(ExitCode::checkpoint, "{}", missing_files_text(missing, known));
     }
     const CheckpointReader reader(entry.folder);
     const Manifest& manifest = reader.manifest();
@@ -61,7 +61,7 @@ void judge_by_name(CheckpointEntry& entry) {
     entry.step = *complete;
     if (is_complete(entry.folder)) return;
     entry.kind = EntryKind::incomplete;
-    entry.reason = "no manifest.json: not a complete checkpoint; nothing reads it" + lacking_sources_text(entry.folder);
+    entry.reason = "no manifest.json: not a complete checkpoint; nothing reads it" + missing_sources_text(entry.folder);
   } else {
     entry.kind = EntryKind::stranger;
     entry.reason = "not a name of Cohort's; nothing reads it";

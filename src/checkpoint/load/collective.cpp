@@ -5,13 +5,13 @@
 
 #include "checkpoint/format/root_rank.hpp"
 #include "checkpoint/load/shards.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 
 namespace cohort {
 namespace {
 
-void agree_on_root(Communicator& comm, std::string_view what, const std::function<void()>& work) {
-  agree(comm, what, [&] {
+void run_on_root(Communicator& comm, std::string_view what, const std::function<void()>& work) {
+  fail_together(comm, what, [&] {
     if (comm.rank() == kRoot) work();
   });
 }
@@ -40,13 +40,13 @@ TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesy
 std::filesystem::path resolve_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
                                                       std::optional<Count> step) {
   std::string folder;
-  agree_on_root(comm, "looking for the checkpoint", [&] { folder = resolve_checkpoint(path, step).string(); });
+  run_on_root(comm, "looking for the checkpoint", [&] { folder = resolve_checkpoint(path, step).string(); });
   return broadcast_text(comm, folder, kRoot);
 }
 
 TrainingState read_training_state_collectively(Communicator& comm, const std::filesystem::path& path) {
   TrainingState state;
-  agree_on_root(comm, "reading the checkpoint", [&] { state = read_training_state(resolve_checkpoint(path)); });
+  run_on_root(comm, "reading the checkpoint", [&] { state = read_training_state(resolve_checkpoint(path)); });
   broadcast_state(comm, state);
   return state;
 }

@@ -9,7 +9,7 @@
 #include "checkpoint/load/stored_model.hpp"
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint/store/store.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 
 namespace cohort {
 namespace {
@@ -65,7 +65,7 @@ TrainingState load_shards(Communicator& comm, const std::filesystem::path& path,
   TrainingState state;
   std::string folder;
   std::string manifest;
-  agree(comm, "loading the checkpoint", [&] {
+  fail_together(comm, "loading the checkpoint", [&] {
     if (comm.rank() != kRoot) return;
     const CheckpointReader reader(resolve_checkpoint(path));
     state = reader.state();
@@ -84,7 +84,7 @@ TrainingState load_shards(Communicator& comm, const std::filesystem::path& path,
     }
   }
   comm.all_reduce(wanted.data(), static_cast<Count>(wanted.size()), DType::u8, ReduceOp::max);
-  agree(comm, "loading the checkpoint", [&] {
+  fail_together(comm, "loading the checkpoint", [&] {
     check_model(reader, state, model, shards, wanted);
     read_shards(reader, shards);
   });

@@ -22,7 +22,7 @@ std::size_t best_of(const std::vector<RetentionCandidate>& candidates) {
 
 }  // namespace
 
-std::vector<RetentionVerdict> judge(const std::vector<RetentionCandidate>& candidates, const Retention& retention) {
+std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandidate>& candidates, const Retention& retention) {
   const std::size_t best = best_of(candidates);
   std::vector<RetentionVerdict> verdicts(candidates.size());
   Count newer = 0;  // sound ones that are newer than candidate i

@@ -29,7 +29,7 @@ struct RetentionVerdict {
 /// - keep_best: it has the lowest validation loss; of equal ones the newest;
 /// - it is not sound. Nobody knows whether it was the best, and what is left of it may be wanted to find out what happened: a
 ///   person deletes it. It takes none of the `keep` places.
-std::vector<RetentionVerdict> judge(const std::vector<RetentionCandidate>& candidates, const Retention& retention);
+std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandidate>& candidates, const Retention& retention);
 
 /// TrainingState::validation_loss as a number; NaN if there is none.
 double validation_loss_of(const std::string& text);

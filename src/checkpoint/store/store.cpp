@@ -10,7 +10,7 @@
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint/store/folders.hpp"
-#include "checkpoint/store/lacking.hpp"
+#include "checkpoint/store/missing_files.hpp"
 #include "checkpoint/store/retention.hpp"
 #include "checkpoint/store/set_aside.hpp"
 
@@ -95,9 +95,9 @@ fs::path resolve_checkpoint(const fs::path& path, std::optional<Count> step) {
   std::error_code error;
   std::string state = "there is no such folder";
   if (fs::is_directory(path, error)) {
-    state = "there is no complete checkpoint in it" + lacking_sources_text(path);
+    state = "there is no complete checkpoint in it" + missing_sources_text(path);
   } else if (fs::exists(path, error)) {
-    state = "this is a file" + lacking_sources_text(path.parent_path());
+    state = "this is a file" + missing_sources_text(path.parent_path());
   }
   if (!others.empty()) {
     fail(ExitCode::checkpoint, "{}: {}; the run has these: {}", path.string(), state, steps_text(others));
@@ -161,7 +161,7 @@ void prune_checkpoints(const fs::path& run_folder, Count step, const Retention& 
     candidates.push_back({.step = checkpoint.step});
     if (retention.keep_best) look_into(checkpoint, candidates.back());
   }
-  const std::vector<RetentionVerdict> verdicts = judge(candidates, retention);
+  const std::vector<RetentionVerdict> verdicts = apply_retention(candidates, retention);
   std::optional<Error> kept;  // by something in it that is not Cohort's; the others go
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (verdicts[i].stays) continue;

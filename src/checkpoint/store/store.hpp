@@ -41,10 +41,10 @@ void tidy_checkpoints(const std::filesystem::path& run_folder, std::optional<Cou
 /// the folder of a save of the same step is in the way, or if it holds what is not Cohort's (folders.hpp): then it stays.
 void remove_checkpoint(const std::filesystem::path& run_folder, const StoredCheckpoint& checkpoint);
 
-/// Deletes the checkpoints up to `step`, which was just written, that the retention does not keep (see judge() in retention.hpp).
-/// Later steps, left by a run that was taken back to an earlier checkpoint, are not ours to judge and stay. Training states are
-/// read only for keep_best, since each costs opening a file; without it every checkpoint with a manifest counts as sound. Throws
-/// Error(io).
+/// Deletes the checkpoints up to `step`, which was just written, that the retention does not keep (see apply_retention() in
+/// retention.hpp). Later steps, left by a run that was taken back to an earlier checkpoint, are not ours to judge and stay.
+/// Training states are read only for keep_best, since each costs opening a file; without it every checkpoint with a manifest
+/// counts as sound. Throws Error(io).
 void prune_checkpoints(const std::filesystem::path& run_folder, Count step, const Retention& retention);
 
 /// Throws if a fresh start in this run would destroy what is not its own: Error(checkpoint) names a step without a manifest,

@@ -10,7 +10,7 @@
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/format/root_rank.hpp"
 #include "checkpoint/write/model_file.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "hdf5/hdf5.hpp"
 
 namespace cohort {
@@ -51,7 +51,7 @@ RankFile file_from_text(const std::string& text, const std::vector<TensorPart>& 
 }
 
 // The manifest of what all ranks' files hold.
-Manifest manifest_of(const std::vector<OutgoingTensor>& tensors, std::vector<RankFile> files) {
+Manifest manifest_of(const std::vector<PlannedTensor>& tensors, std::vector<RankFile> files) {
   Manifest manifest;
   manifest.form = CheckpointForm::per_rank;
   std::vector<std::size_t> file_of_rank;
@@ -60,9 +60,9 @@ Manifest manifest_of(const std::vector<OutgoingTensor>& tensors, std::vector<Ran
     file_of_rank.push_back(manifest.files.size());
   }
   std::vector<std::size_t> next(files.size(), 0);  // each rank's parts came in the order in which they are listed
-  for (const OutgoingTensor& outgoing : tensors) {
-    ManifestTensor tensor{outgoing.name, outgoing.dtype, outgoing.shape, {}};
-    for (const OutgoingTensor::Given& given : outgoing.parts) {
+  for (const PlannedTensor& write_plan : tensors) {
+    ManifestTensor tensor{write_plan.name, write_plan.dtype, write_plan.shape, {}};
+    for (const PlannedTensor::Given& given : write_plan.parts) {
       const auto rank = static_cast<std::size_t>(given.rank);
       ManifestPart& part = tensor.parts.emplace_back(std::move(files[rank].parts.at(next[rank]++)));
       part.file = file_of_rank[rank];
@@ -76,7 +76,7 @@ Manifest manifest_of(const std::vector<OutgoingTensor>& tensors, std::vector<Ran
 
 std::string rank_file_name(int rank) { return fmt::format("rank_{:05}.h5", rank); }
 
-RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<OutgoingPart>& parts,
+RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<WriteItem>& parts,
                          const StorageOptions& storage) {
   RankFile written;
   if (parts.empty()) return written;
@@ -86,7 +86,7 @@ RankFile write_rank_file(const std::filesystem::path& folder, int rank, const st
   file.set_attribute("version", std::int64_t{kFormatVersion});
   file.set_attribute("rank", std::int64_t{rank});
   std::map<std::string, int> numbers;
-  for (const OutgoingPart& p : parts) {
+  for (const WriteItem& p : parts) {
     StoredElements elements(p);
     const hdf5::Element element = hdf5::element_of(p.dtype);
     const std::string dataset_name = part_dataset(p.tensor, numbers[p.tensor]++);
@@ -135,18 +135,18 @@ void write_index(const std::filesystem::path& folder, Manifest& manifest, const 
   manifest.files.insert(manifest.files.begin(), std::move(index));
 }
 
-Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,
+Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<WriteItem>& own,
                           const TrainingState& state, const StorageOptions& storage) {
-  const std::vector<OutgoingTensor> tensors = exchange_outgoing(comm, own);
+  const std::vector<PlannedTensor> tensors = exchange_write_plan(comm, own);
   RankFile written;
-  agree(comm, "saving the checkpoint", [&] { written = write_rank_file(folder, comm.rank(), own, storage); });
+  fail_together(comm, "saving the checkpoint", [&] { written = write_rank_file(folder, comm.rank(), own, storage); });
   const std::vector<std::string> texts = gather_texts(comm, to_text(written), kRoot);
   Manifest manifest;
-  agree(comm, "saving the checkpoint", [&] {
+  fail_together(comm, "saving the checkpoint", [&] {
     if (comm.rank() != kRoot) return;
     std::vector<std::vector<TensorPart>> parts(texts.size());
-    for (const OutgoingTensor& tensor : tensors) {
-      for (const OutgoingTensor::Given& given : tensor.parts) parts[static_cast<std::size_t>(given.rank)].push_back(given.part);
+    for (const PlannedTensor& tensor : tensors) {
+      for (const PlannedTensor::Given& given : tensor.parts) parts[static_cast<std::size_t>(given.rank)].push_back(given.part);
     }
     std::vector<RankFile> files;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) files.push_back(file_from_text(texts[rank], parts[rank]));
@@ -156,9 +156,9 @@ Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folde
   return manifest;
 }
 
-Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<OutgoingPart>>& ranks,
+Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<WriteItem>>& ranks,
                               const StorageOptions& storage) {
-  const std::vector<OutgoingTensor> tensors = all_outgoing(ranks);
+  const std::vector<PlannedTensor> tensors = write_plan_of_ranks(ranks);
   std::vector<RankFile> files;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     files.push_back(write_rank_file(folder, static_cast<int>(rank), ranks[rank], storage));

@@ -8,7 +8,7 @@
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/format/training_state.hpp"
 #include "checkpoint/save_options.hpp"
-#include "checkpoint/write/outgoing.hpp"
+#include "checkpoint/write/write_plan.hpp"
 #include "comm/communicator.hpp"
 
 namespace cohort {
@@ -21,11 +21,11 @@ struct RankFile {
   ManifestFile file;
   std::vector<ManifestPart> parts;  // in the order of the given ones; `file` is not set
 };
-RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<OutgoingPart>& parts,
+RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<WriteItem>& parts,
                          const StorageOptions& storage);
 
 /// The same for each rank, one after the other, and the manifest of all that they hold, which lacks model.h5 alone. // Local
-Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<OutgoingPart>>& ranks,
+Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<WriteItem>>& ranks,
                               const StorageOptions& storage);
 
 /// Writes model.h5 for rank files that exist, and lists it as the first file of the manifest, which then lacks nothing. The
@@ -34,7 +34,7 @@ void write_index(const std::filesystem::path& folder, Manifest& manifest, const 
 
 /// Each rank its own file, and rank 0 model.h5; the manifest on rank 0. A failure of one rank is the same SharedError on all. //
 /// Collective over: comm
-Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& parts,
+Manifest write_rank_files(Communicator& comm, const std::filesystem::path& folder, const std::vector<WriteItem>& parts,
                           const TrainingState& state, const StorageOptions& storage);
 
 }  // namespace cohort

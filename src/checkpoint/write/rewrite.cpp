@@ -29,7 +29,7 @@ class Stream {
   Stream(const CheckpointReader& source, const RewriteProgress& progress) : source_(source), progress_(progress) {}
 
   /// Part `part` of `from`, to be written as part of `tensor`.
-  OutgoingPart part(const ManifestTensor& from, std::string tensor, int order, DType dtype, const TensorPart& part) {
+  WriteItem part(const ManifestTensor& from, std::string tensor, int order, DType dtype, const TensorPart& part) {
     all_ += part.elements();
     return {std::move(tensor), order, dtype, part,
             [this, &from, part](Count begin, Count elements) { return read(from, part.slice(begin, elements)); }};
@@ -70,8 +70,8 @@ class ModelOrder {
   std::map<std::string, int> places_;
 };
 
-std::vector<OutgoingPart> whole_tensors(const Manifest& manifest, const ConsolidateOptions& options, Stream& stream) {
-  std::vector<OutgoingPart> parts;
+std::vector<WriteItem> whole_tensors(const Manifest& manifest, const ConsolidateOptions& options, Stream& stream) {
+  std::vector<WriteItem> parts;
   const ModelOrder order(manifest);
   const bool keeps_state = !options.weights_only && has_optimizer_state(manifest);
   const auto add = [&](const ManifestTensor& from, const std::string& name, DType dtype) {
@@ -100,12 +100,12 @@ std::vector<OutgoingPart> whole_tensors(const Manifest& manifest, const Consolid
 }
 
 // What the shards of the layout are made of: all that the checkpoint has, or an error.
-std::vector<std::vector<OutgoingPart>> parts_of_ranks(const CheckpointReader& source, const FileLayout& layout, Stream& stream) {
+std::vector<std::vector<WriteItem>> parts_of_ranks(const CheckpointReader& source, const FileLayout& layout, Stream& stream) {
   const Manifest& manifest = source.manifest();
   const bool has_state = has_optimizer_state(manifest);
   std::vector<std::uint8_t> wanted(manifest.tensors().size(), 0);
   std::vector<StateShard> one_of_each;
-  std::vector<std::vector<OutgoingPart>> ranks(static_cast<std::size_t>(layout.ranks));
+  std::vector<std::vector<WriteItem>> ranks(static_cast<std::size_t>(layout.ranks));
   std::set<std::string> known;
   for (int rank = 0; rank < layout.ranks; ++rank) {
     for (const StateShard& shard : layout.shards(rank)) {

@@ -11,7 +11,7 @@
 #include "checkpoint/write/rank_files.hpp"
 #include "checkpoint/write/save.hpp"
 #include "checkpoint/write/whole_file.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/self_communicator.hpp"
 
 namespace cohort {
@@ -29,7 +29,7 @@ std::string now_utc() {
 }
 
 void on_root(Communicator& comm, const std::function<void()>& work) {
-  agree(comm, "saving the checkpoint", [&] {
+  fail_together(comm, "saving the checkpoint", [&] {
     if (comm.rank() == kRoot) work();
   });
 }
@@ -82,7 +82,7 @@ Saved save_files(Communicator& comm, const fs::path& run_folder, TrainingState s
 }
 
 // One that holds a whole tensor has it in memory from the first block to the last.
-OutgoingPart outgoing_part(const StoredTensor& tensor, int order) {
+WriteItem write_item_of(const StoredTensor& tensor, int order) {
   const Count all = tensor.shape.elements();
   const auto read = [read = tensor.read, all, whole = Tensor()](Count begin, Count elements) mutable {
     if (!whole.defined()) {
@@ -98,19 +98,19 @@ OutgoingPart outgoing_part(const StoredTensor& tensor, int order) {
 
 }  // namespace
 
-Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<OutgoingPart> parts, const TrainingState& state,
+Saved save_parts(Communicator& comm, const fs::path& run_folder, std::vector<WriteItem> parts, const TrainingState& state,
                  const SaveOptions& options) {
-  sort_outgoing(parts);
+  sort_write_items(parts);
   return save_files(comm, run_folder, state, options, [&](const fs::path& folder, const TrainingState& complete) {
     return options.form == CheckpointForm::per_rank ? write_rank_files(comm, folder, parts, complete, options.storage)
                                                     : write_whole_file(comm, folder, parts, complete, options.storage);
   });
 }
 
-Saved save_parts_of_ranks(const fs::path& run_folder, std::vector<std::vector<OutgoingPart>> ranks, const TrainingState& state,
+Saved save_parts_of_ranks(const fs::path& run_folder, std::vector<std::vector<WriteItem>> ranks, const TrainingState& state,
                           const SaveOptions& options) {
   COHORT_CHECK(options.form == CheckpointForm::per_rank, "the files of ranks in the form {}", name_of(options.form));
-  for (std::vector<OutgoingPart>& parts : ranks) sort_outgoing(parts);
+  for (std::vector<WriteItem>& parts : ranks) sort_write_items(parts);
   const std::unique_ptr<Communicator> self = make_self_communicator("checkpoint");
   return save_files(*self, run_folder, state, options, [&](const fs::path& folder, const TrainingState& complete) {
     Manifest manifest = write_files_of_ranks(folder, ranks, options.storage);
@@ -121,13 +121,13 @@ Saved save_parts_of_ranks(const fs::path& run_folder, std::vector<std::vector<Ou
 
 fs::path save_shards(Communicator& comm, const fs::path& run_folder, const std::vector<StateShard>& shards,
                      const TrainingState& state, const SaveOptions& options) {
-  return save_parts(comm, run_folder, outgoing_parts(shards, options), state, options).folder;
+  return save_parts(comm, run_folder, write_items_of(shards, options), state, options).folder;
 }
 
 fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTensor>& tensors, TrainingState state,
                          const SaveOptions& options) {
-  std::vector<OutgoingPart> parts;
-  for (const StoredTensor& tensor : tensors) parts.push_back(outgoing_part(tensor, static_cast<int>(parts.size())));
+  std::vector<WriteItem> parts;
+  for (const StoredTensor& tensor : tensors) parts.push_back(write_item_of(tensor, static_cast<int>(parts.size())));
   const std::unique_ptr<Communicator> self = make_self_communicator("checkpoint");
   return save_parts(*self, run_folder, std::move(parts), std::move(state), options).folder;
 }

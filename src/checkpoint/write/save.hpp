@@ -12,7 +12,7 @@
 #include "checkpoint/load/shards.hpp"
 #include "checkpoint/save_options.hpp"
 #include "checkpoint/store/store.hpp"
-#include "checkpoint/write/outgoing.hpp"
+#include "checkpoint/write/write_plan.hpp"
 #include "comm/communicator.hpp"
 
 namespace cohort {
@@ -29,11 +29,11 @@ struct Saved {
 /// checkpoint of the same step is replaced. Rank 0 alone makes and renames folders and decides. After a crash or a failure
 /// (Error(io): full disk, no permission) there is either a complete new checkpoint or none, and all former ones are as they were.
 /// A failure of one rank is the same SharedError on all. The parts must cover every tensor once. // Collective over: comm
-Saved save_parts(Communicator& comm, const std::filesystem::path& run_folder, std::vector<OutgoingPart> parts,
+Saved save_parts(Communicator& comm, const std::filesystem::path& run_folder, std::vector<WriteItem> parts,
                  const TrainingState& state, const SaveOptions& options = {});
 
 /// The same in the form "per_rank" on one process, which has the parts of all ranks. Throws Error.
-Saved save_parts_of_ranks(const std::filesystem::path& run_folder, std::vector<std::vector<OutgoingPart>> ranks,
+Saved save_parts_of_ranks(const std::filesystem::path& run_folder, std::vector<std::vector<WriteItem>> ranks,
                           const TrainingState& state, const SaveOptions& options);
 
 /// The same of the shards that write.

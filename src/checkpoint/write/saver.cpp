@@ -37,13 +37,13 @@ void CheckpointSaver::save(const std::vector<StateShard>& shards, const Training
   const Clock::time_point begin = Clock::now();
   if (!asynchronous_) {
     Report report;
-    report.saved = save_parts(*comm_, run_folder_, outgoing_parts(shards, options_), state, options_);
+    report.saved = save_parts(*comm_, run_folder_, write_items_of(shards, options_), state, options_);
     report.seconds = report.stall = seconds_since(begin);
     last_ = report;
     return;
   }
   COHORT_CHECK(!in_flight_.valid(), "two saves at once");
-  std::vector<OutgoingPart> parts = snapshot(shards);
+  std::vector<WriteItem> parts = snapshot(shards);
   const double stall = seconds_since(begin);
   in_flight_ = std::async(std::launch::async, [this, parts = std::move(parts), state, begin, stall]() mutable {
     Report report;
@@ -77,7 +77,7 @@ Count CheckpointSaver::given_elements(const std::vector<StateShard>& shards) con
   return elements;
 }
 
-std::vector<OutgoingPart> CheckpointSaver::snapshot(const std::vector<StateShard>& shards) {
+std::vector<WriteItem> CheckpointSaver::snapshot(const std::vector<StateShard>& shards) {
   reserve(shards);
   std::vector<StateShard> copies;
   Count at = 0;
@@ -89,7 +89,7 @@ std::vector<OutgoingPart> CheckpointSaver::snapshot(const std::vector<StateShard
     copies.push_back({shard.tensor, shard.order, shard.part, copy, true});
     at += n;
   }
-  return outgoing_parts(copies, options_);
+  return write_items_of(copies, options_);
 }
 
 }  // namespace cohort

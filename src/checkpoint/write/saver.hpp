@@ -44,7 +44,7 @@ class CheckpointSaver {
 
  private:
   Count given_elements(const std::vector<StateShard>& shards) const;
-  std::vector<OutgoingPart> snapshot(const std::vector<StateShard>& shards);
+  std::vector<WriteItem> snapshot(const std::vector<StateShard>& shards);
 
   std::unique_ptr<Communicator> comm_;
   std::filesystem::path run_folder_;

@@ -12,7 +12,7 @@
 #include "checkpoint/format/root_rank.hpp"
 #include "checkpoint/write/model_file.hpp"
 #include "checkpoint/write/window_exchange.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "hdf5/hdf5.hpp"
 
@@ -39,18 +39,18 @@ class EarlyFlush {
 /// model.h5 while it is written, and the checksums of the blocks that this rank writes.
 class WholeFile {
  public:
-  WholeFile(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingTensor>& tensors,
+  WholeFile(Communicator& comm, const std::filesystem::path& folder, const std::vector<PlannedTensor>& tensors,
             const StorageOptions& storage)
       : comm_(comm), tensors_(tensors), collective_(storage.collective && comm.size() > 1), flush_(folder / kModelFile) {
     const std::string path = (folder / kModelFile).string();
-    agree(comm_, "creating the checkpoint", [&] {
+    fail_together(comm_, "creating the checkpoint", [&] {
       if (collective_) {
         file_.emplace(hdf5::File::create_parallel(path, mpi_handle(comm_), ExitCode::io, file_options(storage)));
       } else if (comm_.rank() == kRoot) {
         file_.emplace(hdf5::File::create(path, ExitCode::io, file_options(storage)));
       }
       if (!file_) return;
-      for (const OutgoingTensor& tensor : tensors_) {
+      for (const PlannedTensor& tensor : tensors_) {
         file_->create_dataset(tensor.name.substr(1), hdf5::element_of(tensor.dtype), tensor.shape.vector(),
                               dataset_layout(storage));
       }
@@ -62,7 +62,7 @@ class WholeFile {
   /// Writes this rank's window. Every rank of a collective file comes, also with an empty one.
   void write(Count index, const TensorPart& window, const std::byte* data) {
     if (!file_ || (!collective_ && window.elements() == 0)) return;
-    const OutgoingTensor& tensor = tensors_[static_cast<std::size_t>(index)];
+    const PlannedTensor& tensor = tensors_[static_cast<std::size_t>(index)];
     const hdf5::Element element = hdf5::element_of(tensor.dtype);
     // Summed up while it is written.
     auto sums = std::async(std::launch::async, [&] { return block_sums(data, window.elements(), tensor.dtype); });
@@ -80,7 +80,7 @@ class WholeFile {
   }
 
   void close(const TrainingState& state) {
-    agree(comm_, "closing the checkpoint", [&] {
+    fail_together(comm_, "closing the checkpoint", [&] {
       if (!file_) return;
       write_state(*file_, state);
       file_->close();
@@ -91,7 +91,7 @@ class WholeFile {
 
  private:
   Communicator& comm_;
-  const std::vector<OutgoingTensor>& tensors_;
+  const std::vector<PlannedTensor>& tensors_;
   bool collective_;
   std::optional<hdf5::File> file_;
   std::vector<std::array<std::int64_t, 3>> sums_;  // tensor, block, checksum
@@ -99,13 +99,13 @@ class WholeFile {
 };
 
 // All windows of all tensors. A rank that cannot read or write goes on exchanging until all have heard of it.
-void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, const std::vector<OutgoingTensor>& tensors,
+void write_tensors(Communicator& comm, const std::vector<WriteItem>& own, const std::vector<PlannedTensor>& tensors,
                    WholeFile& file) {
   std::array<WindowElements, 2> windows;  // one is filled while the other is written
   Exchange exchange(comm, own);
   std::future<void> writing;
   const auto end_writing = [&] {
-    agree(comm, "saving the checkpoint", [&] {
+    fail_together(comm, "saving the checkpoint", [&] {
       if (writing.valid()) writing.get();
       exchange.rethrow_failure();
     });
@@ -129,23 +129,23 @@ void write_tensors(Communicator& comm, const std::vector<OutgoingPart>& own, con
 
 }  // namespace
 
-Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& own,
+Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folder, const std::vector<WriteItem>& own,
                           const TrainingState& state, const StorageOptions& storage) {
-  const std::vector<OutgoingTensor> tensors = exchange_outgoing(comm, own);
+  const std::vector<PlannedTensor> tensors = exchange_write_plan(comm, own);
   Manifest manifest;
   WholeFile file(comm, folder, tensors, storage);
   write_tensors(comm, own, tensors, file);
   file.close(state);
   const std::vector<std::string> sums = gather_texts(comm, nlohmann::json(file.sums()).dump(), kRoot);
-  agree(comm, "saving the checkpoint", [&] {
+  fail_together(comm, "saving the checkpoint", [&] {
     if (comm.rank() != kRoot) return;
     manifest.files.push_back(finished_file(folder, std::string(kModelFile)));
     std::vector<ManifestTensor> list;
-    for (const OutgoingTensor& outgoing : tensors) {
-      list.push_back({outgoing.name, outgoing.dtype, outgoing.shape, {}});
-      const Count blocks = blocks_of_tensor(outgoing.shape.elements());
+    for (const PlannedTensor& write_plan : tensors) {
+      list.push_back({write_plan.name, write_plan.dtype, write_plan.shape, {}});
+      const Count blocks = blocks_of_tensor(write_plan.shape.elements());
       if (blocks == 0) continue;
-      list.back().parts.push_back({0, outgoing.name, TensorPart(outgoing.shape), kBlockElements,
+      list.back().parts.push_back({0, write_plan.name, TensorPart(write_plan.shape), kBlockElements,
                                    std::vector<std::uint32_t>(static_cast<std::size_t>(blocks))});
     }
     for (const std::string& text : sums) {

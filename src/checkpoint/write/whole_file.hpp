@@ -10,13 +10,13 @@
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/format/training_state.hpp"
 #include "checkpoint/save_options.hpp"
-#include "checkpoint/write/outgoing.hpp"
+#include "checkpoint/write/write_plan.hpp"
 #include "comm/communicator.hpp"
 
 namespace cohort {
 
 /// Writes FOLDER/model.h5; the manifest on rank 0. A failure of one rank is the same SharedError on all. // Collective over: comm
-Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folder, const std::vector<OutgoingPart>& parts,
+Manifest write_whole_file(Communicator& comm, const std::filesystem::path& folder, const std::vector<WriteItem>& parts,
                           const TrainingState& state, const StorageOptions& storage);
 
 }  // namespace cohort

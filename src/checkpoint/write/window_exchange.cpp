@@ -26,7 +26,7 @@ std::unique_ptr<std::byte[]> make_room(Bytes bytes) {
 
 }  // namespace
 
-std::vector<int> writers_of(const OutgoingTensor& tensor, int writers) {
+std::vector<int> writers_of(const PlannedTensor& tensor, int writers) {
   std::vector<int> givers;
   std::vector<std::uint8_t> gives(static_cast<std::size_t>(writers), 0);
   for (const auto& [rank, part] : tensor.parts) {
@@ -86,7 +86,7 @@ std::byte* WindowElements::room(Bytes bytes) {
   return own_.get();
 }
 
-TensorPart Exchange::window(const OutgoingTensor& tensor, const std::vector<int>& writers, Count round, WindowElements& into) {
+TensorPart Exchange::window(const PlannedTensor& tensor, const std::vector<int>& writers, Count round, WindowElements& into) {
   const auto ranges = static_cast<Count>(writers.size());
   const auto window_of_range = [&](Count range) { return window_of(tensor.shape, ranges, range, round); };
   const auto own_range = std::find(writers.begin(), writers.end(), comm_.rank());
@@ -122,7 +122,7 @@ TensorPart Exchange::window(const OutgoingTensor& tensor, const std::vector<int>
   return own_window_;
 }
 
-void Exchange::bring_own(const OutgoingPart& own, Count first, Count n) {
+void Exchange::bring_own(const WriteItem& own, Count first, Count n) {
   attempt([&] {
     StoredElements stored(own);
     const bool is_run = own.part.run_from(first) >= n;
@@ -139,7 +139,7 @@ void Exchange::bring_own(const OutgoingPart& own, Count first, Count n) {
   });
 }
 
-void Exchange::send(const OutgoingPart& own, Count first, Count n, int writer) {
+void Exchange::send(const WriteItem& own, Count first, Count n, int writer) {
   Message message;
   attempt([&] {
     StoredElements stored(own);
@@ -176,9 +176,9 @@ void Exchange::scatter(const TensorPart& elements, const std::byte* packed) {
   });
 }
 
-const OutgoingPart& Exchange::own_part(const std::string& tensor, const TensorPart& part) const {
+const WriteItem& Exchange::own_part(const std::string& tensor, const TensorPart& part) const {
   const auto own = std::find_if(own_.begin(), own_.end(),
-                                [&](const OutgoingPart& given) { return given.tensor == tensor && given.part == part; });
+                                [&](const WriteItem& given) { return given.tensor == tensor && given.part == part; });
   COHORT_CHECK(own != own_.end(), "this rank has no part of {} at {}", tensor, part.begin());
   return *own;
 }

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/write/outgoing.hpp"
+#include "checkpoint/write/write_plan.hpp"
 #include "comm/communicator.hpp"
 
 namespace cohort {
@@ -21,7 +21,7 @@ namespace cohort {
 /// for each block, and each rank writes one range at most. Ranks that have elements of the tensor come first, in the order of
 /// their elements, so that those of ZeRO write much of what they have themselves. Follows from the tensor alone: the same on all
 /// ranks.
-std::vector<int> writers_of(const OutgoingTensor& tensor, int writers);
+std::vector<int> writers_of(const PlannedTensor& tensor, int writers);
 /// The `round`th window of range `range` of `ranges`: a run of the tensor of this shape. Windows begin at borders of blocks,
 /// follow each other, and cover the tensor.
 TensorPart window_of(const Shape& shape, Count ranges, Count range, Count round);
@@ -51,12 +51,12 @@ class WindowElements {
 /// Brings the elements of windows to the ranks that write them.
 class Exchange {
  public:
-  Exchange(Communicator& comm, const std::vector<OutgoingPart>& own) : comm_(comm), own_(own) {}
+  Exchange(Communicator& comm, const std::vector<WriteItem>& own) : comm_(comm), own_(own) {}
 
   /// Fills `into` with this rank's window of the tensor in this round, and gives others what they write. If own elements cannot
   /// be read, others get any, so that none waits, and rethrow_failure() tells. Returns the window, which may be empty.
   // Collective over: comm
-  TensorPart window(const OutgoingTensor& tensor, const std::vector<int>& writers, Count round, WindowElements& into);
+  TensorPart window(const PlannedTensor& tensor, const std::vector<int>& writers, Count round, WindowElements& into);
   /// Throws what kept this rank from reading its elements, if anything did. // Local
   void rethrow_failure() const {
     if (failure_) std::rethrow_exception(failure_);
@@ -72,16 +72,16 @@ class Exchange {
     std::unique_ptr<std::byte[]> packed;
   };
 
-  void bring_own(const OutgoingPart& own, Count first, Count n);
-  void send(const OutgoingPart& own, Count first, Count n, int writer);
+  void bring_own(const WriteItem& own, Count first, Count n);
+  void send(const WriteItem& own, Count first, Count n, int writer);
   void receive(const TensorPart& part, int giver, Count first, Count n);
   std::byte* place_of(Count at);
   void scatter(const TensorPart& elements, const std::byte* packed);
-  const OutgoingPart& own_part(const std::string& tensor, const TensorPart& part) const;
+  const WriteItem& own_part(const std::string& tensor, const TensorPart& part) const;
   void attempt(const std::function<void()>& read);
 
   Communicator& comm_;
-  const std::vector<OutgoingPart>& own_;
+  const std::vector<WriteItem>& own_;
   std::exception_ptr failure_;
   // Of the window that is being filled:
   Bytes width_ = 0;  // of an element

@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "checkpoint/write/save.hpp"
 #include "checkpoint/write/saver.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
 #include "hdf5/hdf5.hpp"
@@ -97,7 +97,7 @@ class Bench {
     std::string folder;
     if (world.rank() == 0) folder = (fs::absolute(options.folder) / fmt::format("cohort-bench-{}", ::getpid())).string();
     folder_ = broadcast_text(world, folder, 0);
-    agree(world, "making the folder of the benchmark", [&] {
+    fail_together(world, "making the folder of the benchmark", [&] {
       if (world.rank() != 0) return;
       make_folders(folder_.parent_path());
       if (!fs::create_directory(folder_))
@@ -205,7 +205,7 @@ class Bench {
   double time(const std::function<void()>& work) {
     world_.barrier();
     const double begin = steady_seconds();
-    agree(world_, "the benchmark", [] {});
+    fail_together(world_, "the benchmark", [] {});
     work();
     return all_reduce_value(world_, steady_seconds() - begin, ReduceOp::max);
   }

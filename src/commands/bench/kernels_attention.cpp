@@ -24,9 +24,9 @@ void measure_full_block(Meter& meter, const ops::AttentionShape& s, double produ
   float* const dkv = meter.normals<float>(kv_elements * size_of(DType::f32));
   gpu::Stream const stream = gpu::compute_stream();
   meter.product("attention block forward, Hopper", 0, 4.0 * product,
-                [&] { flash_attention_block_forward_hopper(stream, DType::bf16, block, results, lse, qkv, kv); });
+                [&] { flash_partial_attention_forward_hopper(stream, DType::bf16, block, results, lse, qkv, kv); });
   meter.product("attention block backward, Hopper", 0, 10.0 * product, [&] {
-    flash_attention_block_backward_hopper(stream, DType::bf16, block, part, dkv, dout, out, lse, qkv, kv, scratch);
+    flash_partial_attention_backward_hopper(stream, DType::bf16, block, part, dkv, dout, out, lse, qkv, kv, scratch);
   });
   const auto merged = static_cast<double>(3 * rows * s.width() * size_of(DType::f32));
   meter.pass("attention merge", 0, merged,

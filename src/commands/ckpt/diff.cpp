@@ -13,7 +13,7 @@
 #include "commands/ckpt/output.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/step_option.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -57,7 +57,7 @@ std::vector<CheckpointDifference> compare_each_step(const CkptDiffOptions& optio
 }
 
 int diff(const CkptDiffOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   if (!std::isfinite(options.tolerance) || options.tolerance < 0.0 || options.limit < 0) {
     fail(ExitCode::usage, "--tolerance {}, --limit {}: both are numbers from 0 up", options.tolerance, options.limit);
   }

@@ -9,7 +9,7 @@
 #include "commands/common/step_option.hpp"
 #include "interchange/exchange.hpp"
 #include "interchange/safetensors_writer.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -24,7 +24,7 @@ struct CkptExportOptions {
 };
 
 int run_export(const CkptExportOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const bool hf = options.format == "hf";
   const Exported exported = export_checkpoint({.checkpoint = resolve_checkpoint(options.checkpoint, options.step),
                                                .folder = options.folder,

@@ -16,7 +16,7 @@
 #include "config/schema.hpp"
 #include "interchange/checkpoint_weights.hpp"
 #include "interchange/exchange.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "train/resume.hpp"
 
 namespace cohort {
@@ -79,7 +79,7 @@ void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
 }
 
 int run_import(const CkptImportOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const ImportFolder imported(options.folder);
   const RunConfig config = tuning_run(imported, options);
   if (!options.overwrite) require_empty(options.run);

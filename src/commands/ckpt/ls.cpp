@@ -11,7 +11,7 @@
 #include "checkpoint/store/retention.hpp"
 #include "commands/ckpt/output.hpp"
 #include "commands/commands.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -39,7 +39,7 @@ Listed list_run(const fs::path& run) {
     candidates.push_back({entry.step, sound, validation_loss_of(entry.state.validation_loss)});
     if (sound) listed.newest = static_cast<std::ptrdiff_t>(candidates.size()) - 1;
   }
-  const std::vector<RetentionVerdict> verdicts = judge(candidates, {});
+  const std::vector<RetentionVerdict> verdicts = apply_retention(candidates, {});
   const auto best = std::find_if(verdicts.begin(), verdicts.end(), [](const RetentionVerdict& verdict) { return verdict.best; });
   if (best != verdicts.end()) listed.best = best - verdicts.begin();
   return listed;
@@ -110,7 +110,7 @@ nlohmann::ordered_json as_json(const Listed& listed) {
 }
 
 int list(const CkptLsOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const std::vector<fs::path> runs = runs_of(options.paths);
   if (runs.empty() && !options.json) {
     fmt::print("no run with checkpoints in {}\n", join(options.paths));

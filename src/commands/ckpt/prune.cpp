@@ -15,7 +15,7 @@
 #include "commands/ckpt/output.hpp"
 #include "commands/commands.hpp"
 #include "rundir/run_lock.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/launcher.hpp"
 
 namespace cohort {
@@ -51,7 +51,7 @@ std::vector<Fate> fates_of(const CkptPruneOptions& options) {
     candidates.push_back({entry.step, entry.kind == EntryKind::complete, validation_loss_of(entry.state.validation_loss)});
     fates.push_back({std::move(entry), false, ""});
   }
-  const std::vector<RetentionVerdict> verdicts = judge(candidates, options.retention);
+  const std::vector<RetentionVerdict> verdicts = apply_retention(candidates, options.retention);
   for (std::size_t i = 0; i < fates.size(); ++i) {
     Fate& fate = fates[i];
     if (fate.entry.kind == EntryKind::leftover) {
@@ -114,12 +114,12 @@ std::unique_ptr<RunLock> lock_against_saves(Communicator& alone, const CkptPrune
   if (!options.leftovers || options.dry_run) return nullptr;
   return std::make_unique<RunLock>(
       alone, options.run, read_launcher_facts(current_environment()),
-      LockOptions{.say = [](const std::string& text) { print_line(text); },
+      LockOptions{.say = [](const std::string& text) { print_error_line(text); },
                   .way_out = "prune without --leftovers, which leaves alone what may be a save in progress"});
 }
 
 int prune(const CkptPruneOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const Retention& retention = options.retention;
   if (retention.keep < 1 || retention.keep_every < 0) {
     fail(ExitCode::usage, "--keep {}, --keep-every {}: keep at least 1, and every step that is a multiple of 1 or more",

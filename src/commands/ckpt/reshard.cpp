@@ -14,7 +14,7 @@
 #include "commands/common/work_progress.hpp"
 #include "config/model_rules.hpp"
 #include "config/run_file.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "train/proof.hpp"
 #include "train/resume.hpp"
 #include "train/save_options_of.hpp"
@@ -74,7 +74,7 @@ void report(const Saved& saved, const std::string& what) {
 }
 
 int consolidate(const CkptReshardOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const CheckpointReader source(resolve_checkpoint(options.path, options.step));
   const fs::path target = target_of(options, source);
   ConsolidateOptions how{.weights_only = options.weights_only, .storage = save_options_of({}).storage};
@@ -97,7 +97,7 @@ Layout layout_of(const CheckpointReader& source, const std::string& words) {
 int reshard(const CkptReshardOptions& options) {
   if (options.out.empty() == !options.in_place)
     fail(ExitCode::usage, "say where to write: --out FOLDER for a new folder, or --in-place to replace the checkpoint");
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const CheckpointReader source(resolve_checkpoint(options.path, options.step));
   const fs::path target = target_of(options, source);
   const Layout layout = layout_of(source, options.layout);

@@ -16,13 +16,13 @@
 #include "checkpoint/format/part_json.hpp"
 #include "checkpoint/inspect/histogram_picture.hpp"
 #include "checkpoint/read/reader.hpp"
-#include "checkpoint/store/lacking.hpp"
+#include "checkpoint/store/missing_files.hpp"
 #include "checkpoint/store/store.hpp"
 #include "commands/ckpt/output.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/common/step_option.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -97,13 +97,13 @@ nlohmann::ordered_json as_json(const ManifestPart& part, const Manifest& manifes
 }
 
 nlohmann::ordered_json as_json(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors,
-                               const std::vector<std::string>& lacking) {
+                               const std::vector<std::string>& missing) {
   const Manifest& manifest = reader.manifest();
   nlohmann::ordered_json json;
   json["file"] = reader.model_file();
   json["form"] = name_of(manifest.form);
   json["bytes"] = manifest.bytes();
-  json["lacking"] = lacking;
+  json["lacking"] = missing;
   json["parameters"] = manifest.parameters();
   for_each_field(reader.state(), [&](const char* name, const auto& field) { json[name] = field; });
   json["run_file"] = reader.state().run_file;
@@ -157,33 +157,34 @@ void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensor
 }
 
 int show(CkptShowOptions options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const fs::path picture = options.svg.empty() ? fs::path() : output_file("--svg", options.svg, options.overwrite);
   const fs::path folder = resolve_checkpoint(options.path, options.step);
   const Manifest manifest = read_manifest(folder);
-  const std::vector<std::string> lacking = lacking_files(folder, manifest);
-  const std::string not_whole = lacking.empty() ? "" : fmt::format("{}: {}", folder.string(), lacking_text(lacking, manifest));
+  const std::vector<std::string> missing = missing_files(folder, manifest);
+  const std::string not_whole =
+      missing.empty() ? "" : fmt::format("{}: {}", folder.string(), missing_files_text(missing, manifest));
   std::error_code error;
   const bool nothing_to_show = !options.svg.empty() || !fs::exists(folder / kModelFile, error);
-  if (!lacking.empty() && nothing_to_show) fail(ExitCode::checkpoint, "{}", not_whole);
+  if (!missing.empty() && nothing_to_show) fail(ExitCode::checkpoint, "{}", not_whole);
   const CheckpointReader reader(folder);
   if (options.run_file) {
     fmt::print("{}", reader.state().run_file);
     return 0;
   }
   // Of one with parts missing everything but the elements is shown.
-  options.fast = options.fast || !lacking.empty();
+  options.fast = options.fast || !missing.empty();
   std::vector<ShownTensor> tensors = chosen_tensors(reader, options.tensor);
   const bool reads = !options.fast && (!options.shards || !options.svg.empty());
   if (reads) read_statistics(reader, tensors);
   if (!options.svg.empty()) draw(reader, tensors, picture);
   if (options.json) {
-    print_json(as_json(reader, tensors, lacking));
+    print_json(as_json(reader, tensors, missing));
   } else {
     print(reader, tensors, options);
     if (!options.svg.empty()) fmt::print("Drawn in {}\n", options.svg);
   }
-  if (!lacking.empty()) fail(ExitCode::checkpoint, "{}", not_whole);
+  if (!missing.empty()) fail(ExitCode::checkpoint, "{}", not_whole);
   return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "commands/ckpt/output.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/step_option.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -80,7 +80,7 @@ nlohmann::ordered_json as_json(const Verified& verified) {
 }
 
 int verify_all(const CkptVerifyOptions& options) {
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   int damaged = 0;
   auto json = nlohmann::ordered_json::array();
   for (const fs::path& folder : folders_of(options)) {

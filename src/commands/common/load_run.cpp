@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "config/run_file.hpp"
 #include "config/schema.hpp"
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
 #include "runtime/affinity.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "train/check_optimizer.hpp"
 #include "train/precision.hpp"
 #include "train/proof.hpp"
@@ -35,7 +35,7 @@ void require_the_same(Communicator& world, const std::string& path, const RunCon
 RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
                    Count world_size) {
   RunConfig config;
-  agree(world, "reading the run file", [&] {
+  fail_together(world, "reading the run file", [&] {
     config = load_run_file(path, overrides);
     watch_as_told(runtime, config);
     validate(config, world_size, {.cuda = gpu::built()});
@@ -48,7 +48,7 @@ RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& pat
 RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
                                   const std::vector<std::string>& overrides) {
   RunConfig config;
-  agree(world, "reading the run file", [&] {
+  fail_together(world, "reading the run file", [&] {
     config = load_run_file(path, overrides);
     watch_as_told(runtime, config);
     TrainSection& train = config.train;
@@ -64,7 +64,7 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
                             std::vector<std::string> overrides) {
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
-  agree(world, "reading the checkpoint's run file", [&] {
+  fail_together(world, "reading the checkpoint's run file", [&] {
     config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
     watch_as_told(runtime, config);
     config.parallel = {};
@@ -79,7 +79,7 @@ void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config) 
   runtime.open_device(device_of(config), config.device.share);
   const Count cores = -all_reduce_value(world, -static_cast<Count>(allowed_cores().size()), ReduceOp::max);
   if (config.device.threads > cores && world.rank() == 0) {
-    print_line(
+    print_error_line(
         fmt::format("warning: device.threads = {}, but {} may run on {} core{}: more threads than cores slow each other down",
                     config.device.threads, world.size() > 1 ? "a rank" : "this process", cores, cores == 1 ? "" : "s"));
   }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 
 namespace cohort {

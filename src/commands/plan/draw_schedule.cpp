@@ -13,7 +13,7 @@
 #include "commands/common/output_file.hpp"
 #include "parallel/pipeline/timeline.hpp"
 #include "plan/drawing/drawing.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -247,7 +247,7 @@ int plan_schedule(const PlanScheduleOptions& options) {
   } catch (const Error& error) {
     throw SharedError(error.code(), error.what());  // all ranks were given the same words: one says what is wrong
   }
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   const std::filesystem::path picture = options.svg.empty() ? "" : output_file("--svg", options.svg, options.overwrite);
   const std::vector<SimulatedOutcome> all = all_outcomes(options);
   const SimulatedOutcome& outcome = all[static_cast<std::size_t>(pipeline::schedule_kind_from_name(options.schedule))];

@@ -9,7 +9,7 @@
 #include "base/console.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/output_file.hpp"
@@ -211,7 +211,7 @@ int plan_measure(const PlanRunOptions& options) {
   if (!options.svg.empty() && config.parallel.pp == 1)
     throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
   std::filesystem::path picture;
-  agree(*world, "looking at what --svg names", [&] {
+  fail_together(*world, "looking at what --svg names", [&] {
     if (world->rank() == 0 && !options.svg.empty()) picture = output_file("--svg", options.svg, options.overwrite);
   });
   const RunData data = open_data(*world, config, DataUse::training);

@@ -15,7 +15,7 @@
 #include "commands/plan/draw_schedule.hpp"
 #include "commands/plan/run_costs.hpp"
 #include "config/deepspeed.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
@@ -26,7 +26,8 @@ constexpr const char* kPlanFooter =
     "               where ranks share them (ZeRO, tensor and pipeline parallelism); activations grow with the micro-batch\n"
     "  messages     data parallelism sends each gradient once a step, whatever the batch; tensor and context parallelism send\n"
     "               activations in every layer of every micro-batch; a pipeline sends them between stages alone\n"
-    "  --measure    runs two steps in the layout, counts every tensor and every message, and fails if a prediction, of a part or\n"
+    "  --measure    runs two steps in the layout, counts every tensor and every message, and fails if a prediction, of a part "
+    "or\n"
     "               of the total, is off by more than 0.1 %\n"
     "  --suggest    all layouts of the ranks that fit into memory, by a rough time of a step\n"
     "run.initial_checkpoint is not opened: which weights a run starts from changes none of this.\n"
@@ -108,7 +109,7 @@ int plan_of_run(const PlanRunOptions& options) {
 
 int show_deepspeed(const std::string& path) {
   const DeepSpeedImport import = import_deepspeed(read_file(path, "DeepSpeed configuration"), path);
-  if (is_speaking_rank()) fmt::print("{}", to_run_file(import));
+  if (is_printing_rank()) fmt::print("{}", to_run_file(import));
   return 0;
 }
 

@@ -16,7 +16,7 @@
 #include "plan/memory.hpp"
 #include "plan/part.hpp"
 #include "plan/traffic.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/launcher.hpp"
 #include "train/check_optimizer.hpp"
 #include "train/estimate.hpp"
@@ -185,7 +185,7 @@ Count ranks_of_plan(const PlanRunOptions& options, const RunConfig& config) {
 
 int plan_run(const PlanRunOptions& options) {
   const Plan plan = make_plan(load_plan(options));
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   if (options.json) {
     fmt::print("{}\n", to_json(plan).dump(1));
   } else {

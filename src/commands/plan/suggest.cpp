@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "commands/plan/run_costs.hpp"
 #include "plan/suggest.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/failure_exit.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
@@ -77,7 +77,7 @@ int plan_suggest(const PlanRunOptions& options) {
                                   counted(ranks, "rank"), human_bytes(most_memory), human_bytes(found.least_memory))
                     : fmt::format("no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front()));
   }
-  if (!is_speaking_rank()) return 0;
+  if (!is_printing_rank()) return 0;
   if (options.json) {
     fmt::print("{}\n", to_json(found).dump(1));
   } else {

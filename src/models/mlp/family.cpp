@@ -7,8 +7,8 @@ const ModelRules& rules();
 
 const ModelFamily& family() {
   static const ModelFamily kFamily{
-      .rules = rules(), .declare = [](const ModelSection& model, const Placement& placement) -> std::unique_ptr<Model> {
-        return std::make_unique<Mlp>(model, placement);
+      .rules = rules(), .declare = [](const ModelSection& model, const ModelStorage& storage) -> std::unique_ptr<Model> {
+        return std::make_unique<Mlp>(model, storage);
       }};
   return kFamily;
 }

@@ -14,8 +14,8 @@ double he_std(Count inputs) { return std::sqrt(2.0 / static_cast<double>(inputs)
 
 }  // namespace
 
-Mlp::Mlp(const ModelSection& config, const Placement& placement)
-    : Model(config.kind, placement), inputs_(config.inputs), classes_(config.classes) {
+Mlp::Mlp(const ModelSection& config, const ModelStorage& storage)
+    : Model(config.kind, storage), inputs_(config.inputs), classes_(config.classes) {
   Count inputs = config.inputs;
   for (Count layer = 0; layer < config.layers; ++layer) {
     const std::string name = fmt::format("layers.{}", layer);

@@ -9,7 +9,7 @@ namespace cohort {
 
 class Mlp : public Model {
  public:
-  Mlp(const ModelSection& config, const Placement& placement);
+  Mlp(const ModelSection& config, const ModelStorage& storage);
 
   void forward(const StepContext& context, const ModelInput& input, float gradient_scale, Hooks& hooks) override;
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;

@@ -1,5 +1,5 @@
 // The inner loops of attention on the CPU: one head of one sample in fp32, a run of queries against a run of keys. Whole causal
-// attention (attention.cpp) and a block of it (attention_block.cpp) are both made of them; neither file is for anybody else.
+// attention (attention.cpp) and a block of it (partial_attention.cpp) are both made of them; neither file is for anybody else.
 //
 // Query i, at position first_query + i, sees key j, at position first_key + j, if that position is not beyond its own. So the
 // same loops serve keys that all lie before the queries, keys that lie beside them (the causal triangle), and keys that lie

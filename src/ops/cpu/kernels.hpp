@@ -4,8 +4,8 @@
 #pragma once
 
 #include "ops/attention.hpp"
-#include "ops/attention_block.hpp"
 #include "ops/linear.hpp"
+#include "ops/partial_attention.hpp"
 
 namespace cohort::ops::cpu {
 
@@ -23,12 +23,12 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key);
 
-// attention_block.hpp
-Bytes attention_block_scratch_bytes(const AttentionBlock& block, DType dtype);
-void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
-                             const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key);
-void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,
-                              const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
-                              const Tensor& scratch, const DropoutKey& dropout_key);
+// partial_attention.hpp
+Bytes partial_attention_scratch_bytes(const PartialAttention& block, DType dtype);
+void partial_attention_forward(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
+                               const Tensor& q, const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key);
+void partial_attention_backward(const Exec& exec, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
+                                const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
+                                const Tensor& scratch, const DropoutKey& dropout_key);
 
 }  // namespace cohort::ops::cpu

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "ops/adamw.hpp"
-#include "ops/attention_block.hpp"
 #include "ops/attention_shape.hpp"
 #include "ops/exec.hpp"
+#include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
 #include "tensor/tensor.hpp"
 
@@ -56,15 +56,15 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key);
 
-// attention_block.hpp; forward does not use the scratch
-Bytes attention_block_scratch_bytes(const AttentionBlock& block, DType dtype);
-void attention_block_forward(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
-                             const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key);
-void attention_block_backward(const Exec& exec, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv,
-                              const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
-                              const Tensor& scratch, const DropoutKey& dropout_key);
-void attention_merge(const Exec& exec, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
-                     const Tensor& part_lse);
+// partial_attention.hpp; forward does not use the scratch
+Bytes partial_attention_scratch_bytes(const PartialAttention& block, DType dtype);
+void partial_attention_forward(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
+                               const Tensor& q, const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key);
+void partial_attention_backward(const Exec& exec, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
+                                const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
+                                const Tensor& scratch, const DropoutKey& dropout_key);
+void attention_merge(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
+                     const Tensor& part_out, const Tensor& part_lse);
 
 // attention.hpp
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "nn/context.hpp"
-#include "ops/attention_block.hpp"
 #include "ops/copy_columns.hpp"
+#include "ops/partial_attention.hpp"
 #include "tensor/convert.hpp"
 
 namespace cohort {
@@ -49,10 +49,10 @@ struct Rotation {
     ops::copy_columns(context.exec, kv, 0, qkv, here.width(), rows.columns());
     // Chunks are of one length, so any two will do.
     const ops::TokenRun chunk = split.rows_of(0).runs[0];
-    scratch = context.take_bytes(ops::attention_block_scratch_bytes(context.exec, {whole, chunk, chunk}, qkv.dtype()));
+    scratch = context.take_bytes(ops::partial_attention_scratch_bytes(context.exec, {whole, chunk, chunk}, qkv.dtype()));
   }
 
-  ops::AttentionBlock block(const SequenceSplit::RunPair& runs) const { return {whole, runs.queries, runs.keys}; }
+  ops::PartialAttention block(const SequenceSplit::RunPair& runs) const { return {whole, runs.queries, runs.keys}; }
 
   ops::AttentionShape whole;
   Tensor kv, incoming;  // [B, R, 2 NKV HS] keys and values at hand, and those that come
@@ -76,12 +76,12 @@ void RingAttention::attention_forward(const StepContext& context, const ops::Att
     if (step + 1 < group_.size()) turn = Turn(group_, ring.kv, ring.incoming);
     turn.progress();
     for (const SequenceSplit::RunPair& runs : split_.visible_runs(group_.rank(), owner_at(group_, step))) {
-      const ops::AttentionBlock block = ring.block(runs);
+      const ops::PartialAttention block = ring.block(runs);
       // Every query sees something of the own early chunk, which comes first: it starts the result, the others are merged into
       // it.
       const bool starts = step == 0 && runs.keys == rows().runs[0];
-      ops::attention_block_forward(context.exec, block, starts ? total : part, starts ? lse : part_lse, qkv, ring.kv,
-                                   ring.scratch, dropout_key);
+      ops::partial_attention_forward(context.exec, block, starts ? total : part, starts ? lse : part_lse, qkv, ring.kv,
+                                     ring.scratch, dropout_key);
       if (!starts) ops::attention_merge(context.exec, block, total, lse, part, part_lse);
       turn.progress();
     }
@@ -110,8 +110,8 @@ void RingAttention::attention_backward(const StepContext& context, const ops::At
     turn_of_sums.progress();
     own.zero();
     for (const SequenceSplit::RunPair& runs : split_.visible_runs(group_.rank(), owner_at(group_, step))) {
-      ops::attention_block_backward(context.exec, ring.block(runs), dq, own, dout, out, lse, qkv, ring.kv, ring.scratch,
-                                    dropout_key);
+      ops::partial_attention_backward(context.exec, ring.block(runs), dq, own, dout, out, lse, qkv, ring.kv, ring.scratch,
+                                      dropout_key);
       turn.progress();
       turn_of_sums.progress();
     }

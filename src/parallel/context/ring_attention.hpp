@@ -22,12 +22,12 @@
 #pragma once
 
 #include "comm/communicator.hpp"
-#include "nn/divided_sequence.hpp"
+#include "nn/context_parallel.hpp"
 #include "parallel/context/sequence_split.hpp"
 
 namespace cohort {
 
-class RingAttention : public DividedSequence {
+class RingAttention : public ContextParallel {
  public:
   /// For samples of `tokens` tokens over the ranks of `group`, which is for tensors and must outlive this object. Throws
   /// Error(config) if the tokens do not divide.
@@ -36,7 +36,7 @@ class RingAttention : public DividedSequence {
   const SequenceSplit& split() const { return split_; }
   ops::TokenRows rows() const override { return split_.rows_of(group_.rank()); }
 
-  /// See DividedSequence. // Collective over: the group
+  /// See ContextParallel. // Collective over: the group
   void attention_forward(const StepContext& context, const ops::AttentionShape& here, const Tensor& out, const Tensor& lse,
                          const Tensor& qkv, const ops::DropoutKey& dropout_key) const override;
   void attention_backward(const StepContext& context, const ops::AttentionShape& here, const Tensor& dqkv, const Tensor& dout,

@@ -1,7 +1,7 @@
 #include "parallel/context/sequence_split.hpp"
 
 #include "base/error.hpp"
-#include "ops/attention_block.hpp"
+#include "ops/partial_attention.hpp"
 
 namespace cohort {
 

@@ -198,14 +198,14 @@ Engine::Engine(Decoder& model, const Schedule& schedule, Communicator& stages, C
       actions_(actions_of(schedule, stages.rank())),
       places_(places_of(actions_)),
       receives_(receives_of(schedule, stages.rank())),
-      messages_("buffers.pipeline", model.placement().device),
-      recorder_(model.placement().device) {
+      messages_("buffers.pipeline", model.storage().device),
+      recorder_(model.storage().device) {
   COHORT_CHECK(schedule.stages == stages.size() && static_cast<std::size_t>(schedule.chunks) == model.chunks().size(),
                "a schedule of {} stages and {} chunks on {} ranks with {} chunks", schedule.stages, schedule.chunks,
                stages.size(), model.chunks().size());
   for (Count i = 0; i < pipeline::most_in_flight(schedule, stages.rank()); ++i)
-    slots_.push_back({.arena = Arena("activations.pipeline", model.placement().device)});
-  connect_neighbours(stages, model.placement().device);
+    slots_.push_back({.arena = Arena("activations.pipeline", model.storage().device)});
+  connect_neighbours(stages, model.storage().device);
   const int last = stages.size() - 1;
   const auto shares = [&](int rank) { return model.head_is_tied() && (rank == 0 || rank == last) ? 0 : -1; };
   if (last > 0) tied_ = stages.split_by(shares, stages.name() + ".tied");
@@ -217,7 +217,7 @@ void Engine::reserve(const std::vector<Bytes>& bytes) {
 }
 
 void Engine::reserve_messages(Count rows) {
-  messages_.reserve(most_messages(schedule_, stages_.rank()), model_.stream_shape(rows).elements(), model_.placement().compute);
+  messages_.reserve(most_messages(schedule_, stages_.rank()), model_.stream_shape(rows).elements(), model_.storage().compute);
 }
 
 std::vector<Bytes> Engine::held_peak_bytes() const {

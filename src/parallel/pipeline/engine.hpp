@@ -47,7 +47,7 @@ class Engine : public MicroBatchRunner, public Predictor {
   void idle_loss(Hooks& hooks) const override { model_.idle_loss(hooks); }
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
   Count classes() const override { return model_.classes(); }
-  const Placement& placement() const override { return model_.placement(); }
+  const ModelStorage& storage() const override { return model_.storage(); }
 
   /// Records the next step. // Collective over: pp
   void record_next_step() { record_ = true; }

@@ -14,8 +14,8 @@ void TensorParallelGroup::do_gather(const Tensor& all, const Tensor& own) {
   start(group_.all_gather_async(own.raw(), all.raw(), own.elements(), own.dtype()));
 }
 
-void TensorParallelGroup::do_sum_scatter(const Tensor& own, const Tensor& terms) {
-  start(group_.reduce_scatter_async(terms.raw(), own.raw(), own.elements(), own.dtype(), ReduceOp::sum));
+void TensorParallelGroup::do_sum_scatter(const Tensor& own, const Tensor& partials) {
+  start(group_.reduce_scatter_async(partials.raw(), own.raw(), own.elements(), own.dtype(), ReduceOp::sum));
 }
 
 void TensorParallelGroup::start(Request request) {

@@ -28,7 +28,7 @@ class TensorParallelGroup : public TensorParallel {
   void do_sum(const Tensor& x) override;
   void do_max(const Tensor& x) override;
   void do_gather(const Tensor& all, const Tensor& own) override;
-  void do_sum_scatter(const Tensor& own, const Tensor& terms) override;
+  void do_sum_scatter(const Tensor& own, const Tensor& partials) override;
   void wait() override;
 
  private:

@@ -8,7 +8,7 @@
 namespace cohort {
 
 Sharded::Sharded(Model& model, Communicator& group, const ShardOptions& options)
-    : DataParallel(model, group), options_(options), pool_("buffers.zero", model.placement().device), shards_(&group) {
+    : DataParallel(model, group), options_(options), pool_("buffers.zero", model.storage().device), shards_(&group) {
   COHORT_CHECK(!model.parameters().flat_values().defined(), "the parameters of a model under ZeRO have memory already");
   const int ranks = options.shard_ranks == 0 ? group.size() : options.shard_ranks;
   COHORT_CHECK(group.size() % ranks == 0, "{} ranks are not a multiple of {} shards", group.size(), ranks);
@@ -34,7 +34,7 @@ std::vector<OwnedSegment> Sharded::owned() {
 
 void Sharded::make_values(ShardGroup& group, const Tensor& own_compute) {
   OwnedSegment& own = group.own;
-  const DeviceKind device = model_.placement().device, place = options_.values_on_host ? DeviceKind::cpu : device;
+  const DeviceKind device = model_.storage().device, place = options_.values_on_host ? DeviceKind::cpu : device;
   own.compute = own_compute;
   own.values = own_compute.dtype() == DType::f32 && own_compute.device() == place ? own_compute
                : options_.values_on_host ? Tensor::pinned("parameters.shard", {group.block})

@@ -3,10 +3,10 @@
 namespace cohort {
 
 Zero1::Zero1(Model& model, Communicator& group, const ShardOptions& options) : Sharded(model, group, options) {
-  const Placement& placement = model.placement();
+  const ModelStorage& storage = model.storage();
   for (ShardGroup& shard : groups_) {
-    shard.attach_compute(Tensor::zeros("parameters.compute", {shard.elements}, placement.compute, placement.device));
-    shard.attach_gradient(Tensor::zeros("gradients.whole", {shard.elements}, DType::f32, placement.device));
+    shard.attach_compute(Tensor::zeros("parameters.compute", {shard.elements}, storage.compute, storage.device));
+    shard.attach_gradient(Tensor::zeros("gradients.whole", {shard.elements}, DType::f32, storage.device));
     make_values(shard, shard.own_block(shard.compute));
     shard.own.gradients = shard.own_block(shard.gradient);
   }

@@ -5,7 +5,7 @@
 namespace cohort {
 
 void ShardedGradients::make_gradients(ShardGroup& group) {
-  group.own.gradients = Tensor::zeros("gradients.shard", {group.block}, DType::f32, model_.placement().device);
+  group.own.gradients = Tensor::zeros("gradients.shard", {group.block}, DType::f32, model_.storage().device);
 }
 
 void ShardedGradients::begin_gradients() {
@@ -43,9 +43,9 @@ void ShardedGradients::end_pass() {
 }
 
 Zero2::Zero2(Model& model, Communicator& group, const ShardOptions& options) : ShardedGradients(model, group, options) {
-  const Placement& placement = model.placement();
+  const ModelStorage& storage = model.storage();
   for (ShardGroup& shard : groups_) {
-    shard.attach_compute(Tensor::zeros("parameters.compute", {shard.elements}, placement.compute, placement.device));
+    shard.attach_compute(Tensor::zeros("parameters.compute", {shard.elements}, storage.compute, storage.device));
     make_values(shard, shard.own_block(shard.compute));
     make_gradients(shard);
   }

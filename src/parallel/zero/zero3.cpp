@@ -6,14 +6,14 @@ namespace cohort {
 
 Zero3::Zero3(Model& model, Communicator& group, const ShardOptions& options)
     : ShardedGradients(model, group, options), gathers_(groups_.size()) {
-  const Placement& placement = model.placement();
+  const ModelStorage& storage = model.storage();
   for (ShardGroup& shard : groups_) {
     make_values(shard, options.compute_on_host
-                           ? Tensor::pinned("parameters.compute", {shard.block}, placement.compute)
-                           : Tensor::zeros("parameters.compute", {shard.block}, placement.compute, placement.device));
+                           ? Tensor::pinned("parameters.compute", {shard.block}, storage.compute)
+                           : Tensor::zeros("parameters.compute", {shard.block}, storage.compute, storage.device));
     make_gradients(shard);
   }
-  if (options.compute_on_host && placement.device == DeviceKind::gpu) fetches_.resize(groups_.size());
+  if (options.compute_on_host && storage.device == DeviceKind::gpu) fetches_.resize(groups_.size());
 }
 
 void Zero3::start_fetch(std::size_t g) {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "observe/clock.hpp"
 #include "train/save_options_of.hpp"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/console.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "train/generate.hpp"
 #include "train/nonfinite.hpp"
 #include "train/observers/observers.hpp"

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "observe/metrics.hpp"
 #include "train/observers/observers.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 class MetricsFile : public StepObserver {
  public:
   explicit MetricsFile(TrainingRun& run) : run_(run) {
-    agree(run.world, "opening the logs", [&] {
+    fail_together(run.world, "opening the logs", [&] {
       if (run.world.rank() != 0) return;
       writer_.emplace(std::filesystem::path(run.config.run.directory) / "metrics.jsonl",
                       run.done > 0 ? std::optional<Count>(run.done) : std::nullopt);

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "train/nonfinite.hpp"
 #include "train/observers/observers.hpp"
 
@@ -12,14 +12,14 @@ class NonfiniteGuard : public StepObserver {
   explicit NonfiniteGuard(TrainingRun& run) : run_(run) {}
 
   Wish end_step(StepRecord& record) override {
-    if (record.result.skipped) judge(record);
+    if (record.result.skipped) decide(record);
     skips_ = record.result.skipped ? skips_ + 1 : 0;
     return {};
   }
 
  private:
   // Goes on if the skip is as it should be, else throws SharedError(training).
-  void judge(const StepRecord& record) {
+  void decide(const StepRecord& record) {
     const StepResult& result = record.result;
     const LossScale& loss_scale = run_.train_step.loss_scale();
     const bool overflow_alone = loss_scale.active() && std::isfinite(result.loss);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "runtime/signals.hpp"
 #include "train/observers/observers.hpp"
 

@@ -1,4 +1,4 @@
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "observe/stragglers.hpp"
 #include "runtime/runtime.hpp"
 #include "train/observers/observers.hpp"

@@ -9,7 +9,7 @@
 #include "checkpoint/inspect/statistics.hpp"
 #include "checkpoint/read/verify.hpp"
 #include "checkpoint/write/rank_files.hpp"
-#include "comm/agreement.hpp"
+#include "comm/consensus.hpp"
 #include "comm/mpi_communicator.hpp"
 
 namespace cohort::test {

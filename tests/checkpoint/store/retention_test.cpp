@@ -21,7 +21,7 @@ std::vector<Count> staying(const Retention& retention, std::vector<double> losse
     const Count step = 10 * (static_cast<Count>(i) + 1);
     candidates.push_back({step, std::find(damaged.begin(), damaged.end(), step) == damaged.end(), losses[i]});
   }
-  const std::vector<RetentionVerdict> verdicts = judge(candidates, retention);
+  const std::vector<RetentionVerdict> verdicts = apply_retention(candidates, retention);
   std::vector<Count> steps;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     EXPECT_EQ(verdicts[i].stays, !verdicts[i].reason.empty()) << candidates[i].step;
@@ -43,7 +43,7 @@ TEST(Retention, Matrix) {
   EXPECT_EQ(staying({.keep = 1, .keep_best = true}), (Steps{40, 60})) << "of the equal losses of 20 and 40 the newer";
   EXPECT_EQ(staying({.keep = 3, .keep_best = true}), (Steps{40, 50, 60})) << "the best may be one of the newest";
   EXPECT_EQ(staying({.keep = 1, .keep_every = 30, .keep_best = true}), (Steps{30, 40, 60}));
-  EXPECT_TRUE(judge({}, {.keep = 1}).empty());
+  EXPECT_TRUE(apply_retention({}, {.keep = 1}).empty());
 }
 
 TEST(Retention, LossesThatAreNone) {
@@ -97,7 +97,7 @@ TEST_F(Prune, AStateThatCannotBeReadStaysWhenTheBestIsWanted) {
 // Whoever opens what is being deleted finds no manifest or no index, rather than an index without its rank files.
 TEST_F(Prune, ManifestAndIndexGoFirst) {
   const auto model = make_model();
-  std::vector<std::vector<OutgoingPart>> ranks(40);
+  std::vector<std::vector<WriteItem>> ranks(40);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Tensor whole = Tensor::zeros("part", {4});
     ranks[rank].push_back({fmt::format("/model/part{}", rank), static_cast<int>(rank), DType::f32, TensorPart(Shape{4}),

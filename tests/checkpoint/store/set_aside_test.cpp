@@ -102,7 +102,7 @@ TEST_F(SetAside, TheRetentionPassesOverWhatHoldsFilesOfOthers) {
   write_all(folder(10) / "notes.txt", "mine");
   const Saved saved = [&] {
     const std::unique_ptr<Communicator> self = make_self_communicator("test");
-    return save_parts(*self, run_, outgoing_parts(whole_shards(*model_, true), {}), make_state(40), {.retention = {.keep = 1}});
+    return save_parts(*self, run_, write_items_of(whole_shards(*model_, true), {}), make_state(40), {.retention = {.keep = 1}});
   }();
   expect_mentions(saved.trouble, {"step_00000010", "notes.txt"});
   EXPECT_EQ(known_steps(), (std::vector<Count>{10, 40}));

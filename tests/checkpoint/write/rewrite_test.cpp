@@ -67,7 +67,7 @@ class Rewrite : public CheckpointTest {
  protected:
   /// As the ranks of the layout save it themselves.
   fs::path save_as_ranks(const std::string& run, int dim, int ranks, DType model_dtype = DType::f32) const {
-    std::vector<std::vector<OutgoingPart>> all;
+    std::vector<std::vector<WriteItem>> all;
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<StateShard> shards = layout_of(tensors_, dim, ranks).shards(rank);
       for (StateShard& shard : shards) {
@@ -80,7 +80,7 @@ class Rewrite : public CheckpointTest {
         });
         shard.elements = elements;
       }
-      all.push_back(outgoing_parts(shards, {.form = CheckpointForm::per_rank, .model_dtype = model_dtype}));
+      all.push_back(write_items_of(shards, {.form = CheckpointForm::per_rank, .model_dtype = model_dtype}));
     }
     return save_parts_of_ranks(run_ / run, all, state(), {.form = CheckpointForm::per_rank}).folder;
   }
@@ -310,7 +310,7 @@ TEST_F(Rewrite, MemoryDoesNotGrowWithTheCheckpoint) {
     return shards;
   };
   const int saving = growth_of([&] {
-    std::vector<std::vector<OutgoingPart>> all(3);
+    std::vector<std::vector<WriteItem>> all(3);
     for (int rank = 0; rank < 3; ++rank) {
       for (const StateShard& shard : shards_of(1, 3, rank)) {
         all[static_cast<std::size_t>(rank)].push_back(

@@ -67,7 +67,7 @@ class Own {
     });
   }
 
-  std::vector<OutgoingPart> parts;
+  std::vector<WriteItem> parts;
 
  private:
   std::vector<Tensor> memory_;
@@ -78,7 +78,7 @@ class Windowed : public ::testing::Test {
  protected:
   void expect_all(int dim, DType stored, bool keeps, int writers) {
     const Own own(dim, stored, keeps, comm_->rank(), comm_->size());
-    const std::vector<OutgoingTensor> tensors = exchange_outgoing(*comm_, own.parts);
+    const std::vector<PlannedTensor> tensors = exchange_write_plan(*comm_, own.parts);
     ASSERT_EQ(tensors.size(), 1u);
     const std::vector<int> order = writers_of(tensors.front(), writers);
     Exchange exchange(*comm_, own.parts);
@@ -109,8 +109,8 @@ class Windowed : public ::testing::Test {
     EXPECT_EQ(all_reduce_value(*comm_, elements, ReduceOp::sum), kShape.elements());
   }
   static bool lies_in_one(const Own& own, const TensorPart& window) {
-    return std::any_of(own.parts.begin(), own.parts.end(), [&](const OutgoingPart& outgoing) {
-      const TensorPart& part = outgoing.part;
+    return std::any_of(own.parts.begin(), own.parts.end(), [&](const WriteItem& write_plan) {
+      const TensorPart& part = write_plan.part;
       const Count first = part.first_from(window.begin());
       return first < part.elements() && part.global(first) == window.begin() && part.run_from(first) >= window.elements();
     });
@@ -166,7 +166,7 @@ TEST(Windows, CoverEveryTensorInWholeBlocks) {
 std::vector<int> writers_for(Count blocks, const std::vector<int>& givers, int writers) {
   const Shape shape{blocks * kBlockElements};
   const auto n = static_cast<Count>(givers.size());
-  OutgoingTensor tensor{"/model/a", 0, DType::f32, shape, {}};
+  PlannedTensor tensor{"/model/a", 0, DType::f32, shape, {}};
   for (Count i = 0; i < n; ++i) {
     const Count begin = shape.elements() * i / n;
     tensor.parts.push_back({givers[static_cast<std::size_t>(i)], {shape, begin, shape.elements() * (i + 1) / n - begin}});

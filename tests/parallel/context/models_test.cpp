@@ -49,7 +49,7 @@ class ContextParallelModel : public ::testing::TestWithParam<Divided> {
   }
 
   // Forward and backward of this rank's tokens, summed over the ranks.
-  Pass divided_pass(const DividedSequence& sequence) {
+  Pass divided_pass(const ContextParallel& sequence) {
     const TestBatch part = part_of(batch_, ring_.split(), world_->rank());
     DeviceInputs inputs;
     const ModelInput input = inputs.put(part.input());
@@ -121,7 +121,7 @@ TEST_P(ContextParallelModel, SameBitsEachTime) {
 
 // Mutant: attention is right, but all else takes the rows here for the first tokens of the sample: rope and position embeddings,
 // and the dropout masks of the residual stream.
-class LocalPositions : public DividedSequence {
+class LocalPositions : public ContextParallel {
  public:
   explicit LocalPositions(const RingAttention& ring) : ring_(ring) {}
   ops::TokenRows rows() const override {

@@ -73,7 +73,7 @@ class Ring : public ::testing::Test {
   }
 
   // Each of the blocks that a query's result is merged from adds at most as much to the error as whole attention has
-  // (tests/ops/attention_block_test.cpp); a query meets two chunks at most for each rank.
+  // (tests/ops/partial_attention_test.cpp); a query meets two chunks at most for each rank.
   Array tolerance(const RingAttention& ring, Array whole, Count columns) const {
     for (double& value : whole) value *= 1.0 + 2.0 * world_->size();
     return own_rows(ring, whole, columns);
@@ -146,7 +146,7 @@ double relative_distance(Input x, Input r) {
   return std::sqrt(difference / ops::dot(r, r));
 }
 
-// Tolerances as those of one block (tests/ops/attention_block_16_bits_test.cpp), and the rounding of the results.
+// Tolerances as those of one block (tests/ops/partial_attention_16_bits_test.cpp), and the rounding of the results.
 TEST_F(Ring, SixteenBitsAreWholeAttentionToRounding) {
   const std::vector<AttentionShape> shapes{{2, 48, 4, 2, 8}, {1, 240, 4, 2, 64}, {1, 768, 2, 1, 128}, {1, 120, 2, 2, 48}};
   for (const AttentionShape& shape : shapes) {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "ops/attention_block.hpp"
+#include "ops/partial_attention.hpp"
 #include "support/expect_error.hpp"
 
 namespace cohort::test {

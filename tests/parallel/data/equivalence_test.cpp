@@ -169,7 +169,7 @@ TEST_P(OneRank, AStaleReplicaOfManualIsRejected) {
   const ModelSection section = model_section(GetParam());
   const Problem problem{GetParam(), Ignored::uneven, 12};
   const Trajectory mutant = train(problem, *alone_.mesh, [&](Model& model, Communicator& group) {
-    return std::make_unique<Stale>(model, group, make_model(section, 1, test_placement()));
+    return std::make_unique<Stale>(model, group, make_model(section, 1, test_storage()));
   });
   EXPECT_FALSE(distance(*alone_.host, mutant, train_alone(problem)).accepted());
 }
@@ -181,7 +181,7 @@ TEST(Factory, NamesItsStrategiesAndRefusesWhatDoesNotFit) {
   const Ranks ranks;
   const auto self = make_self_communicator("self", test_device());
   const ModelSection section = model_section("mlp");
-  const auto model = make_model(section, 1, test_placement());
+  const auto model = make_model(section, 1, test_storage());
   for (const char* name : {"monolith", "manual", "naive", "hooks", "bucketed"})
     EXPECT_EQ(strategy_named(name, section)(*model, *self)->name(), name);
   EXPECT_ERROR(strategy_named("zero", section)(*model, *self), ExitCode::config, "zero", "bucketed");

@@ -56,7 +56,7 @@ class Messages : public ::testing::TestWithParam<const char*> {
 
   Ranks ranks_;
   std::unique_ptr<Communicator> group_ = ranks_.tensors().split(0, ranks_.rank(), "dp");
-  std::unique_ptr<Model> model_ = make_model(model_section(GetParam()), 1, test_placement());
+  std::unique_ptr<Model> model_ = make_model(model_section(GetParam()), 1, test_storage());
 };
 
 TEST_P(Messages, NaiveAndHooksSendOneForEachParameter) {

@@ -146,14 +146,14 @@ TEST_F(PipelineEngine, LossAndLastLogitsAreThoseOfTheWholeModel) {
     Hooks hooks;
     const Tensor wanted = Tensor::zeros("test.logits", {input.samples, section.vocabulary});
     const Tensor logits = Tensor::zeros("test.logits", {input.samples, section.vocabulary});
-    const std::unique_ptr<Model> whole = make_model(section, 5, test_placement());
+    const std::unique_ptr<Model> whole = make_model(section, 5, test_storage());
     whole->loss(context, input, hooks);
     whole->last_logits(context, input, wanted, hooks);
     const double wanted_loss = *loss.to_host().data<double>();
     for (const Schedule& schedule : schedules(kind, ranks(), 2 * ranks())) {
       const auto model =
-          declare_decoder(section, test_placement(), TensorParallel::none(), chunks_of(section, schedule, mesh.index(Axis::pp)));
-      model->parameters().allocate(5, test_placement());
+          declare_decoder(section, test_storage(), TensorParallel::none(), chunks_of(section, schedule, mesh.index(Axis::pp)));
+      model->parameters().allocate(5, test_storage());
       pipeline::Engine engine(*model, schedule, mesh.axis(Axis::pp), mesh.host_axis(Axis::pp));
       loss.zero();
       engine.loss(context, input, hooks);

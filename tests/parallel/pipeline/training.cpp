@@ -96,7 +96,7 @@ PipelineTraining train(const PipelineLayout& layout, const Mesh& mesh, bool pipe
   StepParts parts;
   if (pipelined) {
     parts.declare_model = [&](TensorParallel& whole_matrices) {
-      return declare_decoder(config.model, test_placement(), whole_matrices,
+      return declare_decoder(config.model, test_storage(), whole_matrices,
                              options.chunks(config.model, layout.schedule, mesh.index(Axis::pp)));
     };
     parts.engine = [&](Decoder& model, const pipeline::Schedule& schedule, Communicator& stages, Communicator& host_stages) {

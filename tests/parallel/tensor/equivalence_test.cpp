@@ -46,7 +46,7 @@ class TensorParallelism : public ::testing::TestWithParam<Case> {
 
   static std::vector<double> loss_and_logits(const ModelInput& host_input, TensorParallel& parallel) {
     const ModelSection& section = GetParam().model;
-    const auto model = make_model(section, 5, test_placement(), parallel);
+    const auto model = make_model(section, 5, test_storage(), parallel);
     Arena arena("test", test_device());
     DeviceInputs inputs;
     const ModelInput input = inputs.put(host_input);
@@ -113,7 +113,7 @@ TEST(Parts, HoldTheirShareAndCountEveryElementOnce) {
       Count counted = 0;
       for (int part = 0; part < parts; ++part) {
         TensorParallel parallel(parts, part, one.sequence);
-        const auto model = declare_model(one.model, test_placement(), parallel);
+        const auto model = declare_model(one.model, test_storage(), parallel);
         for (const auto& parameter : model->parameters().all()) {
           if (parameter->shard.counts) counted += parameter->elements();
           if (parameter->name.ends_with("query.weight") || parameter->name.ends_with("down.weight")) {
@@ -139,11 +139,11 @@ TEST(Parts, ActivationsAreWhatAPassReallyHolds) {
           section.activation_checkpointing = checkpointing;
           section.vocabulary = vocabulary;
           TensorParallelGroup parallel(ranks.tensors(), sequence);
-          const auto model = make_model(section, 1, test_placement(), parallel);
+          const auto model = make_model(section, 1, test_storage(), parallel);
           const Batch batch(section, 0, 4);
           const auto alone = make_counting_communicator("tp", ranks.tensors().rank(), ranks.tensors().size());
           TensorParallelGroup part(*alone, sequence);
-          const auto make = [&] { return make_model(section, 1, test_placement(), part); };
+          const auto make = [&] { return make_model(section, 1, test_storage(), part); };
           const Bytes counted = counted_activations(make, batch.input());
           Arena arena("test", test_device());
           arena.reserve(2 * counted);

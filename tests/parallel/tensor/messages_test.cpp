@@ -16,7 +16,7 @@ class Messages : public ::testing::Test {
   CommTrace trace_of(ModelSection section, Count layers, bool sequence) {
     section.layers = layers;
     TensorParallelGroup parallel(ranks_.tensors(), sequence);
-    const auto model = make_model(section, 1, test_placement(), parallel);
+    const auto model = make_model(section, 1, test_storage(), parallel);
     Arena arena("test", test_device());
     const Batch batch(section, 0);
     DeviceInputs inputs;
@@ -99,9 +99,9 @@ class Listening : public TensorParallelGroup {
     at_start_ = now();
     TensorParallelGroup::do_gather(all, own);
   }
-  void do_sum_scatter(const Tensor& own, const Tensor& terms) override {
+  void do_sum_scatter(const Tensor& own, const Tensor& partials) override {
     at_start_ = now();
-    TensorParallelGroup::do_sum_scatter(own, terms);
+    TensorParallelGroup::do_sum_scatter(own, partials);
   }
   void wait() override {
     if (!at_start_.empty() && at_start_ != now()) ++overlapped_;

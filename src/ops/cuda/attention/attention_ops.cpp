@@ -34,7 +34,7 @@ void check(const AttentionShape& s, DType dtype, const Tensor& qkv, const Tensor
   check_supported(dtype, s);
 }
 
-FlashBlock flash_block(const AttentionBlock& block, const Tensor& q, const Tensor& kv) {
+FlashBlock flash_block(const PartialAttention& block, const Tensor& q, const Tensor& kv) {
   const Count query_rows = q.shape().rows() / block.sequence.batch, key_rows = kv.shape().rows() / block.sequence.batch;
   AttentionShape here = block.sequence;
   here.tokens = std::max(query_rows, key_rows);
@@ -92,7 +92,7 @@ void attention_backward(const Exec&, const AttentionShape& shape, const Tensor& 
   gpu::check_launch("attention_backward");
 }
 
-Bytes attention_block_scratch_bytes(const AttentionBlock& block, DType dtype) {
+Bytes partial_attention_scratch_bytes(const PartialAttention& block, DType dtype) {
   AttentionShape queries = block.sequence;
   queries.tokens = block.queries.count;
   const Bytes portable = flash_attention_scratch_bytes(queries, dtype);
@@ -100,35 +100,35 @@ Bytes attention_block_scratch_bytes(const AttentionBlock& block, DType dtype) {
   return std::max(portable, flash_attention_hopper_scratch_bytes(queries));
 }
 
-void attention_block_forward(const Exec&, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& q,
-                             const Tensor& kv, const Tensor&, const DropoutKey& dropout_key) {
+void partial_attention_forward(const Exec&, const PartialAttention& block, const Tensor& out, const Tensor& lse, const Tensor& q,
+                               const Tensor& kv, const Tensor&, const DropoutKey& dropout_key) {
   const FlashBlock flash = flash_block(block, q, kv);
-  if (on_hopper(flash_attention_block_hopper_supports(q.dtype(), flash), dropout_key)) {
-    flash_attention_block_forward_hopper(gpu::compute_stream(), q.dtype(), flash, out.f32(), lse.f32(), q.raw(), kv.raw());
+  if (on_hopper(flash_partial_attention_hopper_supports(q.dtype(), flash), dropout_key)) {
+    flash_partial_attention_forward_hopper(gpu::compute_stream(), q.dtype(), flash, out.f32(), lse.f32(), q.raw(), kv.raw());
   } else {
-    flash_attention_block_forward(gpu::compute_stream(), q.dtype(), flash, out.f32(), lse.f32(), q.raw(), kv.raw(),
-                                  dropout_of(dropout_key));
+    flash_partial_attention_forward(gpu::compute_stream(), q.dtype(), flash, out.f32(), lse.f32(), q.raw(), kv.raw(),
+                                    dropout_of(dropout_key));
   }
-  gpu::check_launch("attention_block_forward");
+  gpu::check_launch("partial_attention_forward");
 }
 
-void attention_block_backward(const Exec&, const AttentionBlock& block, const Tensor& dq, const Tensor& dkv, const Tensor& dout,
-                              const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv, const Tensor& scratch,
-                              const DropoutKey& dropout_key) {
+void partial_attention_backward(const Exec&, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
+                                const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
+                                const Tensor& scratch, const DropoutKey& dropout_key) {
   const FlashBlock flash = flash_block(block, q, kv);
   COHORT_CHECK(dout.dtype() == q.dtype() && out.dtype() == q.dtype(), "attention block backward: dout in {}, out in {}, q in {}",
                name_of(dout.dtype()), name_of(out.dtype()), name_of(q.dtype()));
-  if (on_hopper(flash_attention_block_hopper_supports(q.dtype(), flash), dropout_key)) {
-    flash_attention_block_backward_hopper(gpu::compute_stream(), q.dtype(), flash, dq.f32(), dkv.f32(), dout.raw(), out.raw(),
-                                          lse.f32(), q.raw(), kv.raw(), scratch.raw());
+  if (on_hopper(flash_partial_attention_hopper_supports(q.dtype(), flash), dropout_key)) {
+    flash_partial_attention_backward_hopper(gpu::compute_stream(), q.dtype(), flash, dq.f32(), dkv.f32(), dout.raw(), out.raw(),
+                                            lse.f32(), q.raw(), kv.raw(), scratch.raw());
   } else {
-    flash_attention_block_backward(gpu::compute_stream(), q.dtype(), flash, dq.f32(), dkv.f32(), dout.raw(), out.raw(), lse.f32(),
-                                   q.raw(), kv.raw(), scratch.raw(), dropout_of(dropout_key));
+    flash_partial_attention_backward(gpu::compute_stream(), q.dtype(), flash, dq.f32(), dkv.f32(), dout.raw(), out.raw(),
+                                     lse.f32(), q.raw(), kv.raw(), scratch.raw(), dropout_of(dropout_key));
   }
-  gpu::check_launch("attention_block_backward");
+  gpu::check_launch("partial_attention_backward");
 }
 
-void attention_merge(const Exec&, const AttentionBlock& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
+void attention_merge(const Exec&, const PartialAttention& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
                      const Tensor& part_lse) {
   attention_merge(gpu::compute_stream(), block.sequence, block.queries, out.shape().rows() / block.sequence.batch, out.f32(),
                   lse.f32(), part_out.f32(), part_lse.f32());

@@ -119,15 +119,15 @@ void flash_attention_backward(CUstream_st* stream, DType dtype, const AttentionS
            operands_of(shape, dtype, qkv), scratch, dropout);
 }
 
-void flash_attention_block_forward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
-                                   const void* q, const void* kv, const FlashDropout& dropout) {
+void flash_partial_attention_forward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
+                                     const void* q, const void* kv, const FlashDropout& dropout) {
   forward(stream, dtype, sizes_of(block), out + block.queries.row * block.sequence.width(), lse + block.queries.row,
           operands_of(block, dtype, q, kv), dropout);
 }
 
-void flash_attention_block_backward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
-                                    const void* dout, const void* out, const float* lse, const void* q, const void* kv,
-                                    void* scratch, const FlashDropout& dropout) {
+void flash_partial_attention_backward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
+                                      const void* dout, const void* out, const float* lse, const void* q, const void* kv,
+                                      void* scratch, const FlashDropout& dropout) {
   const AttentionShape& sequence = block.sequence;
   const Count row = block.queries.row * sequence.width();
   float* const dk = dkv + block.keys.row * kv_width(sequence);

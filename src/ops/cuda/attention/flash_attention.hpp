@@ -6,8 +6,8 @@
 // heads; query head h reads key/value head h / (NH / NKV). out and dout are [B, T, NH HS], lse [B, NH, T] is fp32. All pointers
 // are device pointers, aligned to 16 bytes.
 //
-// A block of attention over a divided sequence (ops/attention_block.hpp) is served by the same kernels, which take rows anywhere
-// in the sequence.
+// A block of attention over a divided sequence (ops/partial_attention.hpp) is served by the same kernels, which take rows
+// anywhere in the sequence.
 //
 // bf16 and fp16 multiply on tensor cores with fp32 sums; the softmax weights are rounded to the 16-bit type before they meet the
 // values, as are the gradients of the scores. fp32 multiplies and adds in fp32 (no TF32), for parity with the CPU.
@@ -79,13 +79,13 @@ void flash_attention_backward(CUstream_st* stream, DType dtype, const AttentionS
 
 /// Of the block's queries: out [B, query_rows, NH HS] and lse [B, NH, query_rows], both fp32, over the block's visible keys; 0
 /// and -infinity where there is none. q and kv are of `dtype`; flash_attention_supports must hold for samples of as many rows.
-void flash_attention_block_forward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
-                                   const void* q, const void* kv, const FlashDropout& dropout = {});
+void flash_partial_attention_forward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
+                                     const void* q, const void* kv, const FlashDropout& dropout = {});
 
 /// What the block adds to dq [B, query_rows, NH HS] and dkv [B, key_rows, 2 NKV HS], both fp32. `out` (of `dtype`, like dout) and
 /// `lse` are those over all keys. `scratch` is overwritten.
-void flash_attention_block_backward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
-                                    const void* dout, const void* out, const float* lse, const void* q, const void* kv,
-                                    void* scratch, const FlashDropout& dropout = {});
+void flash_partial_attention_backward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
+                                      const void* dout, const void* out, const float* lse, const void* q, const void* kv,
+                                      void* scratch, const FlashDropout& dropout = {});
 
 }  // namespace cohort::ops::cuda

@@ -27,7 +27,7 @@ namespace cohort::ops::cuda {
 bool flash_attention_hopper_supports(DType dtype, const AttentionShape& shape);
 
 /// The same for a block.
-bool flash_attention_block_hopper_supports(DType dtype, const FlashBlock& block);
+bool flash_partial_attention_hopper_supports(DType dtype, const FlashBlock& block);
 
 /// Bytes of scratch that backward needs: two floats for each row of each head, T rounded up to a multiple of 64. A block needs
 /// what attention over its queries would.
@@ -45,11 +45,11 @@ void flash_attention_forward_hopper(CUstream_st* stream, DType dtype, const Atte
 void flash_attention_backward_hopper(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* dqkv, const void* dout,
                                      const void* out, const float* lse, const void* qkv, void* scratch);
 
-/// As flash_attention_block_forward and flash_attention_block_backward; `scratch` is aligned to 16 bytes.
-void flash_attention_block_forward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
-                                          const void* q, const void* kv);
-void flash_attention_block_backward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
-                                           const void* dout, const void* out, const float* lse, const void* q, const void* kv,
-                                           void* scratch);
+/// As flash_partial_attention_forward and flash_partial_attention_backward; `scratch` is aligned to 16 bytes.
+void flash_partial_attention_forward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
+                                            const void* q, const void* kv);
+void flash_partial_attention_backward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
+                                             const void* dout, const void* out, const float* lse, const void* q, const void* kv,
+                                             void* scratch);
 
 }  // namespace cohort::ops::cuda

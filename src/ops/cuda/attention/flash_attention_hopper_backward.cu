@@ -89,9 +89,9 @@ void flash_attention_backward_hopper(CUstream_st* stream, DType dtype, const Att
   hopper::backward(stream, dtype, shape.head_size, hopper::layout_of(shape), {dqkv, keys, dout, out, lse, qkv, qkv, scratch});
 }
 
-void flash_attention_block_backward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
-                                           const void* dout, const void* out, const float* lse, const void* q, const void* kv,
-                                           void* scratch) {
+void flash_partial_attention_backward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
+                                             const void* dout, const void* out, const float* lse, const void* q, const void* kv,
+                                             void* scratch) {
   const hopper::Layout layout = hopper::layout_of(block);
   float* const dk = dkv + block.keys.row * layout.kv_width;
   const hopper::KeyGradients keys{dk, dk + block.sequence.kv_heads * block.sequence.head_size};

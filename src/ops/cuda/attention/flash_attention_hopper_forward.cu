@@ -70,7 +70,7 @@ bool flash_attention_hopper_supports(DType dtype, const AttentionShape& shape) {
          shape.tokens > 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0;
 }
 
-bool flash_attention_block_hopper_supports(DType dtype, const FlashBlock& block) {
+bool flash_partial_attention_hopper_supports(DType dtype, const FlashBlock& block) {
   return flash_attention_hopper_supports(dtype, block.sequence) && (block.full() || block.diagonal());
 }
 
@@ -79,8 +79,8 @@ void flash_attention_forward_hopper(CUstream_st* stream, DType dtype, const Atte
   hopper::forward(stream, dtype, shape.head_size, hopper::layout_of(shape), out, lse, qkv, qkv);
 }
 
-void flash_attention_block_forward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
-                                          const void* q, const void* kv) {
+void flash_partial_attention_forward_hopper(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
+                                            const void* q, const void* kv) {
   const hopper::Layout layout = hopper::layout_of(block);
   hopper::forward(stream, dtype, block.sequence.head_size, layout, out + layout.first_out(), lse + block.queries.row, q, kv);
 }
