@@ -230,6 +230,7 @@ void backward_of_types(const Exec& exec, const AttentionTask& task) {
 }  // namespace
 
 void portable_attention_forward(const Exec& exec, const AttentionTask& task) {
+  if (counting()) return;
   with_storage_type(Tensor::wrap(task.q.data, {1}, task.q.dtype), [&]<class T>(T) {
     if (task.out.dtype == task.q.dtype) return forward_of_types<T, T>(exec, task);
     forward_of_types<T, float>(exec, task);
@@ -237,6 +238,7 @@ void portable_attention_forward(const Exec& exec, const AttentionTask& task) {
 }
 
 void portable_attention_backward(const Exec& exec, const AttentionTask& task) {
+  if (counting()) return;
   with_storage_type(Tensor::wrap(task.q.data, {1}, task.q.dtype), [&]<class T>(T) {
     if (task.dq.dtype == task.q.dtype) return backward_of_types<T, T>(exec, task);
     backward_of_types<T, float>(exec, task);

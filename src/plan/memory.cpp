@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "config/model_rules.hpp"
+#include "config/optimizer_rules.hpp"
 #include "config/pipeline.hpp"
 #include "parallel/strategy.hpp"
 #include "parallel/zero/stage.hpp"
@@ -83,7 +84,11 @@ ByKind<PaperMemory> paper_memory(const RunConfig& config) {
   ByKind<PaperMemory> paper;
   paper[MemoryKind::parameters] = divided(halves(config) ? 2 : 4, 3);
   paper[MemoryKind::gradients] = divided(halves(config) ? 2 : 4, 2);
-  paper[MemoryKind::optimizer] = divided(halves(config) ? 12 : 8, 1);
+  const std::vector<const OptimizerRules*> optimizers = optimizers_at_work(config.optimizer);
+  if (optimizers.size() == 1) {
+    const auto slots = static_cast<double>(optimizers.front()->slot_bytes());
+    paper[MemoryKind::optimizer] = divided(slots + (halves(config) ? 4 : 0), 1);
+  }
   if (attention_of(config.model)) paper[MemoryKind::activations] = paper_activations(config);
   return paper;
 }

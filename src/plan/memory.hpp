@@ -31,7 +31,7 @@ struct PaperMemory {
 /// The papers' formulas, of P parameters on the rank (a tensor-parallel part of a stage) shared by N:
 ///   parameters, gradients, optimizer   Rajbhandari et al. 2020 ("ZeRO"), sections 3.1 and 5: 16-bit training keeps 2 P, 2 P and
 ///       12 P (weights, momentum and variance in fp32). Stage 1 divides the optimizer's by N, stage 2 the gradients too, stage 3
-///       all. For fp32 we say 4 P, 4 P and 8 P.
+///       all. For fp32 we say 4 P, 4 P and 8 P; for another optimizer than Adam its slots, and nothing where several work.
 ///   activations   Korthikanti et al. 2022, section 4, for 16 bits, with s tokens here, b samples, h width, a heads, t = tp:
 ///       a layer keeps s b h (10 + 24/t + 5 a s/(h t)), with sequence parallelism s b h/t (34 + 5 a s/h), with full recomputation
 ///       2 s b h; times the layers of the stage and the micro-batches under way (section 4.2.3). Twice for fp32.

@@ -75,7 +75,7 @@ TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts&
                   : make_data_parallel(config.parallel, config.model, config.run.seed, *model_, group_, reduction_of(config));
   build_pipeline(parts);
   build_optimizer();
-  if (exec_.gpu() && !counting()) reserve(arenas);
+  if (exec_.gpu() && !counting() && !parts.engine) reserve(arenas);  // not what was counted: its arenas grow
 }
 
 void TrainStep::build_optimizer() {

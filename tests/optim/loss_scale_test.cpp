@@ -108,7 +108,7 @@ TEST(LossScale, NoneIsOneForever) {
   LossScale none = LossScale::none();
   EXPECT_FALSE(none.active());
   for (int step = 0; step < 10; ++step) {
-    none.update(step % 2 == 0);
+    static_cast<void>(none.update(step % 2 == 0));
     EXPECT_EQ(none.scale(), 1.0);
     EXPECT_EQ(none.good_steps(), 0);
   }

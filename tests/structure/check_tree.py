@@ -25,7 +25,8 @@ LIBRARY_HEADERS = [
 
 # Headers of ours that bring Kokkos with them. Beside them, only the sources that CMake knows as KOKKOS_SOURCES include it: nvcc must
 # compile those where Kokkos has the CUDA backend, and all else stays plain C++.
-KOKKOS_CARRIERS = {"tensor/spaces.hpp", "ops/parallel.hpp", "ops/softmax_row.hpp", "ops/columns.hpp", "ops/teams.hpp", "ops/views.hpp", "ops/attention_tiles.hpp"}
+KOKKOS_CARRIERS = {"tensor/spaces.hpp", "ops/parallel.hpp", "ops/softmax_row.hpp", "ops/columns.hpp", "ops/teams.hpp", "ops/views.hpp",
+                  "ops/attention_tiles.hpp", "ops/bins.hpp", "optim/elementwise.hpp"}
 
 # What a CUDA source must not include: it knows plain numbers and pointers.
 HOST_ONLY = r"fmt/.*|base/error\.hpp|tensor/.*|nlohmann/.*|CLI/.*"

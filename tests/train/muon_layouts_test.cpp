@@ -28,7 +28,9 @@ class MuonLayouts : public TrainerTest {
       const ProofResult result = prove(run, layout, data, *world_, curve, tolerance);
       EXPECT_TRUE(result.equal()) << layout.name << ": " << result.partings.front().what << " "
                                   << result.partings.front().difference;
-      if (run.precision.policy == "fp32") EXPECT_LT(result.curve, kDrift) << layout.name;
+      if (run.precision.policy == "fp32") {
+        EXPECT_LT(result.curve, kDrift) << layout.name;
+      }
     }
   }
 

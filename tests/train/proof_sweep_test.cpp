@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "planted_faults.hpp"
 #include "trainer_fixture.hpp"
 
@@ -95,7 +96,7 @@ class ProofSweep : public TrainerTest {
   RunConfig config_without_layout(const std::vector<std::string>& overrides) const { return config(overrides, 1); }
 
   std::string describe(const Case& drawn) const {
-    return fmt::format("{} of {}", drawn.layout.name, fmt::join(drawn.overrides, " "));
+    return fmt::format("{} of {}", drawn.layout.name, join(drawn.overrides, " "));
   }
 };
 

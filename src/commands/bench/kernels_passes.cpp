@@ -61,7 +61,7 @@ class Passes {
     meter_.pass("query and key norm forward", shape_.layers(), bytes(2 * rows * s.head_size),
                 [&] { rmsnorm_forward(stream_, kPassType, y_, statistics, x_, vector_, rows, s.head_size, kEpsilon); });
     meter_.pass("query and key norm backward", shape_.layers(), bytes(4 * rows * s.head_size), [&] {
-      rmsnorm_backward(stream_, kPassType, y_, vector_, nullptr, z_, x_, vector_, statistics, rows, s.head_size, scratch);
+      rmsnorm_backward(stream_, kPassType, y_, vector_, z_, x_, vector_, statistics, rows, s.head_size, scratch);
     });
   }
 

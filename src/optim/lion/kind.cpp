@@ -2,20 +2,10 @@
 // direction of a mean of the gradient.
 //
 //   u = sign(beta1 mean + (1 - beta1) g);   w = w - rate (u + weight_decay w);   mean = beta2 mean + (1 - beta2) g
-#include <span>
-
-#include "ops/parallel.hpp"
-#include "optim/optimizer_kind.hpp"
+#include "optim/elementwise.hpp"
 
 namespace cohort::lion {
 namespace {
-
-// The copy that forward reads, where there is one beside the fp32 values.
-KOKKOS_INLINE_FUNCTION void write_copy(float*, Count, float) {}
-template <class T>
-KOKKOS_INLINE_FUNCTION void write_copy(T* copy, Count i, float value) {
-  copy[i] = from_float<T>(value);
-}
 
 template <class T>
 void update_range(const ops::Exec& exec, const UpdateTensors& t, const DecayRange& range, const GroupStep& step,
@@ -41,12 +31,8 @@ void update_range(const ops::Exec& exec, const UpdateTensors& t, const DecayRang
 
 void update(const ops::Exec& exec, const UpdateTensors& tensors, const Tensor& ranges, const GroupStep& step,
             const Tensor& decisions) {
-  const Tensor here = ranges.to_host();
-  const std::span all(reinterpret_cast<const DecayRange*>(here.data<std::uint8_t>()),
-                      static_cast<std::size_t>(here.bytes()) / sizeof(DecayRange));
-  const auto* decided = reinterpret_cast<const ops::OptimizerScalars*>(decisions.data<std::uint8_t>());
   with_storage_type(tensors.compute, [&]<class T>(T) {
-    for (const DecayRange& range : all) update_range<T>(exec, tensors, range, step, decided);
+    for (const DecayRange& range : decay_ranges(ranges)) update_range<T>(exec, tensors, range, step, scalars_of(decisions));
   });
 }
 

@@ -11,25 +11,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/parallel.hpp"
+#include "optim/elementwise.hpp"
 #include "optim/muon/newton_schulz.hpp"
-#include "optim/optimizer_kind.hpp"
 
 namespace cohort::muon {
 namespace {
 
 constexpr double kRootMeanSquare = 0.2;
-
-const ops::OptimizerScalars* scalars_of(const Tensor& decisions) {
-  return reinterpret_cast<const ops::OptimizerScalars*>(decisions.data<std::uint8_t>());
-}
-
-// The copy that forward reads, where there is one beside the fp32 values.
-KOKKOS_INLINE_FUNCTION void write_copy(float*, Count, float) {}
-template <class T>
-KOKKOS_INLINE_FUNCTION void write_copy(T* copy, Count i, float value) {
-  copy[i] = from_float<T>(value);
-}
 
 void prepare(const ops::Exec& exec, const Tensor& direction, const UpdateTensors& tensors, const GroupStep& step,
              const Tensor& decisions) {
