@@ -15,10 +15,17 @@
 #include "data/prepare.hpp"
 #include "data/synth_stories.hpp"
 #include "data/token_file.hpp"
+#include "data/tokenizer_kind.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {
 namespace {
+
+std::string tokenizer_help() {
+  std::string help;
+  for (const TokenizerKind* kind : all_tokenizer_kinds()) help += fmt::format("{}: {}; ", kind->name, kind->help);
+  return help;
+}
 
 // ---- synth
 // --------------------------------------------------------------------------------------------------------------------------
@@ -219,8 +226,7 @@ void add_prepare(CLI::App& data, Action& action) {
   prepare
       ->add_option(
           "--tokenizer", options->tokenizer,
-          "byte: 256 tokens, any file; char: one token per character of a UTF-8 text; FILE.h5: the tokenizer of that token "
-          "file, so that a model trained on it can read the new one")
+          tokenizer_help() + "FILE.h5: the tokenizer of that token file, so that a model trained on it can read the new one")
       ->capture_default_str();
   prepare->add_option("--validation", options->validation, "Share of the tokens, taken from the end, for validation")
       ->capture_default_str();

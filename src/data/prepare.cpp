@@ -9,6 +9,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "data/synth_stories.hpp"
+#include "data/tokenizer_kind.hpp"
 
 namespace cohort {
 namespace {
@@ -50,23 +51,17 @@ std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, co
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<std::string_view>& texts) {
-  if (options.tokenizer == "byte") return make_byte_tokenizer();
-  if (options.tokenizer == "char") return learn_char_tokenizer(texts, options.inputs);
+  if (const TokenizerKind* kind = find_tokenizer_kind(options.tokenizer)) return kind->learn(texts, options.inputs);
   return read_tokenizer(TokenFile(options.tokenizer).tokenizer().serialise(), options.tokenizer);
-}
-
-// Of text that is known to be valid UTF-8: all bytes but those that go on with a character.
-Count count_characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
 }
 
 }  // namespace
 
 void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
-  if (options.tokenizer != "byte" && options.tokenizer != "char" && !std::filesystem::exists(options.tokenizer)) {
-    fail(ExitCode::usage, "unknown tokenizer '{}'; known are byte and char, and that of a token file, named by its path",
-         options.tokenizer);
+  if (find_tokenizer_kind(options.tokenizer) == nullptr && !std::filesystem::exists(options.tokenizer)) {
+    fail(ExitCode::usage, "unknown tokenizer '{}'; known are {}, and that of a token file, named by its path", options.tokenizer,
+         tokenizer_names());
   }
   if (!(options.validation > 0 && options.validation < 1)) {
     fail(ExitCode::usage, "the share of tokens for validation is {}; it must lie between 0 and 1, for example 0.1",
@@ -102,8 +97,7 @@ Prepared prepare_tokens(const PrepareOptions& options, const std::function<void(
   prepared.tokenizer = tokenizer->kind();
 
   Count tokens = 0;
-  for (const std::string_view text : views)
-    tokens += prepared.tokenizer == "byte" ? static_cast<Count>(text.size()) : count_characters(text);
+  for (const std::string_view text : views) tokens += tokenizer->count(text);
   prepared.validation = static_cast<Count>(std::llround(static_cast<double>(tokens) * options.validation));
   prepared.train = tokens - prepared.validation;
   prepared.vocabulary_size = tokenizer->vocabulary_size();

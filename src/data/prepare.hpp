@@ -14,7 +14,7 @@ namespace cohort {
 struct PrepareOptions {
   std::vector<std::string> inputs;  // text files, joined in this order with nothing between them
   std::string output;               // replaced if it exists
-  std::string tokenizer = "byte";   // byte | char | a token file, whose tokenizer is used
+  std::string tokenizer = "byte";   // a kind (data/tokenizer_kind.hpp), or a token file, whose tokenizer is used
   double validation = 0.1;          // share of the tokens
 };
 
@@ -30,7 +30,7 @@ struct Prepared {
 /// Throws as prepare_tokens() does for options that cannot be.
 void check_prepare_options(const PrepareOptions& options);
 
-/// Reads the texts, learns the vocabulary (char) and writes the token file. The validation split is the tail of the joined text,
+/// Reads the texts, learns the vocabulary and writes the token file. The validation split is the tail of the joined text,
 /// cut at a token: contiguous, so that no validation window has been seen in training. Bytes are kept as they are: CRLF stays
 /// CRLF. The entropy is carried over when every text is an unchanged synthetic corpus. Memory: the texts and a few MiB.
 /// `progress`: the share of bytes done. Throws Error(io) for files that cannot be read or written; Error(data): an empty text,

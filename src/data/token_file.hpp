@@ -14,7 +14,7 @@
 //   root attributes
 //     @format, @version   "cohort-tokens", 2
 //     @vocabulary_size    every id is smaller
-//     @tokenizer          "byte" or "char"
+//     @tokenizer          the name of its kind, "byte" or such
 //     @tokenizer_crc32    CRC-32 of the text /tokenizer
 //     @entropy_nats_per_token, @empirical_nats_per_token
 //                         only where known (synthetic text): the exact floor of the mean loss, and what the whole text costs

@@ -1,85 +1,12 @@
 #include "data/tokenizer.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "data/utf8.hpp"
+#include "base/text.hpp"
+#include "data/tokenizer_kind.hpp"
 
 namespace cohort {
-namespace {
-
-class ByteTokenizer : public Tokenizer {
- public:
-  std::string_view kind() const override { return "byte"; }
-  Count vocabulary_size() const override { return 256; }
-  std::string serialise() const override { return nlohmann::json{{"kind", "byte"}}.dump(); }
-
-  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, std::string_view) const override {
-    const std::size_t count = std::min(ids.size(), text.size() - position);
-    for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<unsigned char>(text[position + i]);
-    position += count;
-    return static_cast<Count>(count);
-  }
-
-  std::string text_of(std::int32_t id) const override {
-    check_id(id);
-    return std::string(1, static_cast<char>(static_cast<unsigned char>(id)));
-  }
-};
-
-class CharTokenizer : public Tokenizer {
- public:
-  // `code_points`: valid, ascending, at least one.
-  explicit CharTokenizer(std::vector<std::uint32_t> code_points)
-      : code_points_(std::move(code_points)), ids_(code_points_.back() + std::size_t{1}, -1) {
-    for (std::size_t i = 0; i < code_points_.size(); ++i) ids_[code_points_[i]] = static_cast<std::int32_t>(i);
-  }
-
-  std::string_view kind() const override { return "char"; }
-  Count vocabulary_size() const override { return static_cast<Count>(code_points_.size()); }
-  std::string serialise() const override {
-    return nlohmann::ordered_json{{"kind", "char"}, {"code_points", code_points_}}.dump();
-  }
-
-  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids,
-                    std::string_view source) const override {
-    std::size_t count = 0;
-    while (count < ids.size() && position < text.size()) {
-      const std::size_t offset = position;
-      const std::uint32_t code_point = next_code_point(text, position, source);
-      const std::int32_t id = code_point < ids_.size() ? ids_[code_point] : -1;
-      if (id < 0) {
-        fail(ExitCode::data,
-             "{}: the character {} at byte {} is not in the vocabulary of {} characters; use only characters of the text that "
-             "the vocabulary was learned from",
-             source, describe_code_point(code_point), offset, code_points_.size());
-      }
-      ids[count++] = id;
-    }
-    return static_cast<Count>(count);
-  }
-
-  std::string text_of(std::int32_t id) const override {
-    check_id(id);
-    std::string text;
-    append_code_point(text, code_points_[static_cast<std::size_t>(id)]);
-    return text;
-  }
-
- private:
-  std::vector<std::uint32_t> code_points_;
-  std::vector<std::int32_t> ids_;  // by code point; -1 = not in the vocabulary
-};
-
-bool is_valid_vocabulary(const std::vector<std::uint32_t>& code_points) {
-  if (code_points.empty() || code_points.back() >= kCodePoints) return false;
-  const bool surrogate =
-      std::any_of(code_points.begin(), code_points.end(), [](std::uint32_t c) { return c >= 0xD800 && c < 0xE000; });
-  return !surrogate && std::adjacent_find(code_points.begin(), code_points.end(), std::greater_equal<>()) == code_points.end();
-}
-
-}  // namespace
 
 void Tokenizer::check_id(std::int32_t id) const {
   if (id >= 0 && id < vocabulary_size()) return;
@@ -99,38 +26,29 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
-std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
+const TokenizerKind* find_tokenizer_kind(std::string_view name) {
+  for (const TokenizerKind* kind : all_tokenizer_kinds()) {
+    if (kind->name == name) return kind;
+  }
+  return nullptr;
+}
 
-std::unique_ptr<Tokenizer> learn_char_tokenizer(std::span<const std::string_view> texts, std::span<const std::string> sources) {
-  COHORT_CHECK(texts.size() == sources.size(), "{} texts with {} names", texts.size(), sources.size());
-  std::vector<bool> seen(kCodePoints);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    for (std::size_t position = 0; position < texts[i].size();) seen[next_code_point(texts[i], position, sources[i])] = true;
-  }
-  std::vector<std::uint32_t> code_points;
-  for (std::uint32_t c = 0; c < kCodePoints; ++c) {
-    if (seen[c]) code_points.push_back(c);
-  }
-  if (code_points.empty()) fail(ExitCode::data, "the text is empty: there are no characters to learn a vocabulary from");
-  return std::make_unique<CharTokenizer>(std::move(code_points));
+std::string tokenizer_names() {
+  std::vector<std::string> names;
+  for (const TokenizerKind* kind : all_tokenizer_kinds()) names.push_back(kind->name);
+  return join(names, " and ");
 }
 
 std::unique_ptr<Tokenizer> read_tokenizer(std::string_view serialised, std::string_view source) {
   const auto json = nlohmann::json::parse(serialised, nullptr, false);
   if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string())
     fail(ExitCode::data, "{}: its tokenizer is damaged", source);
-  const auto kind = json["kind"].get<std::string>();
-  if (kind == "byte") return make_byte_tokenizer();
-  if (kind != "char") fail(ExitCode::data, "{}: its tokenizer is '{}'; this version knows byte and char", source, kind);
-  const nlohmann::json code_points = json.value("code_points", nlohmann::json());
-  const bool numbers =
-      code_points.is_array() && std::all_of(code_points.begin(), code_points.end(), [](const nlohmann::json& number) {
-        return number.is_number_unsigned() && number.get<std::uint64_t>() < kCodePoints;
-      });
-  std::vector<std::uint32_t> vocabulary;
-  if (numbers) vocabulary = code_points.get<std::vector<std::uint32_t>>();
-  if (!is_valid_vocabulary(vocabulary)) fail(ExitCode::data, "{}: the vocabulary of its char tokenizer is damaged", source);
-  return std::make_unique<CharTokenizer>(std::move(vocabulary));
+  const auto name = json["kind"].get<std::string>();
+  const TokenizerKind* kind = find_tokenizer_kind(name);
+  if (kind == nullptr) fail(ExitCode::data, "{}: its tokenizer is '{}'; this version knows {}", source, name, tokenizer_names());
+  std::unique_ptr<Tokenizer> tokenizer = kind->read(json);
+  if (tokenizer == nullptr) fail(ExitCode::data, "{}: the vocabulary of its {} tokenizer is damaged", source, name);
+  return tokenizer;
 }
 
 }  // namespace cohort

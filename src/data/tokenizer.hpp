@@ -1,10 +1,6 @@
-// Tokenizers: text to token ids and back.
-//   byte   256 tokens, one per byte. Takes any file; the id is the byte.
-//   char   one token per Unicode character (code point) that occurs in the text it was learned from, in the order of the code
-//          points. Takes valid UTF-8 only.
-// decode(encode(text)) == text for both. A tokenizer travels with the token file and with checkpoints in its serialised form,
-// JSON:
-//   {"kind": "byte"}   or   {"kind": "char", "code_points": [10, 32, 33, ...]}
+// Tokenizers: text to token ids and back, decode(encode(text)) == text. The kinds are a file each in data/tokenizers
+// (data/tokenizer_kind.hpp says how to add one). A tokenizer travels with the token file and with checkpoints in its serialised
+// form, JSON with the name of its kind: {"kind": "byte"}.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +18,11 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  virtual std::string_view kind() const = 0;  // "byte", "char"
+  virtual std::string_view kind() const = 0;  // its name
   virtual Count vocabulary_size() const = 0;
   virtual std::string serialise() const = 0;
+  /// How many tokens a text has that it can encode.
+  virtual Count count(std::string_view text) const = 0;
 
   /// Encodes from text[position] on until `ids` is full or the text ends; moves position behind what was encoded and returns the
   /// number of tokens. For large texts, block by block. Throws Error(data) with `source` and the byte offset: invalid UTF-8, a
@@ -44,12 +42,6 @@ class Tokenizer {
  protected:
   void check_id(std::int32_t id) const;
 };
-
-std::unique_ptr<Tokenizer> make_byte_tokenizer();
-
-/// Learns the vocabulary of the texts. Throws Error(data): invalid UTF-8 (named by `sources`, one per text), no characters at
-/// all.
-std::unique_ptr<Tokenizer> learn_char_tokenizer(std::span<const std::string_view> texts, std::span<const std::string> sources);
 
 /// The inverse of serialise(). Throws Error(data), saying that `source` holds a damaged or unknown tokenizer.
 std::unique_ptr<Tokenizer> read_tokenizer(std::string_view serialised, std::string_view source);

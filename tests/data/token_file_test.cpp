@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/random.hpp"
+#include "data/tokenizer_kind.hpp"
 #include "data/utf8.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -24,7 +25,7 @@ constexpr const char* kText = "To be, or not to be, that is the question:\nWheth
 std::vector<std::int32_t> write_example(const std::string& path, std::optional<TokenEntropy> entropy = std::nullopt) {
   const std::vector<std::string_view> texts{kText};
   const std::vector<std::string> sources{"hamlet.txt"};
-  const auto tokenizer = learn_char_tokenizer(texts, sources);
+  const auto tokenizer = find_tokenizer_kind("char")->learn(texts, sources);
   const auto ids = tokenizer->encode(kText);
   const auto size = static_cast<Count>(ids.size());
   TokenFileWriter writer(path, *tokenizer, size - 10, 10, {{"hamlet.txt", size}}, entropy);
@@ -81,7 +82,7 @@ TEST(TokenFile, VocabulariesBeyond16BitsTakeFourBytes) {
     for (std::uint32_t c = 0; c < count; ++c) append_code_point(text, c < 0xD800 ? c : c + 0x800);
     const std::vector<std::string_view> texts{text};
     const std::vector<std::string> sources{"all"};
-    const auto tokenizer = learn_char_tokenizer(texts, sources);
+    const auto tokenizer = find_tokenizer_kind("char")->learn(texts, sources);
     ASSERT_EQ(tokenizer->vocabulary_size(), count);
     const auto ids = tokenizer->encode(text);
     const std::string path = folder / "wide.h5";
@@ -100,7 +101,7 @@ TEST(TokenFile, VocabulariesBeyond16BitsTakeFourBytes) {
 TEST(TokenFile, UnfinishedFilesLeaveNothing) {
   const TemporaryFolder folder;
   const std::string path = folder / "x.h5";
-  const auto tokenizer = make_byte_tokenizer();
+  const auto tokenizer = find_tokenizer_kind("byte")->learn({}, {});
   { const TokenFileWriter writer(path, *tokenizer, 5, 5, {}, std::nullopt); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   EXPECT_ERROR(TokenFileWriter(path, *tokenizer, 5, 1, {}, std::nullopt), ExitCode::data,

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "data/tokenizer_kind.hpp"
 #include "data/utf8.hpp"
 #include "support/expect_error.hpp"
 
@@ -16,13 +19,13 @@ const std::string kTokenizerText =
 std::unique_ptr<Tokenizer> learn(const std::string& text) {
   const std::vector<std::string_view> texts{text};
   const std::vector<std::string> sources{"my.txt"};
-  return learn_char_tokenizer(texts, sources);
+  return find_tokenizer_kind("char")->learn(texts, sources);
 }
 
 TEST(ByteTokenizer, EveryByteComesBack) {
   std::string text;
   for (int i = 0; i < 256; ++i) text += static_cast<char>(static_cast<unsigned char>(i));
-  const auto tokenizer = make_byte_tokenizer();
+  const auto tokenizer = find_tokenizer_kind("byte")->learn({}, {});
   const auto ids = tokenizer->encode(text);
   ASSERT_EQ(ids.size(), 256u);
   for (std::int32_t i = 0; i < 256; ++i) EXPECT_EQ(ids[static_cast<std::size_t>(i)], i);
@@ -58,7 +61,7 @@ TEST(CharTokenizer, TextComesBackInBlocksOfAnySize) {
 TEST(CharTokenizer, LearnsFromAllTexts) {
   const std::vector<std::string_view> texts{"ab", "", "bc"};
   const std::vector<std::string> sources{"1", "2", "3"};
-  EXPECT_EQ(learn_char_tokenizer(texts, sources)->vocabulary_size(), 3);
+  EXPECT_EQ(find_tokenizer_kind("char")->learn(texts, sources)->vocabulary_size(), 3);
 }
 
 TEST(CharTokenizer, RefusesWhatItCannotEncode) {
@@ -111,13 +114,26 @@ TEST(Utf8, EveryCodePointComesBack) {
 
 TEST(Utf8, PrintableIsOneLineOfText) { EXPECT_EQ(printable("a\n\xC3\xA9\t\xFFz\xC2\x85"), "a\\n\xC3\xA9\\x09\\xffz\\xc2\\x85"); }
 
-TEST(Tokenizer, TravelsAsText) {
-  for (const auto& tokenizer : {make_byte_tokenizer(), learn(kTokenizerText)}) {
+// Of every kind, and so of the next one, too.
+TEST(Tokenizer, EveryKindKeepsTheTextCountsItsTokensAndTravelsAsText) {
+  const std::vector<std::string_view> texts{kTokenizerText};
+  const std::vector<std::string> sources{"my.txt"};
+  std::set<std::string> names;
+  for (const TokenizerKind* kind : all_tokenizer_kinds()) {
+    SCOPED_TRACE(kind->name);
+    EXPECT_TRUE(names.insert(kind->name).second);
+    EXPECT_EQ(find_tokenizer_kind(kind->name), kind);
+    const auto tokenizer = kind->learn(texts, sources);
+    EXPECT_EQ(tokenizer->kind(), kind->name);
+    const auto ids = tokenizer->encode(kTokenizerText);
+    EXPECT_EQ(tokenizer->decode(ids), kTokenizerText);
+    EXPECT_EQ(tokenizer->count(kTokenizerText), static_cast<Count>(ids.size()));
     const auto again = read_tokenizer(tokenizer->serialise(), "x.h5");
     EXPECT_EQ(again->kind(), tokenizer->kind());
     EXPECT_EQ(again->serialise(), tokenizer->serialise());
-    EXPECT_EQ(again->encode(kTokenizerText), tokenizer->encode(kTokenizerText));
+    EXPECT_EQ(again->encode(kTokenizerText), ids);
   }
+  EXPECT_EQ(names, (std::set<std::string>{"byte", "char"}));  // the files of src/data/tokenizers
 }
 
 TEST(Tokenizer, DamagedOnesAreRefused) {
