@@ -77,7 +77,8 @@ MeasuredOutcome compare(const RunConfig& config, const Measurement& measured) {
 
 std::string off(const Comparison& line) {
   if (line.measured == 0 && line.predicted > 0) return "all";
-  return line.predicted == line.measured ? "0" : fmt::format("{:+.2f} %", 100.0 * line.off());
+  const std::string off = fmt::format("{:+.2f} %", 100.0 * line.off());
+  return line.predicted == line.measured ? "0" : off == "-0.00 %" || off == "+0.00 %" ? "0.00 %" : off;
 }
 
 // A pipeline's time, as it was and by the formula.
@@ -126,7 +127,9 @@ void print_memory(const MeasuredOutcome& outcome) {
   fmt::print("\nMemory of the rank that needs most:\n{}", table.str());
   fmt::print("Arenas hold {} for activations, used or not.", human_bytes(outcome.measured.arenas));
   if (!outcome.measured.others.empty()) fmt::print(" Of no kind, {} predicted:", human_bytes(outcome.others.predicted));
-  for (const auto& [label, bytes] : outcome.measured.others) fmt::print(" {} {};", label, human_bytes(bytes));
+  std::vector<std::string> others;
+  for (const auto& [label, bytes] : outcome.measured.others) others.push_back(fmt::format("{} {}", label, human_bytes(bytes)));
+  if (!others.empty()) fmt::print(" {}.", join(others));
   fmt::print("{}\n", outcome.others.within() ? "" : " OFF.");
 }
 
