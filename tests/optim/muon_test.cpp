@@ -147,11 +147,13 @@ double difference_from_reference(const muon::reference::Settings& settings) {
 TEST(Muon, IsThatOfDoublePrecision) {
   const muon::reference::Settings honest{0.02, 0.9, 0.3, 0.25, 5};
   EXPECT_LT(difference_from_reference(honest), 3 * tolerance());
-  // The comparison sees what it is for; a decay of so little only where products are not rounded to bf16.
-  EXPECT_GT(difference_from_reference({0.02, 0.5, 0.3, 0.25, 5}), 3 * tolerance());
-  EXPECT_GT(difference_from_reference({0.02, 0.9, 0.3, 0.25, 4}), 3 * tolerance());
-  if (test_device() == DeviceKind::cpu) {
-    EXPECT_GT(difference_from_reference({0.02, 0.9, 0.0, 0.25, 5}), 3 * tolerance());
+  // The comparison sees what it is for. Products that round to bf16 leave less room, and hide a decay of so little.
+  const bool gpu = test_device() == DeviceKind::gpu;
+  const double visible = (gpu ? 3 : 10) * tolerance();
+  EXPECT_GT(difference_from_reference({0.02, 0.5, 0.3, 0.25, 5}), visible);
+  EXPECT_GT(difference_from_reference({0.02, 0.9, 0.3, 0.25, 4}), visible);
+  if (!gpu) {
+    EXPECT_GT(difference_from_reference({0.02, 0.9, 0.0, 0.25, 5}), visible);
   }
 }
 
