@@ -8,10 +8,10 @@
 #include "base/text.hpp"
 #include "config/key_ranges.hpp"
 #include "config/model_keys.hpp"
-#include "config/pipeline.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/optimizer_keys.hpp"
 #include "config/optimizer_rules.hpp"
+#include "config/pipeline.hpp"
 
 namespace cohort {
 namespace {
@@ -296,8 +296,7 @@ std::string field_as_toml(const Field& field) {
   return std::visit(Writer{}, field);
 }
 
-std::string value_as_toml(const KeySpec& key, const RunConfig& config) { return field_as_toml(to_read(key, config));
-}
+std::string value_as_toml(const KeySpec& key, const RunConfig& config) { return field_as_toml(to_read(key, config)); }
 
 std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ? "2 or more" : join(values, " or "); }
 

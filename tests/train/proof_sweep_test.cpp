@@ -95,9 +95,7 @@ class ProofSweep : public TrainerTest {
 
   RunConfig config_without_layout(const std::vector<std::string>& overrides) const { return config(overrides, 1); }
 
-  std::string describe(const Case& drawn) const {
-    return fmt::format("{} of {}", drawn.layout.name, join(drawn.overrides, " "));
-  }
+  std::string describe(const Case& drawn) const { return fmt::format("{} of {}", drawn.layout.name, join(drawn.overrides, " ")); }
 };
 
 TEST_F(ProofSweep, NeitherCriesWolfNorMissesAFault) {

@@ -30,10 +30,8 @@ StepShape step_shape(const std::string& name, Count samples) {
   const ModelFamily& family = family_of(config.model);
   family.rules.resolve(config);
   const std::unique_ptr<Model> model = declare_model(config.model);
-  StepShape shape{.name = name,
-                  .decoder = family.decoder(config.model),
-                  .parameters = model->parameters().elements(),
-                  .samples = samples};
+  StepShape shape{
+      .name = name, .decoder = family.decoder(config.model), .parameters = model->parameters().elements(), .samples = samples};
   constexpr Count kMostOfStreams = Count{768} << 20;  // elements of a step's residual streams, all layers
   const Count most = kMostOfStreams / (shape.tokens() * shape.width() * shape.layers());
   if (samples == 0) shape.samples = static_cast<Count>(std::bit_floor(static_cast<std::uint64_t>(std::max<Count>(1, most))));

@@ -29,12 +29,11 @@ void rmsnorm_forward(CUstream_st* stream, DType dtype, void* out, float* rstd, c
 Bytes norm_backward_scratch_bytes(Count rows, Count columns);
 
 /// dx += gradient with respect to x; dweight [C] and dbias [C] += their gradients. One pass: moves 4 R C sizeof(T) bytes.
-void layernorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dbias,
-                        const void* dout, const void* x, const void* weight, const float* mean, const float* rstd, Count rows,
-                        Count columns, void* scratch);
+void layernorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, float* dbias, const void* dout, const void* x,
+                        const void* weight, const float* mean, const float* rstd, Count rows, Count columns, void* scratch);
 
 /// As layernorm_backward, without mean and bias.
-void rmsnorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, const void* dout,
-                      const void* x, const void* weight, const float* rstd, Count rows, Count columns, void* scratch);
+void rmsnorm_backward(CUstream_st* stream, DType dtype, void* dx, float* dweight, const void* dout, const void* x,
+                      const void* weight, const float* rstd, Count rows, Count columns, void* scratch);
 
 }  // namespace cohort::ops::cuda

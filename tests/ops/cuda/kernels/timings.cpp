@@ -101,12 +101,12 @@ void time_norms(Count columns) {
     cuda::rmsnorm_forward(nullptr, kType, out[turn], rstd.as<float>(), x[turn], weight.data(), kRows, columns, 1e-5f);
   });
   row(sized("layernorm_backward", columns), 8 * n, [&](int turn) {
-    cuda::layernorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), dbias.as<float>(), out[turn],
-                             x[turn], weight.data(), mean.as<float>(), rstd.as<float>(), kRows, columns, scratch.data());
+    cuda::layernorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), dbias.as<float>(), out[turn], x[turn], weight.data(),
+                             mean.as<float>(), rstd.as<float>(), kRows, columns, scratch.data());
   });
   row(sized("rmsnorm_backward", columns), 8 * n, [&](int turn) {
-    cuda::rmsnorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), out[turn], x[turn], weight.data(),
-                           rstd.as<float>(), kRows, columns, scratch.data());
+    cuda::rmsnorm_backward(nullptr, kType, dx[turn], dweight.as<float>(), out[turn], x[turn], weight.data(), rstd.as<float>(),
+                           kRows, columns, scratch.data());
   });
 }
 
