@@ -73,10 +73,10 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->footer(
       "Examples:\n"
       "  cohort eval runs/demo                              the newest checkpoint of a run\n"
-      "  cohort eval runs/demo --step 100                   that one\n"
+      "  cohort eval runs/demo --step 400                   that one\n"
       "  mpirun -np 4 cohort eval runs/demo                 the same number, on four ranks\n"
       "  cohort eval runs/demo --samples 64                 of 64 samples: quicker\n"
-      "  cohort eval runs/demo/checkpoints/step_00000100 --tokens data/other.h5");
+      "  cohort eval runs/demo/checkpoints/step_00000400 --tokens data/other.h5");
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   add_step_option(*command, options->step);

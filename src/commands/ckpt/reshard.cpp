@@ -130,7 +130,7 @@ void add_ckpt_consolidate(CLI::App& ckpt, Action& action) {
       "no GPU, and memory for some blocks, not for the model.\n\n"
       "Examples:\n"
       "  cohort ckpt consolidate runs/demo                                       the newest checkpoint, where it is\n"
-      "  cohort ckpt consolidate runs/demo/checkpoints/step_00000100 --out kept  that one, as kept/checkpoints/step_00000100\n"
+      "  cohort ckpt consolidate runs/demo/checkpoints/step_00000400 --out kept  that one, as kept/checkpoints/step_00000400\n"
       "  cohort ckpt consolidate runs/demo --out small --weights-only --dtype bf16   to hand on: a sixth of the size");
   const auto options = std::make_shared<CkptReshardOptions>();
   add_common(*command, *options);

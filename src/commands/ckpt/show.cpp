@@ -197,7 +197,7 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
       "ranges of their figures. Of a checkpoint with files missing all but the elements is shown, and the exit code is 6.\n"
       "Examples:\n"
       "  cohort ckpt show runs/demo                                   the newest checkpoint of a run\n"
-      "  cohort ckpt show runs/demo/checkpoints/step_00000100         this one\n"
+      "  cohort ckpt show runs/demo/checkpoints/step_00000400         this one\n"
       "  cohort ckpt show runs/demo --tensor 'blocks.0.*.weight'      these tensors, with histograms\n"
       "  cohort ckpt show runs/demo --svg weights.svg                 histograms of all tensors\n"
       "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with");
