@@ -25,7 +25,7 @@ CLANG_FORMAT ?= clang-format
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
-.PHONY: install packages packages-format packages-cluster help clean
+.PHONY: docs install packages packages-format packages-cluster help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
@@ -74,7 +74,7 @@ debug-test: packages ## Build with the address and undefined-behaviour sanitizer
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
-# Kokkos_ROOT names a Kokkos with the CUDA backend (README.md, "GPUs"). The tests that several ranks share run on as many GPUs.
+# Kokkos_ROOT names a Kokkos with the CUDA backend (docs/gpus.md). The tests that several ranks share run on as many GPUs.
 gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GPU_FLAGS for cmake, Kokkos_ROOT)
 	@command -v nvcc >/dev/null || { echo "gpu-test: nvcc is not on the PATH: install the CUDA toolkit or load its module" >&2; exit 1; }
 	@nvidia-smi -L || { echo "gpu-test: nvidia-smi lists no GPU on this machine" >&2; exit 1; }
@@ -90,6 +90,11 @@ format: packages-format ## Format all C++ sources in place
 
 format-check: packages-format ## Fail if a C++ source is not formatted
 	$(SOURCES) | xargs -0 $(CLANG_FORMAT) --dry-run --Werror
+
+# tests/docs fails while they differ from what the program prints.
+docs: program ## Write the pages of docs/reference from the program: run file keys, commands, exit codes
+	mkdir -p docs/reference
+	for page in run-file commands exit-codes; do $(COHORT) reference $$page > docs/reference/$$page.md || exit 1; done
 
 # DESTDIR, if set, goes before the prefix, as makers of packages need it. The tests are not built.
 install: ## Build the preset PRESET and install it below PREFIX, with modulefiles, run files and job templates
