@@ -29,9 +29,7 @@ std::string_view meaning_of(ExitCode code) {
     case ExitCode::memory:
       return "out of memory, of the device or of the host";
     case ExitCode::unequal:
-      return "it differs: a layout from one rank (cohort prove), a measurement from its prediction (cohort plan --measure), or "
-             "one "
-             "checkpoint from another (cohort ckpt diff)";
+      return "a difference was found by cohort prove, cohort plan --measure or cohort ckpt diff";
     case ExitCode::lost:
       return "a rank was lost or stuck, and the job was ended: ask cohort doctor RUN";
     case ExitCode::stopped:

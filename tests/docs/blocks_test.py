@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pages import COMMANDS, Block, blocks_of, command_lines, examples_of, help_texts, pages_of
+from pages import COMMANDS, Block, blocks_of, command_lines, examples_of, help_texts, never_run, pages_of
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 2  # pages at a time
@@ -37,6 +37,8 @@ NOT_HERE = {"srun ": "a SLURM allocation; tests/slurm starts such commands",
             "cuda": "a GPU",
             "cohort bench kernels": "a GPU",
             "--follow": "somebody who ends it with Ctrl-C; tests/commands/logs_test.py does"}
+# Help whose examples are run in the order of the text in a tree as it is cloned: they make the data that they read.
+AS_CLONED = ("cohort train",)
 CODES = {"cohort preflight": "0 4",  # this machine may have its faults
          "cohort job": "0 4",  # what is written is asked of sbatch, which may be here without a cluster
          "cohort ckpt diff": "0 11"}  # that they differ is an answer
@@ -98,6 +100,8 @@ class Folder:
         if block.language == "toml":
             (self.path / "piece.toml").write_text('[data]\ntokens = "data/stories.h5"\n\n' + block.text)
             return self.expect("cohort train piece.toml --dry-run --ranks 4")
+        if programs := never_run(block.text):
+            return f"{', '.join(programs)}: not for a test to run; pages.py has the marks"
         # What is there already is not written again, which these commands could not know.
         for name in re.findall(r"cohort (?:data|ckpt export) .*--out (\S+)", block.text):
             shutil.rmtree(self.path / name, ignore_errors=True)
@@ -112,6 +116,7 @@ class Folder:
         """Runs commands up to the first that fails, with what earlier ones exported; what went wrong, or ""."""
         code, output = self.shell(f"[ ! -e {self.exported} ] || . {self.exported}\n"
                                   f"trap 'code=$?; export -p > {self.exported}; exit $code' EXIT\n"
+                                  "trap 'echo \"... so ended: $BASH_COMMAND\"' ERR\n"
                                   f"set -eo pipefail\n{shortened(text)}")
         return "" if str(code) in codes else f"exit code {code}, not {' or '.join(codes)}\n{output}"
 
@@ -157,6 +162,9 @@ def run_page(arguments, base, name, blocks):
         shutil.copytree(base, path, symlinks=True)
         shutil.rmtree(path / "bin")
         shutil.rmtree(path / "build")
+        if name in AS_CLONED:
+            shutil.rmtree(path / "data")
+            shutil.rmtree(path / "runs")
         folder = Folder(arguments, path)
         results = []
         for block in blocks:

@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# Programs that change the machine, reach the network or take long: a block with one of them needs a mark.
+NEVER_RUN = ("apt", "apt-get", "brew", "cmake", "cpack", "ctest", "curl", "debootstrap", "dnf", "docker", "git", "make", "mmdebstrap", "module",
+             "pip", "pip3", "podman", "sbatch", "scontrol", "spack", "srun", "sudo", "systemctl", "wget", "apptainer", "buildah", "kubectl")
 COMMANDS = "docs/reference/commands.md"
 FENCE = re.compile(r"^```(\S*)[ \t]*$")
 MARK = re.compile(r"^<!-- (not run|exit code|needs python): *(.*?) *-->$")
@@ -94,6 +97,12 @@ def help_texts(commands_page):
 def examples_of(help_text):
     """The commands in a help text: lines that begin with two spaces and a program; two spaces or more end them, and a backslash continues."""
     return list(dict.fromkeys(match[1].strip() for match in EXAMPLE.finditer(re.sub(r" +\\\n +", " ", help_text))))
+
+
+def never_run(text):
+    """The programs of NEVER_RUN among the commands of a block."""
+    words = re.findall(r"(?:^|[;&|(]|&&)\s*(?:[A-Z_]+=\S+\s+)*([\w.-]+)", "\n".join(command_lines(text)), re.MULTILINE)
+    return [word for word in dict.fromkeys(words) if word in NEVER_RUN]
 
 
 def command_lines(text):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pages import COMMANDS, anchors_of, blocks_of, command_lines, help_texts, links_of, pages_of
+from pages import COMMANDS, anchors_of, blocks_of, command_lines, help_texts, links_of, never_run, pages_of
 
 REFERENCE = ("run-file", "commands", "exit-codes")
 CLICKS = 2  # from README to any page
@@ -57,6 +57,8 @@ def check_blocks(root, page, text, helps, targets):
     blocks, faults = blocks_of(page, text)
     yield from ((page, line, what) for line, what in faults)
     for block in blocks:
+        if block.language == "bash" and "not run" not in block.marks and (programs := never_run(block.text)):
+            yield page, block.line, f"{', '.join(programs)}: not for a test to run: put `<!-- not run: REASON -->` before the block"
         if block.language == "bash" and "not run" in block.marks:
             for line in command_lines(block.text):
                 yield from ((page, block.line, what) for what in check_command(root, line, helps, targets))

@@ -63,6 +63,7 @@ expect("a page that nobody finds", "docs/lost.md:1: not within 2 clicks", **{"do
 expect("a block without a language", "docs/page.md:5: block without a language", page=PAGE.replace("```text", "```"))
 expect("a mark without a reason", "README.md:6: `not run:` without", readme=GOOD.replace("builds the program ", ""))
 expect("a mark without a block", "README.md:6: a mark must stand", readme=GOOD.replace(" -->\n", " -->\n\n").replace("make demo", "make x").replace("make x", "true"))
+expect("a block that a test must not run", "docs/page.md:6: apt, make: not for a test", page=PAGE.replace("```text\nprinted", "```bash\nX=1 apt install x && make"))
 expect("an unknown target", "README.md:8: make has no target dmeo", readme=GOOD.replace("make demo", "make dmeo"))
 expect("an unknown command", "README.md:8: no command `cohort tpoo`", readme=GOOD.replace("topo", "tpoo"))
 expect("an unknown option", "README.md:8: `cohort topo` has no option --jsn", readme=GOOD.replace("--json", "--jsn"))
@@ -78,6 +79,7 @@ def run(text, language="bash", **marks):
 
 check("a block that fails", "exit code 2" in run("cohort topo --nods 3\ntrue\n"))
 check("a failure in a pipe", "exit code 2" in run("cohort topo --nods 3 | cat\n"))
+check("a block that changes the machine", "not for a test" in run("true\nsudo true\n"))
 check("a block that does not fail", run("cohort topo --simulate --nodes 2 --ranks-per-node 2\n") == "")
 check("a block that ends as its mark says", run("cohort topo --nods 3\n", **{"exit code": "1 2"}) == "")
 check("a block that should have failed", "exit code 0" in run("true\n", **{"exit code": "2"}))
