@@ -37,6 +37,12 @@ program: ## Configure and build build/cpu/cohort alone, without the tests
 
 demo: packages stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
 	mpirun $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite
+	@printf '%s\n' '' 'What next:' \
+	  '  $(COHORT) generate runs/demo --prompt "One day" --tokens 300    let the model write' \
+	  '  $(COHORT) ckpt show runs/demo                                   what is in its checkpoint' \
+	  '  mpirun $(strip $(MPIRUN_FLAGS)) -np 4 $(COHORT) prove inputs/demo.toml --layout dp=2,tp=2' \
+	  '                                                                      two ways to split it: equal to one rank?' \
+	  '  docs/first-run.md                                                   the tour; docs/data.md for your own text'
 
 stories: program ## Write the corpus that the demo and the labs train on into data/
 	mkdir -p data

@@ -36,7 +36,7 @@ constexpr const char* kFooter =
     "  2 the command line               7 a file or standard output cannot be read or written\n"
     "  3 the run file                   8 a loss or a model's output is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal; saved if a step was done: --resume-if-any\n"
-    "  10 out of memory                 11 a layout parted from one rank (cohort prove), or a prediction\n"
+    "  10 out of memory                 11 a layout differs from one rank (cohort prove), or a prediction\n"
     "                                      was wrong (cohort plan --measure)\n"
     "  12 a rank was lost or stuck, and the job was ended (cohort doctor)\n"
     "  13 stopped by the file RUN/stop after saving; not to be requeued";
@@ -123,6 +123,10 @@ int main(int argc, char** argv) {
   cohort::Action action;
   add_commands(app, action);
   cohort::set_command_line(argc, argv);
+  if (argc == 1) {
+    if (cohort::is_printing_rank()) fmt::print("{}", app.help());
+    return end_with(0);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

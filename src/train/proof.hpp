@@ -42,7 +42,7 @@ Tolerance proof_tolerance(const PrecisionSection& precision);
 inline constexpr double kUpdateTolerance = 1e-6;
 
 /// Where one tensor first differed by more than is allowed.
-struct Parting {
+struct StepDifference {
   Count step = 0;    // 1 is the first
   std::string what;  // "loss", "gradient norm", "gradient of blocks.0.norm1.weight", "weight ..."
   double difference = 0.0;
@@ -54,10 +54,10 @@ struct Parting {
 /// and gradients to compare.
 struct ProofResult {
   double losses = 0.0, norms = 0.0, gradients = 0.0, weights = 0.0;
-  double curve = 0.0;             // losses, relative to those of one rank that went its own way: for people, not for the verdict
-  std::vector<Parting> partings;  // of the first step that has any, in the order of the model
+  double curve = 0.0;  // losses, relative to those of one rank that went its own way: for people, not for the verdict
+  std::vector<StepDifference> differences;  // of the first step that has any, in the order of the model
 
-  bool equal() const { return partings.empty(); }
+  bool equal() const { return differences.empty(); }
 };
 
 /// A layout to be proved: [parallel], and how the global batch is cut.
