@@ -47,10 +47,10 @@ for name, old, new, parts in (
 refuse("an empty run file", training.words("refused", run_file=training.write("nothing.toml", "")), 3, ["nothing.toml", "empty"])
 refuse("no such run file", training.words("refused", run_file=training.path("missing.toml")), 7, ["missing.toml", "No such file"])
 refuse("a folder as run file", training.words("refused", run_file=folder.name), 7, [folder.name, "directory"])
-refuse("no run file", ["train"], 2, ["which run file?", "cohort train --help"])
+refuse("no run file", ["train"], 2, ["no run file given", "cohort train --help"])
 
 # 2. The command line.
-refuse("--set without a value", training.words("refused", "--set", "train.steps"), 2, ["'train.steps' has no value", "section.key=value"])
+refuse("--set without a value", training.words("refused", "--set", "train.steps"), 2, ["'train.steps' has no value", "--set train.steps=VALUE"])
 refuse("--set of an unknown key", training.words("refused", train__stesp=3), 3, ["train.stesp", "did you mean train.steps?"])
 refuse("--set of a wrong value", training.words("refused", train__steps="3x"), 3, ["train.steps=3x", "not valid TOML"])
 refuse("--resume and --overwrite", training.words("refused", "--resume", "--overwrite"), 2, ["--overwrite"])
