@@ -56,7 +56,8 @@ def names_in(root):
 
 def found(root, path, bases=("", "src")):
     """The files and folders that a path of a page means."""
-    pattern = re.sub(r"(?<![A-Za-z])[A-Z][A-Z_]*(?![A-Za-z])", "*", path) if not (root / path).exists() else path
+    stands_for_others = not (root / path).exists() and not path.endswith(".md")  # whose names are in capitals themselves
+    pattern = re.sub(r"[A-Z]+(?:_[A-Z]+)*(?![A-Za-z])", "*", path) if stands_for_others else path
     for base in bases:
         base = root / base
         matches = sorted(base.glob(pattern.rstrip("/"))) if re.search(r"[*]", pattern) else [base / pattern]
