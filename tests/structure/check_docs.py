@@ -7,7 +7,8 @@ In the pages (README.md, CONTRIBUTING.md, docs/*.md), outside of command blocks:
   `train/trainer.cpp:Trainer::train`             a citation: each of the names must stand in that file
   `trainer.cpp`                                  the name of one file at least
   `Trainer::train`                               names that stand in some source
-In comments of sources: a header or source, by its path from src, the root, tests, or the folder of its module or its own, or by its name.
+In comments of sources: a header or source, by its path from src, the root, tests, or the folder of its module or its own, or by its
+name; name(), Class::name: in some source; Error(io): a member of ExitCode.
 docs/glossary.md: each term once, in alphabetical order, and the pages of GLOSSARY_READERS link to it. docs/ARCHITECTURE.md: a row for
 each module, in their order.
 
@@ -19,7 +20,7 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from check_tree import CXX, line_of, module_order  # noqa: E402
+from check_tree import CXX, line_of, module_order, without_comments  # noqa: E402
 
 SOURCE_SUFFIX = r"\.(?:cpp|hpp|cu|cuh|py|toml|sbatch|cmake|in|md|env|svg|h5|txt)"
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -31,6 +32,8 @@ GLOSSARY_READERS = ("CONTRIBUTING.md", "docs/ARCHITECTURE.md")
 HOUSE = "docs/ARCHITECTURE.md"
 COMMENT = re.compile(r"//.*|^[ \t]*#(?!include\b).*", re.M)
 COMMENT_PATH = re.compile(r"(?<![\w./<\"{}*$-])((?:\w[\w.-]*/)*[\w-]+\.(?:cpp|hpp|cuh?|py))(?![\w.])")
+COMMENT_NAME = re.compile(r"(?<![\w.:])(?:([a-z]\w*)\(\)|([A-Z]\w*(?:::\w+)+))")
+COMMENT_ERROR = re.compile(r"\bError ?\(([a-z_]+)\)")
 TERM = re.compile(r"^\*\*(.+?)\*\*", re.M)
 
 
@@ -75,7 +78,7 @@ def is_path(word, modules):
 
 
 def check_page(root, text, modules, words):
-    """`words`: all that occur in sources."""
+    """`words`: all that occur in code."""
     text = without_blocks(text)
     for match in CODE.finditer(text):
         if QUALIFIED.fullmatch(match[1]) and not match[1].startswith("Kokkos::"):
@@ -98,8 +101,15 @@ def check_page(root, text, modules, words):
                         yield line, f"`{match[1]}`: {path} has no {name}"
 
 
-def check_comments(root, path, text, names):
-    """What a comment sends its reader to is there. `names`: names_in()."""
+def exit_codes(root):
+    """The members of ExitCode; none in a tree without them."""
+    path = root / "src/base/error.hpp"
+    members = re.search(r"enum class ExitCode[^{]*\{(.*?)\}", path.read_text(encoding="utf-8"), re.S) if path.is_file() else None
+    return set(re.findall(r"^ *(\w+) =", members[1], re.M)) if members else set()
+
+
+def check_comments(root, path, text, names, words, codes):
+    """What a comment sends its reader to is there. `names`: names_in(); `words`: of all code; `codes`: exit_codes()."""
     name = path.relative_to(root)
     bases = [*(Path(*name.parts[:depth]) for depth in range(len(name.parts))), "src", "tests"]  # the root, ..., the file's folder
     for comment in COMMENT.finditer(text):
@@ -107,6 +117,13 @@ def check_comments(root, path, text, names):
             stands_for_others = re.match(r"[a-z]\.|[A-Z]+(?![a-z])", match[1])  # a.cpp, NAME.cpp
             if not (found(root, match[1], bases) if "/" in match[1] else stands_for_others or match[1] in names):
                 yield line_of(text, comment.start()), f"comment speaks of {match[1]}, which is no file"
+        for match in COMMENT_NAME.finditer(comment[0]):
+            for word in re.findall(r"\w+", match[0]):
+                if word not in words and not word.isupper() and not match[0].startswith(("MPI", "Kokkos::")):
+                    yield line_of(text, comment.start()), f"comment speaks of {match[0]}, but no code has {word}"
+        for match in COMMENT_ERROR.finditer(comment[0]):
+            if codes and match[1] not in codes | {"code"}:  # a parameter's name
+                yield line_of(text, comment.start()), f"comment promises Error({match[1]}), but no ExitCode is called so"
 
 
 def check_glossary(text, readers):
@@ -133,13 +150,13 @@ def check_house(text, order):
 
 def check_docs(root):
     order = module_order(root)
-    names = names_in(root)
-    faults, words = [], set()
-    for path in sorted(itertools.chain((root / "src").rglob("*"), (root / "tests").rglob("*"))):
-        if path.suffix in CXX or path.name == "CMakeLists.txt":
-            text = path.read_text(encoding="utf-8")
-            words |= set(re.findall(r"\w+", text))
-            faults += [(path.relative_to(root).as_posix(), *fault) for fault in check_comments(root, path, text, names)]
+    names, codes = names_in(root), exit_codes(root)
+    texts = {path: path.read_text(encoding="utf-8") for top in ("src", "tests") for path in sorted((root / top).rglob("*"))
+             if path.suffix in CXX or path.name == "CMakeLists.txt"}
+    words = {word for path, text in texts.items() for word in re.findall(r"\w+", without_comments(text) if path.suffix in CXX else text)}
+    faults = []
+    for path, text in texts.items():
+        faults += [(path.relative_to(root).as_posix(), *fault) for fault in check_comments(root, path, text, names, words, codes)]
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
         faults += [(page.relative_to(root).as_posix(), *fault) for fault in check_page(root, text, set(order), words)]

@@ -37,10 +37,10 @@ class Tree:
     def __init__(self, folder):
         self.root = Path(folder)
         self.write("src/CMakeLists.txt", "foreach(module base models train)\nendforeach()\n")
-        self.write("src/base/error.hpp", "#pragma once\n")
+        self.write("src/base/error.hpp", "enum class ExitCode : int {\n  success = 0,\n  io = 7,  // files\n};\n")
         self.write("src/models/llama/rules.cpp", '#include "base/error.hpp"\n')
         self.write("src/train/trainer.hpp", '// The step is in train/trainer.cpp, and base/error.hpp below.\n#include "models/rules.hpp"\n')
-        self.write("src/train/trainer.cpp", '#include "base/error.hpp"\nvoid Trainer::train() {}\n')
+        self.write("src/train/trainer.cpp", '#include "base/error.hpp"\n// Throws Error(io).\nvoid Trainer::train() {}\n')
         self.write("CONTRIBUTING.md", "See [the words](docs/glossary.md) and `src/base/`.\n")
         self.write("docs/ARCHITECTURE.md", ARCHITECTURE)
         self.write("docs/glossary.md", GLOSSARY)
@@ -109,6 +109,20 @@ class CheckDocs(unittest.TestCase):
     def test_comment_names_a_file_alone(self):
         self.tree.replace("src/train/trainer.hpp", "in train/trainer.cpp", "in steps.cpp")
         self.expect("steps.cpp")
+
+    def test_comment_promises_an_error_that_is_none(self):
+        self.tree.replace("src/train/trainer.cpp", "Error(io)", "Error(disk)")
+        self.expect("src/train/trainer.cpp:2: ", "Error(disk)")
+
+    def test_comment_speaks_of_a_function_that_is_gone(self):
+        self.tree.replace("src/train/trainer.cpp", "// Throws", "// As train() does. Throws")
+        self.assertEqual(self.faults(), [])
+        self.tree.replace("src/train/trainer.cpp", "As train() does", "As instruct() does")
+        self.expect("src/train/trainer.cpp:2: ", "no code has instruct")
+
+    def test_comment_speaks_of_a_member_that_is_gone(self):
+        self.tree.replace("src/train/trainer.cpp", "// Throws", "// See Trainer::instruct. Throws")
+        self.expect("src/train/trainer.cpp:2: ", "no code has instruct")
 
     def test_glossary_out_of_order(self):
         self.tree.replace("docs/glossary.md", "**bucket**", "**arena**")
