@@ -25,7 +25,7 @@ CLANG_FORMAT ?= clang-format
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
-.PHONY: install packages packages-format packages-cluster help clean
+.PHONY: install packages packages-format packages-cluster docs help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
@@ -117,6 +117,9 @@ packages-cluster:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies cluster
 endif
+
+docs: ## Draw what pages show of the sources: docs/house.svg, the modules and their includes
+	tools/draw_house.py
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile

@@ -5,9 +5,8 @@
 //   loss, norm, gradients   the layout's against the reference's, at the same weights: they differ by the rounding of sums in
 //                           another order, at every step alike, and by nothing that steps before have amplified;
 //   weights                 the layout's after its step against what the reference's optimizer makes of the layout's own
-//   gradients,
-//                           with moments that it has kept from the layout's gradients since the first step. Both compute the same
-//                           few operations on the same numbers, element by element, and differ by their last bits.
+//                           gradients, with slots that it has kept from them since the first step. Both compute the same few
+//                           operations on the same numbers, element by element, and differ by their last bits.
 //
 // Why weights are not compared with those of one rank that goes its own way: AdamW's step is m/(sqrt(v) + epsilon), about as
 // large for a small gradient as for a large one. Its change by an error e of the gradient g is about rate * e / (|g| + epsilon),
