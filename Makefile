@@ -5,7 +5,7 @@
 NP          ?= 4#                  ranks of `make demo`
 INSTALL     ?= yes#                no: install no packages
 JOBS        ?=#                    compile jobs; empty leaves it to Ninja. Each takes up to 1 GB of memory
-TEST_JOBS   ?= $(shell nproc 2>/dev/null || echo 2)#  cores that ctest may use; a test on 4 ranks counts as 4
+TEST_JOBS   ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))#  ranks that ctest runs at a time: two for each core, since they wait much
 PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder for each version lets you keep several: /opt/cohort/0.1.0
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
@@ -49,7 +49,11 @@ stories: program ## Write the corpus that the demo and the labs train on into da
 	$(COHORT) data synth stories --out data/stories.txt --overwrite
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char --overwrite
 
-test: packages build python module-systems ## Build and run all tests but those that need SLURM
+# What comes over the network comes while the compilers work.
+test: packages ## Build and run all tests but those that need SLURM
+	@mkdir -p build
+	@$(MAKE) --no-print-directory python module-systems >build/downloads.log 2>&1 & \
+	  $(MAKE) --no-print-directory build; built=$$?; wait; cat build/downloads.log; exit $$built
 	ctest --test-dir build/cpu -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 # One at a time: they switch nodes off. The cluster is brought up for them, unless it is up already.

@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-/// What the process returns to the shell and to SLURM. Documented in README.md; scripts may rely on the numbers.
+/// What the process returns to the shell and to SLURM. Documented in docs/reference/exit-codes.md; scripts may rely on the numbers.
 enum class ExitCode : int {
   success = 0,
   internal = 1,     // a broken invariant: a bug in Cohort

@@ -36,7 +36,8 @@ namespace {
 
 // Most people meet this first: they have no data yet.
 const std::string& require_token_file(const std::string& path) {
-  if (std::filesystem::exists(path)) return path;
+  std::error_code error;  // what cannot be looked at for another reason is File::open()'s to report
+  if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) return path;
   const bool is_demo = std::filesystem::path(path).filename() == "stories.h5";
   fail(ExitCode::io, "{}: no such token file; {} writes it", path,
        is_demo ? "`make stories`" : fmt::format("`cohort data prepare --input TEXT --out {}`", path));
