@@ -5,7 +5,7 @@
 NP          ?= 4#                  ranks of `make demo`
 INSTALL     ?= yes#                no: install no packages
 JOBS        ?=#                    compile jobs; empty leaves it to Ninja. Each takes up to 1 GB of memory
-TEST_JOBS   ?= $(shell nproc 2>/dev/null || echo 2)#  cores that ctest may use; a test on 4 ranks counts as 4
+TEST_JOBS   ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))#  ranks that ctest runs at a time: two for each core, since they wait much
 PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder for each version lets you keep several: /opt/cohort/0.1.0
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
@@ -25,7 +25,7 @@ CLANG_FORMAT ?= clang-format
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
-.PHONY: docs install packages packages-format packages-cluster help clean
+.PHONY: install packages packages-format packages-cluster docs help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu
@@ -37,13 +37,23 @@ program: ## Configure and build build/cpu/cohort alone, without the tests
 
 demo: packages stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
 	mpirun $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite
+	@printf '%s\n' '' 'What next:' \
+	  '  $(COHORT) generate runs/demo --prompt "One day" --tokens 300    let the model write' \
+	  '  $(COHORT) ckpt show runs/demo                                   what is in its checkpoint' \
+	  '  mpirun $(strip $(MPIRUN_FLAGS)) -np 4 $(COHORT) prove inputs/demo.toml --layout dp=2,tp=2' \
+	  '                                                                      two ways to split it: equal to one rank?' \
+	  '  docs/first-run.md                                                   the tour; docs/data.md for your own text'
 
 stories: program ## Write the corpus that the demo and the labs train on into data/
 	mkdir -p data
 	$(COHORT) data synth stories --out data/stories.txt --overwrite
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char --overwrite
 
-test: packages build python module-systems ## Build and run all tests but those that need SLURM
+# What comes over the network comes while the compilers work.
+test: packages ## Build and run all tests but those that need SLURM
+	@mkdir -p build
+	@$(MAKE) --no-print-directory python module-systems >build/downloads.log 2>&1 & \
+	  $(MAKE) --no-print-directory build; built=$$?; wait; cat build/downloads.log; exit $$built
 	ctest --test-dir build/cpu -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 # One at a time: they switch nodes off. The cluster is brought up for them, unless it is up already.
@@ -91,10 +101,11 @@ format: packages-format ## Format all C++ sources in place
 format-check: packages-format ## Fail if a C++ source is not formatted
 	$(SOURCES) | xargs -0 $(CLANG_FORMAT) --dry-run --Werror
 
-# tests/docs fails while they differ from what the program prints.
-docs: program ## Write the pages of docs/reference from the program: run file keys, commands, exit codes
+# Tests fail while these files differ from what program and sources say.
+docs: program ## Write what the documentation takes from program and sources: docs/reference, and docs/house.svg, the picture of the modules
 	mkdir -p docs/reference
 	for page in run-file commands exit-codes; do $(COHORT) reference $$page > docs/reference/$$page.md || exit 1; done
+	tools/draw_house.py
 
 # DESTDIR, if set, goes before the prefix, as makers of packages need it. The tests are not built.
 install: ## Build the preset PRESET and install it below PREFIX, with modulefiles, run files and job templates

@@ -122,6 +122,10 @@ int main(int argc, char** argv) {
   add_commands(app, action);
   app.footer(footer());  // after the commands, which would inherit it
   cohort::set_command_line(argc, argv);
+  if (argc == 1) {
+    if (cohort::is_printing_rank()) fmt::print("{}", app.help());
+    return end_with(0);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -10,7 +10,7 @@
 //
 // The ring's 2 (n-1)/n N bytes per rank are the least that any all-reduce can do with. Sources: Thakur, Rabenseifner, Gropp,
 // "Optimization of Collective Communication Operations in MPICH", Int. J. High Performance Computing Applications 19(1), 2005,
-// sections 3 and 4.5 (trees and costs); Patarasu, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations",
+// sections 3 and 4.5 (trees and costs); Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations",
 // J. Parallel and Distributed Computing 69(2), 2009 (the ring and the bound).
 //
 // Each function: data[i] <- sum over ranks of data[i], in place, any count (0 too), any number of ranks. All ranks get the same

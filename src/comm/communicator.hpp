@@ -1,5 +1,5 @@
 // A group of ranks and the collectives among them. One interface; the backends are sibling files: self (one rank), mpi, nccl,
-// and counting, which sends nothing.
+// staged (device data by way of mpi) and counting, which sends nothing.
 //
 // Contract, the same for every backend:
 //  - Every collective must be called by all ranks of the group, in the same order, with the same count, type and operation.
@@ -99,7 +99,7 @@ class Communicator {
   const std::string& name() const { return name_; }
   /// The ranks of the group by their numbers in the job, in the order of the group; null if it does not say.
   const std::shared_ptr<const std::vector<int>>& members() const { return members_; }
-  /// "self", "mpi", "nccl", "counting".
+  /// "self", "mpi", "nccl", "staged", "counting".
   virtual std::string_view backend() const = 0;
 
   /// data[i] <- op over ranks of data[i], in place. // Collective

@@ -53,7 +53,7 @@ int generate_text(const GenerateCommandOptions& options) {
   load_checkpoint_collectively(*world, checkpoint, model->parameters(), describe_model(config.model));
   const Tokenizer& tokenizer = data.tokens->tokenizer();
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
-  if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to go on from");
+  if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to continue");
   Hooks none;
   bool begun = false;  // the prompt comes with the first token: of a model that gives none nothing is printed
   generate(*model, prompt,
@@ -80,7 +80,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<GenerateCommandOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   add_step_option(*command, options->step);
-  command->add_option("--prompt", options->prompt, "The text to go on from")->required();
+  command->add_option("--prompt", options->prompt, "The text to continue")->required();
   command->add_option("--tokens", options->tokens, "Tokens to generate")->check(integer_from(1, 1'000'000));
   command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(number_from(0.0, 1000.0));
   command->add_option("--top-k", options->top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));

@@ -48,7 +48,7 @@ constexpr const char* kJobFooter =
     "The site is --site, else COHORT_SITE in the environment, else ~/.config/cohort/site.env, else generic. sites/generic.env\n"
     "explains every key; a profile of your own may begin with BASE=\"generic\" and set only what differs.\n"
     "\n"
-    "Jobs for training end themselves before their time limit with a checkpoint, go back to the queue and go on from it, until\n"
+    "Jobs for training end themselves before their time limit with a checkpoint, go back to the queue and resume from it, until\n"
     "the run is done or a start brings it no further.";
 
 struct JobOptions {

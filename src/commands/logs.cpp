@@ -34,7 +34,7 @@ LogViewOptions view_of(const LogsOptions& options) {
   selection.level = log_level_from_name(options.level);
   if (options.last >= 0) view.last = options.last;
   if (options.follow && selection.until) {
-    fail(ExitCode::usage, "--follow goes on until it is interrupted, --until ends before that; give one of them");
+    fail(ExitCode::usage, "--follow runs until it is interrupted, --until ends before that; give one of them");
   }
   return view;
 }

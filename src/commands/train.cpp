@@ -7,6 +7,7 @@
 
 #include "base/console.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/load/collective.hpp"
 #include "comm/consensus.hpp"
 #include "comm/nccl_settings.hpp"
@@ -18,6 +19,7 @@
 #include "commands/common/version.hpp"
 #include "config/describe.hpp"
 #include "config/fault.hpp"
+#include "gpu/device.hpp"
 #include "rundir/requests.hpp"
 #include "rundir/run_directory.hpp"
 #include "rundir/run_lock.hpp"
@@ -86,8 +88,8 @@ bool is_done_already(Communicator& world, const RunConfig& config, const std::ve
   }
   if (done < config.train.steps) return false;
   if (world.rank() == 0) {
-    fmt::print("{} has done {} steps, and train.steps = {}: nothing is left to do\n", checkpoints.front().string(), done,
-               config.train.steps);
+    fmt::print("{} has done {}, and train.steps = {}: nothing is left to do\n", checkpoints.front().string(),
+               counted(done, "step"), config.train.steps);
   }
   return true;
 }
@@ -117,6 +119,8 @@ int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communica
     fmt::print("{}\n{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
                describe_run(config, data.dataset->samples(Split::train)));
     for (const FaultSection& fault : faults) fmt::print("fault: {}\n", describe_fault(fault));
+    if (config.device.kind == "cuda" && gpu::visible_devices() == 0)
+      fmt::print("To train it needs GPUs, which there are none of here: {}\n", gpu::why_no_device());
   }
   return 0;
 }
@@ -127,7 +131,7 @@ int train(const TrainOptions& options) {
     return 0;
   }
   if (options.run_file.empty())
-    fail(ExitCode::usage, "which run file? For example: cohort train inputs/demo.toml (`cohort train --help`)");
+    fail(ExitCode::usage, "no run file given. For example: cohort train inputs/demo.toml (see `cohort train --help`)");
   if (options.ranks > 0 && !options.dry_run)
     fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
   // From here on a signal is not lost: it ends the run before its first step.
@@ -138,7 +142,7 @@ int train(const TrainOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   const Count ranks = options.ranks > 0 ? options.ranks : world->size();
-  RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, ranks);
+  RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, ranks, options.dry_run);
   TrainerOptions trainer_options;
   fail_together(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
@@ -172,9 +176,9 @@ void add_train_command(CLI::App& app, Action& action) {
       "Examples, first with a classifier that needs no data:\n"
       "  cohort train inputs/lab2_mlp.toml                             train on one rank\n"
       "  cohort train inputs/lab2_mlp.toml --set train.steps=320 --resume\n"
-      "                                                                go on from the newest checkpoint, to step 320\n"
+      "                                                                resume from the newest checkpoint, up to step 320\n"
       "  cohort train inputs/lab2_mlp.toml --set train.steps=320 --resume-from 300\n"
-      "                                                                go on from that one; later ones are set aside\n"
+      "                                                                resume from that one; later ones are set aside\n"
       "  mpirun -np 2 cohort train inputs/lab2_mlp.toml --set parallel.data=bucketed --set run.name=two\n"
       "                                                                train on two ranks\n"
       "  cohort train inputs/lab2_mlp.toml --unset schedule.warmup_steps --set run.name=cold\n"
@@ -192,7 +196,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "was done, and exit code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until "
       "the\n"
       "file is removed.\n"
-      "`touch RUN/save` saves and goes on; the file is gone when the checkpoint is complete.\n"
+      "`touch RUN/save` saves and trains on; the file is gone when the checkpoint is complete.\n"
       "Standard output that cannot be written (a full disk, a closed pipe) does not end the run; its exit code is 7 then.\n"
       "\n"
       "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw, "
@@ -204,14 +208,14 @@ void add_train_command(CLI::App& app, Action& action) {
   command->add_option("--fault", options->faults, "Break a rank on purpose: KIND:rank=R,step=S (may be repeated)")
       ->allow_extra_args(false);
   auto* resume = command->add_flag("--resume", options->resume,
-                                   "Go on from the newest checkpoint of the run folder; an error if there is none");
+                                   "Resume from the newest checkpoint of the run folder; an error if there is none");
   auto* if_any = command->add_flag("--resume-if-any", options->resume_if_any,
-                                   "Go on if there is a checkpoint, else start: for requeued jobs");
+                                   "Resume if there is a checkpoint, else start: for requeued jobs");
   auto* overwrite = command->add_flag("--overwrite", options->overwrite,
                                       "Start over in a run folder that holds checkpoints, deleting them: only what Cohort wrote");
   auto* from = command
                    ->add_option("--resume-from", options->resume_from,
-                                "Go on from this step of the run, or from the checkpoint of that path")
+                                "Resume from this step of the run, or from the checkpoint of that path")
                    ->type_name("STEP|PATH")
                    ->check([](const std::string& text) { return text.empty() ? "name a step or a path" : ""; });
   resume->excludes(if_any)->excludes(overwrite)->excludes(from);

@@ -216,7 +216,7 @@ struct FaultSection {
   Count rank = 0;               // of the world
   Count step = 1;               // 1 is the first
   std::string phase = "start";  // of the step: start | forward | backward | communication | optimizer | save
-  bool once = true;             // not again when the run goes on after a resume
+  bool once = true;             // not again after a resume
   Count code = 1;               // exit: the exit code
   double seconds = 1.0;         // slow: added to each step from `step` on
 

@@ -36,7 +36,7 @@ std::vector<KeySpec> training_keys() {
           "micro-batches of one step on one rank; 0 = global_batch / (micro_batch x dp)", {}),
       KEY(train, clip_norm, kNotNegative, "largest global gradient norm; 0 = no clipping", {}),
       KEY(train, on_nonfinite, Choices{{"stop", "skip"}},
-          "what to do when loss or gradient are not finite: stop the run, or leave the weights as they are and go on", {}),
+          "what to do when loss or gradient are not finite: stop the run, or leave the weights as they are and continue", {}),
       KEY(train, max_skips, IntegerRange{1, kMaxSteps}, "steps in a row that may be skipped before the run stops", skipping),
       KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
       KEY(train, validation_samples, IntegerRange{0, kMaxSamples},
@@ -119,7 +119,7 @@ std::vector<KeySpec> fault_keys() {
       KEY(fault, step, IntegerRange{1, kMaxSteps}, "the step; slow: the first one", any),
       KEY(fault, phase, Choices{{"start", "forward", "backward", "communication", "optimizer", "save"}},
           "where in the step: its start, the first time that a phase begins, or the save after it", any),
-      KEY(fault, once, kAny, "not again when the run goes on after a resume (the run folder remembers)", any),
+      KEY(fault, once, kAny, "not again after a resume (the run folder remembers)", any),
       KEY(fault, code, IntegerRange{0, 255}, "the exit code", exit),
       KEY(fault, seconds, kNotNegative, "added to each step", slow),
   };
@@ -137,7 +137,7 @@ std::vector<KeySpec> other_keys() {
           "one file of whole tensors, or a file a rank and an index through which tools see whole tensors; any layout loads "
           "either",
           {}),
-      KEY(checkpoint, async, kAny, "copy the state and write it in the background while training goes on", {}),
+      KEY(checkpoint, async, kAny, "copy the state and write it in the background while training continues", {}),
       KEY(checkpoint, weights, Choices{{"fp32", "bf16", "fp16"}},
           "type of /model; 16 bits: rounded for those who only want the weights, with exact fp32 copies in /optim/master", {}),
       KEY(checkpoint, keep, IntegerRange{0, kMaxSteps}, "newest checkpoints kept; 0 = all", {}),
@@ -146,11 +146,11 @@ std::vector<KeySpec> other_keys() {
       KEY(checkpoint, keep_best, kAny, "besides the newest, keep the one with the lowest validation loss", {}),
       KEY(checkpoint, verify, kAny, "read each checkpoint back and compare its checksums before it counts", {}),
       KEY(checkpoint, fallback, Choices{{"refuse", "previous"}},
-          "when the newest checkpoint is damaged: refuse to resume, or go on from the newest that is sound and set later ones "
+          "when the newest checkpoint is damaged: refuse to resume, or resume from the newest that is sound and set later ones "
           "aside",
           {}),
       KEY(checkpoint, on_commit, kAny,
-          "shell command when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; its failure is reported, no more",
+          "shell command when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; its failure is only reported",
           {}),
       KEY(checkpoint, site, Choices{{"local", "nfs", "lustre"}},
           "file system of the run folder: says who writes and how, unless the keys below do", {}),
@@ -173,11 +173,12 @@ std::vector<KeySpec> other_keys() {
       KEY(log, level, Choices{{"debug", "info", "warning"}}, "least severe level in the rank logs", {}),
 
       KEY(sample, tokens, IntegerRange{0, kMaxSize}, "tokens to generate at the end of training; 0 = none", tokens),
-      KEY(sample, prompt, kAny, "text to go on from; \"\" = start of the validation split", tokens),
+      KEY(sample, prompt, kAny, "text to continue; \"\" = start of the validation split", tokens),
       KEY(sample, temperature, (NumberRange{0.0, 1000.0}), "divides the logits; 0 = always the likeliest token", tokens),
       KEY(sample, top_k, IntegerRange{0, kMaxSamples}, "draw among the k likeliest tokens; 0 = among all", tokens),
 
-      KEY(device, kind, Choices{{"cpu", "cuda"}}, "where tensors live", {}),
+      KEY(device, kind, (Choices{{"auto", "cpu", "cuda"}}),
+          "where tensors live; auto: on GPUs if every rank can have one of its own, else on the CPU", {}),
       KEY(device, kernels, (Choices{{"tuned", "portable"}}),
           "tuned: the fastest kernel of each op for the device; portable: the Kokkos kernels alone, which are the same on every "
           "device (slow: to compare, and to learn from)",

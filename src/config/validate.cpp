@@ -210,6 +210,7 @@ void refuse_idle_keys(const RunConfig& config) {
 
 void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   COHORT_CHECK(world_size >= 1, "a job has at least one rank, not {}", world_size);
+  if (config.device.kind == "auto") config.device.kind = features.gpus ? "cuda" : "cpu";
   translate_fsdp_names(config);
   refuse_idle_keys(config);
   check_optimizer_groups(config.optimizer);

@@ -5,14 +5,16 @@
 
 namespace cohort {
 
-/// What this binary was built with, as far as a run file can ask for it.
+/// What this binary was built with and finds on the machine, as far as a run file can ask for it.
 struct BuildFeatures {
-  bool cuda = false;
+  bool cuda = false;  // device.kind = "cuda" is accepted
+  bool gpus = false;  // device.kind = "auto" means "cuda", else "cpu"
 };
 
-/// Checks what single values cannot show and fills what follows: run.directory, model.kv_heads, model.ffn_width, parallel.dp,
-/// parallel.bucket_mib, train.global_batch, train.accumulation, schedule.decay_steps. Pure: no files, no ranks; the same on every
-/// rank. Doing it twice changes nothing more. Throws Error(config) with the place, the numbers and the nearest ones that fit.
+/// Checks what single values cannot show and fills what follows: run.directory, device.kind, model.kv_heads, model.ffn_width,
+/// parallel.dp, parallel.bucket_mib, train.global_batch, train.accumulation, schedule.decay_steps. Pure: no files, no ranks; the
+/// same on every rank. Doing it twice changes nothing more. Throws Error(config) with the place, the numbers and the nearest ones
+/// that fit.
 void validate(RunConfig& config, Count world_size, BuildFeatures features = {});
 
 /// Throws Error(config) for a key that was set and has no effect beside the others: "accepted and ignored" would be a lie to

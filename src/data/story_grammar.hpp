@@ -10,15 +10,15 @@
 //     3 Lily | she | her | her            weight, then one text for each form
 //   rule meet                             alternatives follow
 //     2 {hero} met <stranger>.            weight, then the text; {hero} is the first form, {hero.he} another, {hero.He}
-//     capitalised;
-//                                         <rule> is another rule; \n is a line break
+//                                         that one capitalised; <rule> is another rule; \n is a line break
 // The rule `text` is the start.
 //
 // Exact entropy. Every text has one derivation only (see ambiguity()), so the probability of a text is the product of the
 // probabilities of its choices, and its expectation follows rule by rule, without sampling:
 //   nats(rule)       = sum over alternatives p (-log p + sum of nats(rule) of the rules in it)
-//   characters(rule) = sum over alternatives p (literal characters + characters of the rules in it + mean lengths of the forms in
-//   it) nats(text)       = nats(rule text) + sum over characters of P(mentioned at all) x entropy of its values
+//   characters(rule) = sum over alternatives p (literal characters + characters of the rules in it
+//                                               + mean lengths of the forms in it)
+//   nats(text)       = nats(rule text) + sum over characters of P(mentioned at all) x entropy of its values
 // A value is drawn once, hence the probability of being mentioned at all, which is again a product over the rules; the lengths
 // add up over all mentions, because values do not depend on what is chosen elsewhere.
 #pragma once

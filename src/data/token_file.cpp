@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.hpp"
@@ -31,7 +32,20 @@ std::optional<std::vector<TokenSource>> parse_sources(const std::string& text) {
 
 std::string_view name_of(Split split) { return split == Split::train ? "train" : "validation"; }
 
-TokenFile::TokenFile(const std::string& path) : path_(path), file_(hdf5::File::open(path, ExitCode::data)) {
+namespace {
+
+// Most people meet this first: they have no data yet.
+const std::string& require_token_file(const std::string& path) {
+  std::error_code error;  // what cannot be looked at for another reason is File::open()'s to report
+  if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) return path;
+  const bool is_demo = std::filesystem::path(path).filename() == "stories.h5";
+  fail(ExitCode::io, "{}: no such token file; {} writes it", path,
+       is_demo ? "`make stories`" : fmt::format("`cohort data prepare --input TEXT --out {}`", path));
+}
+
+}  // namespace
+
+TokenFile::TokenFile(const std::string& path) : path_(path), file_(hdf5::File::open(require_token_file(path), ExitCode::data)) {
   check_format();
   read_facts();
   for (const Split split : {Split::train, Split::validation}) open_split(split);

@@ -62,7 +62,7 @@ struct MemoryInfo {
 };
 MemoryInfo memory();
 
-/// Device memory, uninitialised. Throws Error(out_of_memory) naming `label`, the size and what the device has left.
+/// Device memory, uninitialised. Throws Error(memory) naming `label`, the size and what the device has left.
 void* allocate(Bytes bytes, const std::string& label);
 void release(void* memory) noexcept;
 

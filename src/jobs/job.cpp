@@ -88,6 +88,10 @@ JobShape resolve(RunConfig& config, const JobRequest& request) {
   const TemplateFacts& facts = request.source.facts;
   const NodeLimits limits = limits_of(request.site);
   ShapeRequest wanted = shape_request_of(request);
+  if (config.device.kind == "auto") {
+    const bool on_gpus = limits.gpus.value_or(0) > 0 && (request.program_has_cuda || request.site.says("COHORT"));
+    config.device.kind = facts.needs_gpus || on_gpus ? "cuda" : "cpu";
+  }
   if (facts.needs_gpus && config.device.kind != "cuda")
     fail(ExitCode::config,
          "template {} is for GPUs, but {} says device.kind = \"{}\": --set device.kind=cuda, or another template",
@@ -118,7 +122,7 @@ void check_sweep_values(const JobRequest& request, Count ranks) {
     overrides.push_back(request.sweep.key + "=" + value);
     RunConfig config = load_run_file(request.run_file, overrides);
     config.run.name += "-" + value;  // as the template names the runs
-    validate(config, ranks, {.cuda = true});
+    validate(config, ranks, {.cuda = true, .gpus = true});
   }
 }
 

@@ -16,7 +16,7 @@ struct LogViewOptions {
   LogSelection selection{};
   std::optional<Count> last{};  // so many messages of what is there; nothing: all
   bool fold = false;            // see logs/deduplicate.hpp
-  bool follow = false;          // go on until `ended`
+  bool follow = false;          // follow until `ended`
 };
 
 /// Hands each message, whole lines, to `print`. When following, what comes between two looks (several a second, fewer where there

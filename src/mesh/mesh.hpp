@@ -20,8 +20,8 @@ namespace cohort {
 
 class Mesh {
  public:
-  /// Splits `world`, which is the host's and must outlive the mesh. Throws Error(config) if the shape does not fit it. With
-  /// `cuda` this process has its device open; with `shared_devices` ranks may share one, and device data goes through the host.
+  /// Splits `world`, which is the host's and must outlive the mesh. Throws Error(config) if the shape does not fit it. On a
+  /// GPU this process has its device open; with `shared_devices` ranks may share one, and device data goes through the host.
   /// A thread that counts gives a counting `world` and needs no device.
   // Collective over: world
   Mesh(Communicator& world, const MeshShape& shape, DeviceKind device = DeviceKind::cpu, bool shared_devices = false);

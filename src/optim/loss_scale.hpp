@@ -30,11 +30,11 @@ class LossScale {
   Count good_steps() const { return good_steps_; }
 
   /// Tells what the step did. False if the factor would fall below the minimum, and stays as it is: then it is not the range of
-  /// fp16 that makes gradients overflow, and the run must not go on.
+  /// fp16 that makes gradients overflow, and the run must stop.
   [[nodiscard]] bool update(bool overflowed);
   /// What to say of that, and what to do about it.
   std::string at_minimum_in_words() const;
-  /// Goes on from a checkpoint; does nothing if not active. Throws Error(checkpoint) for what no run can have saved.
+  /// Continues from a checkpoint; does nothing if not active. Throws Error(checkpoint) for what no run can have saved.
   void restore(double scale, Count good_steps);
 
  private:

@@ -44,7 +44,7 @@ ByKind<PaperMemory> paper_memory(const RunConfig& config);
 /// paper's s b h (...) divided by s b. What a third layer adds to the activations of two. 0 for a model without layers alike.
 Bytes activation_bytes_per_token_and_layer(const RunConfig& config);
 
-/// Whether it is what CPU kernels take to compute in 16 bits (ops/fp32_copies.hpp), which no GPU has and no plan is about.
+/// Whether it is what CPU kernels take to compute in 16 bits (ops/cpu/fp32_copies.hpp), which no GPU has and no plan is about.
 bool is_emulation_label(std::string_view label);
 
 }  // namespace cohort

@@ -39,7 +39,7 @@ class Scratch {
 };
 
 // Moves blocks until `bytes` are done or the time is over; the bytes moved, or -1 if one failed. Between blocks the job's monitor
-// is told that something goes on.
+// is told that work is under way.
 Bytes move_blocks(Bytes bytes, double seconds, const std::function<ssize_t(Bytes offset, Bytes block)>& move) {
   const double end = steady_seconds() + seconds;
   Bytes done = 0;

@@ -101,7 +101,7 @@ void measure_nccl(Runtime& runtime, Communicator& world, bool quick, Measurement
     const Bytes bytes = quick ? 64 * kMiB : 256 * kMiB;
     run_device_benchmark(*devices, world, {.min_bytes = bytes, .max_bytes = bytes, .repeats = 5},
                          [&](const std::vector<DeviceTiming>& timings) { all.nccl = timings.front().bus_bytes_per_second; });
-  } catch (const SharedError& error) {  // all ranks have it, and go on together
+  } catch (const SharedError& error) {  // all ranks have it, and continue together
     all.nccl_problem = error.what();
   }
 }

@@ -1,4 +1,4 @@
-// RUN/faults: what a fault that comes once leaves there, so that it does not come again when a chain of jobs goes on with one run
+// RUN/faults: what a fault that comes once leaves there, so that it does not come again when a chain of jobs continues one run
 // file (train/fault_injector.hpp).
 #pragma once
 

@@ -38,8 +38,8 @@ class Requests {
   bool saving_ = false;
 };
 
-/// Throws SharedError(stopped) if RUN/stop is there: whoever made it does not want the run to go on, and a chain of jobs must not
-/// start what a person stopped. // Collective over: world
+/// Throws SharedError(stopped) if RUN/stop is there: whoever made it does not want the run to continue, and a chain of jobs must
+/// not start what a person stopped. // Collective over: world
 void refuse_if_stopped(Communicator& world, const std::filesystem::path& run_folder);
 
 }  // namespace cohort

@@ -147,12 +147,12 @@ fs::path named_checkpoint(const fs::path& folder, const std::string& from, const
        folder.string(), steps_of(found), kOtherFolder);
 }
 
-// Whoever goes on from the newest checkpoint that is complete may want a later one that is on its way.
+// Whoever resumes from the newest checkpoint that is complete may want a later one that is on its way.
 void require_no_later_on_its_way(const fs::path& folder, Count newest) {
   const std::vector<StoredCheckpoint> incomplete = incomplete_beyond(folder, newest);
   if (incomplete.empty()) return;
   fail(ExitCode::checkpoint,
-       "{} has no {}: if it is still being copied, wait until it is whole; else go on without it with --resume-from {} (it is "
+       "{} has no {}: if it is still being copied, wait until it is whole; else resume without it by --resume-from {} (it is "
        "then set aside), or let that happen by itself with --set checkpoint.fallback=previous",
        incomplete.back().folder.string(), kManifestFile, newest);
 }
@@ -167,7 +167,7 @@ std::vector<fs::path> checkpoints_to_go_on_from(const fs::path& folder, Existing
     case ExistingRun::refuse:
       if (found.empty()) return {};
       fail(ExitCode::usage,
-           "{} already holds a run with checkpoints: go on with --resume, start over with --overwrite, or choose another "
+           "{} already holds a run with checkpoints: continue it with --resume, start over with --overwrite, or choose another "
            "folder with --set run.name=NAME",
            folder.string());
     case ExistingRun::resume:

@@ -15,22 +15,22 @@ namespace cohort {
 enum class ExistingRun {
   refuse,         // the default: nothing of a run is lost by starting another by mistake
   overwrite,      // start over: the old checkpoints, logs and metrics are deleted
-  resume,         // go on from the newest checkpoint; an error if there is none
-  resume_if_any,  // go on if there is a checkpoint, start if there is none: for jobs that are requeued or chained
-  resume_from     // go on from the checkpoint that is named
+  resume,         // from the newest checkpoint; an error if there is none
+  resume_if_any,  // resume if there is a checkpoint, start if there is none: for jobs that are requeued or chained
+  resume_from     // from the checkpoint that is named
 };
 
-/// How a run goes on.
+/// How a run resumes.
 struct ResumeOptions {
   std::string from;         // resume_from: a step of the run, or the path of a checkpoint or of a run
   bool falls_back = false;  // past damaged checkpoints, to the newest that is sound
 };
 
-/// Prepares the folder on rank 0 and returns on all ranks the checkpoints to go on from, the newest first: the first that is
+/// Prepares the folder on rank 0 and returns on all ranks the checkpoints to resume from, the newest first: the first that is
 /// sound is meant, and without `falls_back` there is but one. Empty: a fresh start, for which what an earlier run left is
 /// deleted: by name, what Cohort writes alone. Links and mount points in the folder stay. Errors, before anything is changed:
 /// usage: the folder is not a run's and holds what a run would write; a run that is there (refuse); checkpoint: no checkpoint to
-/// go on from; a step without a manifest, which may be on its way from another disk. // Collective over: world
+/// resume from; a step without a manifest, which may be on its way from another disk. // Collective over: world
 std::vector<std::filesystem::path> prepare_run_directory(Communicator& world, const std::filesystem::path& folder,
                                                          ExistingRun existing, const ResumeOptions& options = {});
 

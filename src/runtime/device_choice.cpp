@@ -67,11 +67,11 @@ Error shared(const std::vector<RankDevices>& all, const RankDevices& one, const 
       : ranks > devices.size()
           ? fmt::format("Start at most {} a node (--ntasks-per-node={})", devices.size(), devices.size())
           : "Let each rank see all GPUs of its node, or one of its own: look at CUDA_VISIBLE_DEVICES and the options of srun";
-  return Error(
-      ExitCode::launch,
-      fmt::format("ranks {} and {} would share one GPU: {} has {} ranks and they see {} GPU(s). {}. If sharing is meant, set "
-                  "device.share = true{}",
-                  one.rank, other.rank, one.host, ranks, devices.size(), advice, table_of(all, one.host)));
+  return Error(ExitCode::launch,
+               fmt::format("ranks {} and {} would share one GPU: {} has {} ranks and they see {}. {}. If sharing is meant, set "
+                           "device.share = true{}",
+                           one.rank, other.rank, one.host, ranks, counted(static_cast<Count>(devices.size()), "GPU"), advice,
+                           table_of(all, one.host)));
 }
 
 std::optional<Error> check_sharing(const std::vector<RankDevices>& all) {
@@ -118,6 +118,27 @@ int devices_of_driver() {
   return error ? 0 : static_cast<int>(std::distance(begin(folder), end(folder)));
 }
 
+// What this process sees. Throws SharedError(launch) if CUDA fails on a rank. // Collective over: world
+RankDevices own_devices(const std::string& host, int local_rank) {
+  RankDevices own{0, host, local_rank, {}, {}, devices_of_driver()};
+  std::optional<Error> problem;
+  try {
+    for (int i = 0; i < gpu::visible_devices(); ++i) own.pci_ids.push_back(gpu::describe(i).pci_id);
+    if (own.pci_ids.empty()) own.why_none = gpu::why_no_device();
+  } catch (const Error& error) {
+    problem = error;
+  }
+  agree_on_problem(problem);
+  return own;
+}
+
+// check_devices() of all ranks, known to rank 0 alone. // Collective over: world
+std::optional<Error> check_all_devices(const RankDevices& own, bool share) {
+  std::vector<RankDevices> all;  // on rank 0, which judges for all
+  for (const std::string& text : gather_text(pack(own))) all.push_back(unpack(static_cast<int>(all.size()), text));
+  return all.empty() ? std::nullopt : check_devices(all, share);
+}
+
 }  // namespace
 
 int device_index(const RankDevices& of) {
@@ -132,21 +153,15 @@ std::optional<Error> check_devices(const std::vector<RankDevices>& all, bool sha
 }
 
 int choose_device(const std::string& host, int local_rank, bool share) {
-  RankDevices own{0, host, local_rank, {}, {}, devices_of_driver()};
-  std::optional<Error> problem;
-  try {
-    for (int i = 0; i < gpu::visible_devices(); ++i) own.pci_ids.push_back(gpu::describe(i).pci_id);
-    if (own.pci_ids.empty()) own.why_none = gpu::why_no_device();
-  } catch (const Error& error) {
-    problem = error;
-  }
-  agree_on_problem(problem);
-
-  std::vector<RankDevices> all;  // on rank 0, which judges for all
-  for (const std::string& text : gather_text(pack(own))) all.push_back(unpack(static_cast<int>(all.size()), text));
-  if (!all.empty()) problem = check_devices(all, share);
-  agree_on_problem(problem);
+  const RankDevices own = own_devices(host, local_rank);
+  agree_on_problem(check_all_devices(own, share));
   return device_index(own);
+}
+
+std::string why_no_gpus(const std::string& host, int local_rank, bool share) {
+  const std::optional<Error> problem = check_all_devices(own_devices(host, local_rank), share);
+  const std::string reason = problem ? problem->what() : "";
+  return broadcast_text_of_rank_0(reason.substr(0, reason.find('\n')));  // without the table
 }
 
 }  // namespace cohort

@@ -35,4 +35,9 @@ std::optional<Error> check_devices(const std::vector<RankDevices>& all, bool sha
 // Collective over: world
 int choose_device(const std::string& host, int local_rank, bool share);
 
+/// What device.kind = "auto" asks: "" if every rank can have a GPU of its own (with `share`: any GPU), else the reason, the same
+/// on all ranks, as in "no rank sees a GPU; on n1: no NVIDIA driver is loaded". Throws as choose_device() does if CUDA fails.
+// Collective over: world
+std::string why_no_gpus(const std::string& host, int local_rank, bool share);
+
 }  // namespace cohort

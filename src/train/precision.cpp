@@ -2,7 +2,10 @@
 
 namespace cohort {
 
-DeviceKind device_of(const RunConfig& config) { return config.device.kind == "cuda" ? DeviceKind::gpu : DeviceKind::cpu; }
+DeviceKind device_of(const RunConfig& config) {
+  COHORT_CHECK(config.device.kind != "auto", "device.kind = \"auto\" was not resolved: call validate() first");
+  return config.device.kind == "cuda" ? DeviceKind::gpu : DeviceKind::cpu;
+}
 
 ModelStorage storage_of(const RunConfig& config) {
   const std::string& policy = config.precision.policy;

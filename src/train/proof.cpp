@@ -101,8 +101,8 @@ class StepComparison {
  private:
   void part(std::string what, double& worst, double difference, double allowed) {
     raise(worst, difference);
-    if (difference <= allowed || (!result_.partings.empty() && result_.partings.front().step != step_)) return;
-    result_.partings.push_back({step_, std::move(what), difference});
+    if (difference <= allowed || (!result_.differences.empty() && result_.differences.front().step != step_)) return;
+    result_.differences.push_back({step_, std::move(what), difference});
   }
 
   double tolerance_;
@@ -110,22 +110,22 @@ class StepComparison {
   Count step_ = 0;
 };
 
-// The same on all ranks: the worst numbers, and the partings of the rank that parted first.
+// The same on all ranks: the worst numbers, and the differences of the rank that differed first.
 void share(Communicator& world, ProofResult& result) {
   for (double* number : {&result.losses, &result.norms, &result.gradients, &result.weights, &result.curve})
     *number = all_reduce_value(world, *number, ReduceOp::max);
   const Count none = std::numeric_limits<Count>::max();
-  const Count own = result.partings.empty() ? none : result.partings.front().step;
+  const Count own = result.differences.empty() ? none : result.differences.front().step;
   const Count first = -all_reduce_value(world, -own, ReduceOp::max);
   if (first == none) return;
   const int teller = world.size() - all_reduce_value(world, own == first ? world.size() - world.rank() : 0, ReduceOp::max);
   std::string text;
-  for (const Parting& parting : result.partings) text += fmt::format("{:.17g} {}\n", parting.difference, parting.what);
+  for (const StepDifference& one : result.differences) text += fmt::format("{:.17g} {}\n", one.difference, one.what);
   text = broadcast_text(world, text, teller);
-  result.partings.clear();
+  result.differences.clear();
   for (const std::string& line : split(text, '\n')) {
     const std::size_t space = line.find(' ');
-    result.partings.push_back({first, line.substr(space + 1), std::stod(line.substr(0, space))});
+    result.differences.push_back({first, line.substr(space + 1), std::stod(line.substr(0, space))});
   }
 }
 

@@ -5,9 +5,8 @@
 //   loss, norm, gradients   the layout's against the reference's, at the same weights: they differ by the rounding of sums in
 //                           another order, at every step alike, and by nothing that steps before have amplified;
 //   weights                 the layout's after its step against what the reference's optimizer makes of the layout's own
-//   gradients,
-//                           with moments that it has kept from the layout's gradients since the first step. Both compute the same
-//                           few operations on the same numbers, element by element, and differ by their last bits.
+//                           gradients, with slots that it has kept from them since the first step. Both compute the same few
+//                           operations on the same numbers, element by element, and differ by their last bits.
 //
 // Why weights are not compared with those of one rank that goes its own way: AdamW's step is m/(sqrt(v) + epsilon), about as
 // large for a small gradient as for a large one. Its change by an error e of the gradient g is about rate * e / (|g| + epsilon),
@@ -42,7 +41,7 @@ Tolerance proof_tolerance(const PrecisionSection& precision);
 inline constexpr double kUpdateTolerance = 1e-6;
 
 /// Where one tensor first differed by more than is allowed.
-struct Parting {
+struct StepDifference {
   Count step = 0;    // 1 is the first
   std::string what;  // "loss", "gradient norm", "gradient of blocks.0.norm1.weight", "weight ..."
   double difference = 0.0;
@@ -54,10 +53,10 @@ struct Parting {
 /// and gradients to compare.
 struct ProofResult {
   double losses = 0.0, norms = 0.0, gradients = 0.0, weights = 0.0;
-  double curve = 0.0;             // losses, relative to those of one rank that went its own way: for people, not for the verdict
-  std::vector<Parting> partings;  // of the first step that has any, in the order of the model
+  double curve = 0.0;  // losses, relative to those of one rank that went its own way: for people, not for the verdict
+  std::vector<StepDifference> differences;  // of the first step that has any, in the order of the model
 
-  bool equal() const { return partings.empty(); }
+  bool equal() const { return differences.empty(); }
 };
 
 /// A layout to be proved: [parallel], and how the global batch is cut.

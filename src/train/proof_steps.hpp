@@ -61,7 +61,7 @@ struct OneRankStep {
   double norm = 0.0;
   bool skipped = false;    // loss or gradient were not finite
   WholeTensors gradients;  // at the layout's weights
-  WholeTensors weights;    // of AdamW, from the layout's weights and gradients
+  WholeTensors weights;    // of one optimizer, from the layout's weights and gradients
 };
 
 /// One rank that goes beside a layout: it runs on rank 0 of the layout's ranks, the others wait for what it says.

@@ -1,4 +1,4 @@
-// What a checkpoint says of its run, and what may differ when a run goes on from it.
+// What a checkpoint says of its run, and what may differ when a run resumes from it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-/// A decay that nobody set follows train.steps. A run that goes on keeps the decay that it began with instead, so that it is the
+/// A decay that nobody set follows train.steps. A resumed run keeps the decay that it began with instead, so that it is the
 /// same run with more, or fewer, steps: puts the checkpoint's schedule.decay_steps into `now`, unless it was set. Returns what is
 /// to be said of it; "" if nothing was changed.
 std::string keep_schedule(const TrainingState& saved, RunConfig& now);

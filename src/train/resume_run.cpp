@@ -57,13 +57,14 @@ std::pair<fs::path, TrainingState> load_first_sound(TrainingRun& run, const std:
       if (first_failure.empty()) first_failure = error.what();
       if (checkpoints.size() == 1) first_failure += ways_around(run, checkpoint);
       run.notes.push_back(
-          fmt::format("{} cannot be loaded, so the run goes on from an earlier checkpoint (checkpoint.fallback = "
+          fmt::format("{} cannot be loaded, so the run resumes from an earlier checkpoint (checkpoint.fallback = "
                       "\"previous\"): {}",
                       checkpoint.string(), error.what()));
     }
   }
   if (checkpoints.size() > 1)
-    first_failure += fmt::format("; none of the {} checkpoints before it can be loaded", checkpoints.size() - 1);
+    first_failure +=
+        fmt::format("; {} before it cannot be loaded either", counted(static_cast<Count>(checkpoints.size()) - 1, "checkpoint"));
   throw SharedError(ExitCode::checkpoint, first_failure);
 }
 
@@ -103,8 +104,8 @@ void resume_run(TrainingRun& run, const TrainerOptions& options) {
   }
   if (run.done >= run.config.train.steps) {
     throw SharedError(ExitCode::config,
-                      fmt::format("{} has done {} steps and train.steps = {}: nothing is left to do; raise train.steps",
-                                  checkpoint.string(), run.done, run.config.train.steps));
+                      fmt::format("{} has done {} and train.steps = {}: nothing is left to do; raise train.steps",
+                                  checkpoint.string(), counted(run.done, "step"), run.config.train.steps));
   }
   if (run.data.tokens && tokenizer_of_record(saved.data).empty())
     run.say("note: the checkpoint is older than records of tokenizers: the tokens were compared, what they stand for was not");

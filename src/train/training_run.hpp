@@ -1,4 +1,4 @@
-// A training while it goes on: what its loop, its start and the observers of its steps share.
+// A training while it runs: what its loop, its start and the observers of its steps share.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace cohort {
 
 struct TrainerOptions {
   std::vector<std::filesystem::path> resume_from;  // checkpoints: the first that is sound; none: a fresh start
-  bool allow_changes = false;                      // go on although keys that bind the run have changed
+  bool allow_changes = false;                      // resume although keys that bind the run have changed
   std::string cohort_version, git_revision;        // recorded in checkpoints
   std::vector<FaultSection> faults;                // what goes wrong on purpose, see faults_of()
   const RunLock* lock = nullptr;                   // held by the caller; null: nobody else can be there
@@ -46,7 +46,7 @@ struct TrainingRun {
   /// What a checkpoint says of the run as it is now.
   TrainingState state() const;
 
-  RunConfig config;  // the caller's; but a run that goes on keeps its schedule
+  RunConfig config;  // the caller's; but a resumed run keeps its schedule
   const RunData& data;
   Communicator& world;
   const std::string cohort_version, git_revision;

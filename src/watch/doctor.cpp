@@ -181,10 +181,11 @@ std::string page_of_logs(const fs::path& run_folder, const std::map<int, LogEnd>
          run_folder.string());
   }
   std::string text = errors_in(ends);
-  text += text.empty()
-              ? "No verdict: the job ended in order or goes on; or it was killed from outside, as when memory or time run "
-                "out (Slurm: scontrol show job, sacct).\n"
-              : "No verdict: the job ended by what a rank says above.\n";
+  text +=
+      text.empty()
+          ? "No verdict: the job ended normally or is still running; or it was killed from outside, as when memory or time run "
+            "out (Slurm: scontrol show job, sacct).\n"
+          : "No verdict: the job ended by what a rank says above.\n";
   if (!kept.empty()) text += fmt::format("\nWhere each rank was last:\n{}", table_of(kept, {}));
   text += "\nThe ends of the logs:\n";
   std::size_t shown = 0;

@@ -193,7 +193,7 @@ TEST_F(CkptCommand, Diff) {
   save(other, 200);
   save(other, 300);
   const std::string text = output({"diff", run_.string(), other.string(), "--each-step"}, unequal);
-  expect_mentions(text, {"1 of 15", "/model/temperature", "The runs part at step 200"});
+  expect_mentions(text, {"1 of 15", "/model/temperature", "The runs differ from step 200 on"});
   EXPECT_EQ(text.find("300"), std::string::npos) << "only one run has step 300";
   const Json compared = json({"diff", folder(200).string(), other.string() + "/checkpoints/step_00000200"}, unequal);
   EXPECT_EQ(compared.at("unequal_tensors"), 1);

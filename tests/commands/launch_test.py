@@ -12,7 +12,7 @@ job = Launched(sys.argv[1:])
 for ranks in (0, 2):
     job.expect(f"unknown option, {ranks} ranks", job.run(["topo", "--nods", "3"], ranks), 2, ["'--nods'", "did you mean --node"], lines=1)
     job.expect(f"unknown command, {ranks} ranks", job.run(["tpoo"], ranks), 2, ["'tpoo'", "did you mean topo?"], lines=1)
-    job.expect(f"no command, {ranks} ranks", job.run([], ranks), 2, ["cohort --help"], lines=1)
+    job.expect(f"no command of \"data\", {ranks} ranks", job.run(["data"], ranks), 2, ["cohort data --help"], lines=1)
     code, stdout, stderr, _ = job.run(["--help"], ranks)
     job.check(f"help, {ranks} ranks", code == 0 and stdout.count("Exit codes:") == 1 and not stderr, stdout + stderr)
     code, stdout, stderr, _ = job.run(["--version"], ranks)

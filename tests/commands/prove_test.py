@@ -43,10 +43,10 @@ texts = [element.text for element in ElementTree.parse(picture).iter("{http://ww
 job.check("a row of the picture for each", f"Drawn in {picture}" in stdout and "dp 2, zero3" in texts
           and all(texts.count(heading) == 1 for heading in ("loss", "gradient norm", "gradients", "weights")), texts)
 job.expect("the picture is there already", job.run(prove("--svg", picture), 2), 2, [picture, "--overwrite"], lines=1)
-job.check("no layout parted", "PARTED" not in stdout and "parted at" not in stdout, stdout)
+job.check("no layout differs", "DIFFERS" not in stdout and "differs from" not in stdout, stdout)
 
 # The bias of keys has gradients of nothing but rounding, of which AdamW makes whole steps at this rate: layout and one rank part,
-# though no step is wrong. With a fixed allowance for weights these were called parted.
+# though no step is wrong. With a fixed allowance for weights these were said to differ.
 ROUGH = ["--set", "model.layers=2", "--set", "model.width=16", "--set", "model.context=8", "--set", "model.dropout=0", "--set",
          "train.global_batch=2", "--set", "optimizer.learning_rate=5e-2", "--set", "schedule.warmup_steps=0"]
 for seed, tied in ((1, "false"), (4, "true")):

@@ -50,7 +50,7 @@ for ranks, in_background in ((2, "false"), (2, "true")):
     stop = touch(name, "stop")
     code, output, seconds = run.finish()
     job.check(f"{name}: code 13 within seconds", code == 13 and seconds < 20, f"{code}, {seconds} s\n{output}")
-    job.check(f"{name}: says why", output.count(f"{stop} is there; to go on, remove it") == 1, output)
+    job.check(f"{name}: says why", output.count(f"{stop} was found; to resume, remove it") == 1, output)
     last = training.metrics(name)[-1]["step"]
     job.check(f"{name}: a checkpoint of the last step", training.checkpoints(name) == [saved[0], last], f"{training.checkpoints(name)}, {last}")
     more = {**ENDLESS, "train__steps": last + 3}

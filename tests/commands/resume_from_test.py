@@ -90,7 +90,7 @@ for number, (ranks, how, damage) in enumerate(((0, "--resume", [("model.h5", 12)
 listed = job.run(["ckpt", "ls", path("falls0")])[1]
 job.check("ckpt ls mentions what was set aside", "step_00000012 (set aside" in listed, listed)
 copy_of("nothing", *(("model.h5", step) for step in (3, 6, 9, 12)))
-train("nothing is sound", "nothing", "--resume-if-any", code=6, parts=["step_00000012", "none of the 3"], checkpoint__fallback="previous")
+train("nothing is sound", "nothing", "--resume-if-any", code=6, parts=["step_00000012", "3 checkpoints before it cannot be loaded either"], checkpoint__fallback="previous")
 copy_of("end", ("manifest.json", 12))
 train("the last of all steps is damaged", "end", "--resume-if-any", train__steps=12, checkpoint__fallback="previous")
 job.check("... and is done again", training.sums("end", 12) == training.sums("run", 12))

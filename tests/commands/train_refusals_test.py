@@ -47,10 +47,10 @@ for name, old, new, parts in (
 refuse("an empty run file", training.words("refused", run_file=training.write("nothing.toml", "")), 3, ["nothing.toml", "empty"])
 refuse("no such run file", training.words("refused", run_file=training.path("missing.toml")), 7, ["missing.toml", "No such file"])
 refuse("a folder as run file", training.words("refused", run_file=folder.name), 7, [folder.name, "directory"])
-refuse("no run file", ["train"], 2, ["which run file?", "cohort train --help"])
+refuse("no run file", ["train"], 2, ["no run file given", "cohort train --help"])
 
 # 2. The command line.
-refuse("--set without a value", training.words("refused", "--set", "train.steps"), 2, ["'train.steps' has no value", "section.key=value"])
+refuse("--set without a value", training.words("refused", "--set", "train.steps"), 2, ["'train.steps' has no value", "--set train.steps=VALUE"])
 refuse("--set of an unknown key", training.words("refused", train__stesp=3), 3, ["train.stesp", "did you mean train.steps?"])
 refuse("--set of a wrong value", training.words("refused", train__steps="3x"), 3, ["train.steps=3x", "not valid TOML"])
 refuse("--resume and --overwrite", training.words("refused", "--resume", "--overwrite"), 2, ["--overwrite"])
@@ -71,7 +71,7 @@ for name, damaged in (("cut.h5", tokens[:len(tokens) // 2]),
     with open(training.path(name), "wb") as file:
         file.write(damaged)
 for what, name, code, parts in (
-    ("no such token file", "missing.h5", 7, ["missing.h5", "No such file"]),
+    ("no such token file", "missing.h5", 7, ["missing.h5", "no such token file"]),
     ("an empty token file", "void.h5", 5, ["void.h5"]),
     ("a text as token file", "text.h5", 5, ["text.h5"]),
     ("a folder as token file", ".", 7, [folder.name, "directory"]),
@@ -144,7 +144,7 @@ with open(training.prepare("bytes", seed=3, tokenizer="byte"), "rb") as file:
     by_byte = file.read()
 with open(training.run_file, "rb") as file:
     longer = file.read().replace(b"layers = 1", b"layers = 2")
-refuse_rank_2("no token file", "own.h5", None, 7, ["rank 2 on ", "own.h5", "No such file"])
+refuse_rank_2("no token file", "own.h5", None, 7, ["rank 2 on ", "own.h5", "no such token file"])
 refuse_rank_2("a cut token file", "own.h5", tokens[:100], 5, ["rank 2 on ", "own.h5"])
 refuse_rank_2("no run file", "own.toml", None, 7, ["rank 2 on ", "own.toml", "No such file"])
 refuse_rank_2("a wrong run file", "own.toml", b"[model]\nwidht = 3\n", 3, ["rank 2 on ", "own.toml:2", "model.width"])

@@ -44,7 +44,7 @@ refuse("eval --samples 1.5", ["eval", RUN, "--samples", "1.5"], 2, "--samples", 
 refuse("eval --batches", ["eval", RUN, "--batches", "8"], 2, "did you mean --samples?")
 for words in (["--set", "model.heads", "8"], ["--set", "model.heads"]):
     for command in ("train", "plan", "prove"):
-        refuse(f"{command} {' '.join(words)}", [command, training.run_file, *words], 2, "'model.heads' has no value", "section.key=value")
+        refuse(f"{command} {' '.join(words)}", [command, training.run_file, *words], 2, "'model.heads' has no value", "--set model.heads=VALUE")
 
 # 2. Keys: 1e1 is an integer; a key of the file can be given its default again.
 outcome = job.run(training.words("resolved", "--dry-run", "--unset", "train.global_batch", "--unset", "optimizer.learning_rate",

@@ -46,6 +46,14 @@ TEST(Validate, FillsLlamasSizes) {
   EXPECT_EQ(llama({"model.ffn_width=100"}).model.ffn_width, 100);
 }
 
+TEST(Validate, AutoIsTheDeviceThatThereIs) {
+  EXPECT_EQ(gpt2({"device.kind=auto"}).device.kind, "cpu");
+  EXPECT_EQ(gpt2({"device.kind=auto"}, 1, {.cuda = true}).device.kind, "cpu");
+  const RunConfig on_gpus = gpt2({"device.kind=auto"}, 1, {.cuda = true, .gpus = true});
+  EXPECT_EQ(on_gpus.device.kind, "cuda");
+  EXPECT_EQ(on_gpus.parallel.bucket_mib, gpt2({"device.kind=cuda"}, 1, {.cuda = true}).parallel.bucket_mib);
+}
+
 TEST(Validate, DoingItTwiceChangesNothing) {
   RunConfig config = llama({"train.accumulation=2"});
   const RunConfig once = config;

@@ -54,7 +54,7 @@ TEST(DeviceChoice, FewerRanksThanGpus) { EXPECT_NO_THROW(judge({on(0, "n1", 0, {
 TEST(DeviceChoice, MoreRanksThanGpusAreRefusedWithATable) {
   const Ids gpus{"1B", "2C"};
   const std::vector<RankDevices> all{on(0, "n0", 0, gpus), on(1, "n1", 0, gpus), on(2, "n1", 1, gpus), on(3, "n1", 2, gpus)};
-  EXPECT_ERROR(judge(all), ExitCode::launch, "ranks 1 and 3 would share one GPU", "n1 has 3 ranks and they see 2 GPU(s)",
+  EXPECT_ERROR(judge(all), ExitCode::launch, "ranks 1 and 3 would share one GPU", "n1 has 3 ranks and they see 2 GPUs",
                "--ntasks-per-node=2", "device.share = true", "visible GPUs", "PCI address", "\n1     n1", "\n3     n1");
   const std::string message = check_devices(all, false)->what();
   EXPECT_EQ(message.find("n0"), std::string::npos) << message;  // the table is of the host concerned
@@ -72,7 +72,7 @@ TEST(DeviceChoice, TheOtherGpusOfTheNodeAreHidden) {
   EXPECT_ERROR(judge(all), ExitCode::launch, "ranks 0 and 1 would share one GPU", "The node has 4 GPUs: let each rank see all",
                "--gpus-per-task=1", "CUDA_VISIBLE_DEVICES");
   for (RankDevices& of : all) of.on_node = 1;
-  EXPECT_ERROR(judge(all), ExitCode::launch, "GPU(s). Start at most 1 a node");
+  EXPECT_ERROR(judge(all), ExitCode::launch, "GPU. Start at most 1 a node");
 }
 
 // CUDA_VISIBLE_DEVICES=0 exported to all ranks: numbers differ from what they seem, addresses do not.

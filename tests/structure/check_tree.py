@@ -10,7 +10,7 @@ from pathlib import Path
 
 MAX_LINES = 400  # a file beyond it holds two ideas
 CXX = {".cpp", ".hpp", ".cu", ".cuh"}
-TOP_LEVEL = ("src", "tests", "tools", "inputs", "jobs", "modules", ".ci")  # what of the root is ours, beside its plain files
+TOP_LEVEL = ("src", "tests", "tools", "docs", "inputs", "jobs", "modules", ".ci")  # what of the root is ours, beside its plain files
 
 # Headers of libraries, and the only files (relative to src) that may include them.
 LIBRARY_HEADERS = [

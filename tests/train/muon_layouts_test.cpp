@@ -26,8 +26,8 @@ class MuonLayouts : public TrainerTest {
     ASSERT_FALSE(layouts.empty());
     for (const Layout& layout : layouts) {
       const ProofResult result = prove(run, layout, data, *world_, curve, tolerance);
-      EXPECT_TRUE(result.equal()) << layout.name << ": " << result.partings.front().what << " "
-                                  << result.partings.front().difference;
+      EXPECT_TRUE(result.equal()) << layout.name << ": " << result.differences.front().what << " "
+                                  << result.differences.front().difference;
       if (run.precision.policy == "fp32") {
         EXPECT_LT(result.curve, kDrift) << layout.name;
       }

@@ -115,8 +115,8 @@ TEST_F(ProofSweep, NeitherCriesWolfNorMissesAFault) {
       return prove(drawn.run, drawn.layout, data, *world, curve, tolerance, after_step_of(fault, drawn.layout.config));
     };
     const ProofResult honest = result_of(Fault::none);
-    EXPECT_TRUE(honest.equal()) << honest.partings.front().what << " at step " << honest.partings.front().step << ": "
-                                << honest.partings.front().difference;
+    EXPECT_TRUE(honest.equal()) << honest.differences.front().what << " at step " << honest.differences.front().step << ": "
+                                << honest.differences.front().difference;
     for (double ProofResult::*number_of :
          {&ProofResult::losses, &ProofResult::norms, &ProofResult::gradients, &ProofResult::weights, &ProofResult::curve})
       worst.*number_of = std::max(worst.*number_of, honest.*number_of);

@@ -28,7 +28,7 @@ TEST_F(Proof, AcceptsEveryLayout) {
   EXPECT_FALSE(layouts.empty());
   for (const Layout& layout : layouts) {
     const ProofResult result = prove(opened_, layout, data_, *world_, curve, tolerance_);
-    EXPECT_TRUE(result.equal()) << layout.name << ": " << result.partings.front().what;
+    EXPECT_TRUE(result.equal()) << layout.name << ": " << result.differences.front().what;
     EXPECT_LT(result.curve, kDrift) << layout.name;
   }
 }
@@ -42,13 +42,13 @@ TEST_F(Proof, RejectsAnotherTraining) {
   };
   const ProofResult seed = result_of([](RunConfig& config) { config.run.seed += 1; });
   EXPECT_GT(seed.losses, tolerance_.value);
-  ASSERT_FALSE(seed.partings.empty());
-  EXPECT_EQ(seed.partings.front().what, "loss");
-  EXPECT_EQ(seed.partings.front().step, 1);
+  ASSERT_FALSE(seed.differences.empty());
+  EXPECT_EQ(seed.differences.front().what, "loss");
+  EXPECT_EQ(seed.differences.front().step, 1);
   const ProofResult rate = result_of([](RunConfig& config) { config.optimizer.learning_rate *= 1.01; });
-  ASSERT_FALSE(rate.partings.empty());
-  EXPECT_EQ(rate.partings.front().step, 1);
-  EXPECT_TRUE(rate.partings.front().what.starts_with("weight ")) << rate.partings.front().what;
+  ASSERT_FALSE(rate.differences.empty());
+  EXPECT_EQ(rate.differences.front().step, 1);
+  EXPECT_TRUE(rate.differences.front().what.starts_with("weight ")) << rate.differences.front().what;
   EXPECT_GT(result_of([](RunConfig& config) { config.optimizer.beta2 = 0.9; }).weights, 100 * kUpdateTolerance);
   EXPECT_GT(result_of([](RunConfig& config) { config.train.clip_norm = 0.01; }).weights, 100 * kUpdateTolerance);
 }
@@ -62,9 +62,9 @@ TEST_F(Proof, BeginsWithTheWeightsOfACheckpoint) {
   EXPECT_TRUE(prove_layout(layout).equal());
   layout.config.run.initial_checkpoint = "";
   const ProofResult random = prove_layout(layout);
-  ASSERT_FALSE(random.partings.empty());
-  EXPECT_EQ(random.partings.front().step, 1);
-  EXPECT_EQ(random.partings.front().what, "loss");
+  ASSERT_FALSE(random.differences.empty());
+  EXPECT_EQ(random.differences.front().step, 1);
+  EXPECT_EQ(random.differences.front().what, "loss");
 }
 
 TEST_F(Proof, LayoutsAreReadFromWords) {

@@ -27,6 +27,12 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
 endif()
 
+# A test program is linked in a third of the time.
+find_program(LLD_PROGRAM ld.lld)
+if(LLD_PROGRAM AND NOT APPLE AND NOT COHORT_ENABLE_CUDA)  # nvcc would not understand the flag
+  add_link_options(-fuse-ld=lld)
+endif()
+
 # Flags of every target of ours. -fopenmp-simd only enables "#pragma omp simd", which marks the loops whose sums may be reordered;
 # -ffast-math is not used, so that results do not depend on what the compiler fancies.
 add_library(cohort_flags INTERFACE)

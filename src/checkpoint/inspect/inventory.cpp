@@ -109,7 +109,7 @@ std::vector<CheckpointEntry> inventory_of(const fs::path& run_folder) {
     entry.folder = set_aside_folder(run_folder) / name;
     entry.kind = EntryKind::set_aside;
     entry.step = step_of_name(name.substr(0, name.find('.'))).value_or(-1);
-    entry.reason = "nothing goes on from it by itself: delete it when you do not need it";
+    entry.reason = "nothing resumes from it by itself: delete it when you do not need it";
     entry.bytes = bytes_in(entry.folder);
     entries.push_back(std::move(entry));
   }

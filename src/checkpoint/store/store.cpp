@@ -178,7 +178,7 @@ void require_removable_checkpoints(const fs::path& run_folder) {
   const std::vector<StoredCheckpoint> incomplete = incomplete_beyond(run_folder, -1);
   if (!incomplete.empty()) {
     fail(ExitCode::checkpoint,
-         "{} has no {}: if it is still being copied, wait until it is whole and go on with --resume; else move it away",
+         "{} has no {}: if it is still being copied, wait until it is whole, then --resume; else move it away",
          incomplete.front().folder.string(), kManifestFile);
   }
   for (const StoredCheckpoint& checkpoint : list_checkpoints(run_folder)) {

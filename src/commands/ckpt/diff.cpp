@@ -91,7 +91,7 @@ int diff(const CkptDiffOptions& options) {
 void add_ckpt_diff(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("diff", "Compare two checkpoints or runs tensor by tensor");
   command->footer(
-      "Exit code 0 if tensors and the state that training goes on from are equal, 11 if not. Who wrote a checkpoint, its losses "
+      "Exit code 0 if tensors and the state that training resumes from are equal, 11 if not. Who wrote a checkpoint, its losses "
       "and\n"
       "its run file are shown and do not count: layouts may differ. Elements are compared bit for bit, or, with --tolerance,\n"
       "count as different if |a-b| is larger. 16-bit elements are compared as fp32. relative: |a-b| / max(|a|, |b|).\n"

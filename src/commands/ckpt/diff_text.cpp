@@ -148,7 +148,7 @@ std::string as_text(const CheckpointDifference& difference, Count limit) {
   const std::size_t equal = difference.tensors.size() - unequal.size();
   text += fmt::format("{}{} of {} equal: the checkpoints {}\n", text.empty() ? "" : "\n", equal,
                       counted(static_cast<Count>(difference.tensors.size()), "tensor"),
-                      difference.unequal() ? "differ" : "are equal in all that training goes on from");
+                      difference.unequal() ? "differ" : "are equal in all that training resumes from");
   return text;
 }
 
@@ -194,16 +194,16 @@ std::string as_text(const std::vector<CheckpointDifference>& steps, Count limit)
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first, -weight_of(a.second)) < std::pair(b.first, -weight_of(b.second));
   });
-  Table parting({"tensor", "differs from step", "by", "at the end by"});
+  Table first_steps({"tensor", "differs from step", "by", "at the end by"});
   const std::size_t shown = shown_of(rows.size(), limit);
   for (std::size_t i = 0; i < shown; ++i) {
     const auto by = [](const TensorDifference& tensor) {
       return has_figures(tensor) ? short_number(tensor.absolute) : std::string(words_for(tensor.result));
     };
     const TensorDifference& tensor = rows[i].second;
-    parting.add({tensor.name, std::to_string(rows[i].first), by(tensor), by(last.at(tensor.name))});
+    first_steps.add({tensor.name, std::to_string(rows[i].first), by(tensor), by(last.at(tensor.name))});
   }
-  return fmt::format("{}\n{}{}\nThe runs part at step {}.\n", text, parting.str(1), rest_of(rows.size(), shown),
+  return fmt::format("{}\n{}{}\nThe runs differ from step {} on.\n", text, first_steps.str(1), rest_of(rows.size(), shown),
                      rows.front().first);
 }
 

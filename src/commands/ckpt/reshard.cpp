@@ -125,7 +125,7 @@ void add_ckpt_consolidate(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("consolidate", "Put what ranks wrote into one file of whole tensors");
   command->footer(
       "Writes the form \"consolidated\": one model.h5 in which each tensor is one plain dataset. Without --out it takes the\n"
-      "checkpoint's place in its run once it is complete; let no job save there meanwhile. Training goes on from it bit for bit\n"
+      "checkpoint's place in its run once it is complete; let no job save there meanwhile. Training resumes from it bit for bit\n"
       "as from the original, in any layout, unless --weights-only left the optimizer's state out. It runs on one process, needs\n"
       "no GPU, and memory for some blocks, not for the model.\n\n"
       "Examples:\n"

@@ -9,6 +9,7 @@
 #include "config/validate.hpp"
 #include "gpu/device.hpp"
 #include "runtime/affinity.hpp"
+#include "runtime/device_choice.hpp"
 #include "runtime/failure_exit.hpp"
 #include "train/check_optimizer.hpp"
 #include "train/precision.hpp"
@@ -30,33 +31,55 @@ void require_the_same(Communicator& world, const std::string& path, const RunCon
                     fmt::format("{}: the run file differs between ranks: {}; give all nodes the same file", path, difference));
 }
 
-}  // namespace
+// What a run file can ask for here; GPUs are looked for only if it leaves the device open. Collective over: world
+BuildFeatures features_for(Runtime& runtime, Communicator& world, const DeviceSection& device) {
+  BuildFeatures features{.cuda = gpu::built()};
+  if (device.kind != "auto") return features;
+  const std::string reason = why_no_gpus(runtime.host(), runtime.local_rank(), device.share);
+  features.gpus = reason.empty();
+  if (world.rank() == 0) {
+    print_error_line(features.gpus ? "device.kind = \"auto\": GPUs, one for each rank"
+                                   : fmt::format("device.kind = \"auto\": the CPU, since {}", reason));
+  }
+  return features;
+}
 
-RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
-                   Count world_size) {
+// Collective over: world
+RunConfig read_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides) {
   RunConfig config;
   fail_together(world, "reading the run file", [&] {
     config = load_run_file(path, overrides);
     watch_as_told(runtime, config);
-    validate(config, world_size, {.cuda = gpu::built()});
-    check_optimizer(config);
   });
   require_the_same(world, path, config);
   return config;
 }
 
+}  // namespace
+
+RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
+                   Count world_size, bool any_device) {
+  RunConfig config = read_run(runtime, world, path, overrides);
+  BuildFeatures features = features_for(runtime, world, config.device);
+  features.cuda = features.cuda || any_device;
+  fail_together(world, "reading the run file", [&] {
+    validate(config, world_size, features);
+    check_optimizer(config);
+  });
+  return config;
+}
+
 RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
                                   const std::vector<std::string>& overrides) {
-  RunConfig config;
+  RunConfig config = read_run(runtime, world, path, overrides);
+  if (config.device.kind == "auto")
+    config.device.kind = features_for(runtime, world, config.device).gpus ? "cuda" : "cpu";  // of every layout to come
   fail_together(world, "reading the run file", [&] {
-    config = load_run_file(path, overrides);
-    watch_as_told(runtime, config);
     TrainSection& train = config.train;
     if (train.global_batch == 0) train.global_batch = train.micro_batch * std::max<Count>(1, train.accumulation) * world.size();
     config = reference_config(config);
     check_optimizer(config);
   });
-  require_the_same(world, path, config);
   return config;
 }
 
@@ -69,8 +92,10 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
     watch_as_told(runtime, config);
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
-    validate(config, world.size(), {.cuda = gpu::built()});
+    if (config.device.kind == "cuda") config.device.kind = "auto";
   });
+  const BuildFeatures features = features_for(runtime, world, config.device);
+  fail_together(world, "reading the checkpoint's run file", [&] { validate(config, world.size(), features); });
   return config;
 }
 

@@ -12,17 +12,19 @@ namespace cohort {
 
 /// Reads and validates the run file on every rank; an error on any is an error on all, and so is a file that differs between
 /// ranks. `world_size` is the number of ranks to validate for. As soon as the file is read its watch.timeout holds, here and
-/// below.
+/// below. device.kind = "auto" is decided by the GPUs that the ranks see, and rank 0 says how. `any_device`: "cuda" is accepted
+/// where there is none, since nothing will be computed.
 // Collective over: world
 RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
-                   Count world_size);
+                   Count world_size, bool any_device = false);
 
 /// The same without the file's layout, as one rank runs it: see reference_config(). The global batch is that of the file, or, if
 /// it names none, what all ranks of the job would make of it. // Collective over: world
 RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
                                   const std::vector<std::string>& overrides);
 
-/// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen anew. // Collective over: world
+/// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen anew, and so is the device if the run
+/// had GPUs (as by device.kind = "auto"). // Collective over: world
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
                             std::vector<std::string> overrides);
 

@@ -8,7 +8,7 @@ CLI::Validator is_assignment() {
   return CLI::Validator(
       [](std::string& word) -> std::string {
         if (word.find('=') != std::string::npos) return "";
-        return fmt::format("'{}' has no value: key and value are one word, as in --set section.key=value", word);
+        return fmt::format("'{}' has no value; key and value are one word: --set {}=VALUE", word, word);
       },
       "");
 }

@@ -12,6 +12,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "data/token_file.hpp"
+#include "gpu/device.hpp"
 #include "mesh/mesh_shape.hpp"
 #include "plan/memory.hpp"
 #include "plan/part.hpp"
@@ -158,7 +159,7 @@ nlohmann::ordered_json to_json(const Plan& plan) {
 RunConfig load_plan(const PlanRunOptions& options) {
   RunConfig config = read_plan_file(options);
   // A laptop may plan for a cluster's GPUs.
-  validate(config, ranks_of_plan(options, config), {.cuda = true});
+  validate(config, ranks_of_plan(options, config), {.cuda = true, .gpus = gpu::visible_devices() > 0});
   check_optimizer(config);
   return config;
 }

@@ -48,7 +48,7 @@ struct Line {
   ProofResult result;
 };
 
-const char* verdict_of(const ProofResult& result) { return result.equal() ? "equal" : "PARTED"; }
+const char* verdict_of(const ProofResult& result) { return result.equal() ? "equal" : "DIFFERS"; }
 
 void print_table(const std::vector<Line>& lines, const std::vector<std::string>& refused, const Tolerance& tolerance, bool find) {
   Table table({"layout", "loss", "norm", "gradients", "weights", "loss curve", "verdict"});
@@ -69,8 +69,8 @@ void print_table(const std::vector<Line>& lines, const std::vector<std::string>&
   if (!find) return;
   for (const Line& line : lines) {
     if (line.result.equal()) continue;
-    fmt::print("\n{} parted at step {}:\n", line.layout->name, line.result.partings.front().step);
-    for (const Parting& parting : line.result.partings) fmt::print("  {:.1e}  {}\n", parting.difference, parting.what);
+    fmt::print("\n{} differs from step {} on:\n", line.layout->name, line.result.differences.front().step);
+    for (const StepDifference& one : line.result.differences) fmt::print("  {:.1e}  {}\n", one.difference, one.what);
   }
 }
 
@@ -85,7 +85,7 @@ nlohmann::ordered_json to_json(const std::vector<Line>& lines, const std::vector
     nlohmann::ordered_json item{{"layout", line.layout->name}, {"ranks", line.layout->ranks}, {"loss", r.losses},
                                 {"gradient_norm", r.norms},    {"gradients", r.gradients},    {"weights", r.weights},
                                 {"loss_curve", r.curve},       {"equal", r.equal()}};
-    if (!r.equal()) item["parted_at"] = {{"step", r.partings.front().step}, {"first", r.partings.front().what}};
+    if (!r.equal()) item["differs_at"] = {{"step", r.differences.front().step}, {"first", r.differences.front().what}};
     json["layouts"].push_back(std::move(item));
   }
   return json;
@@ -159,7 +159,7 @@ void add_prove_command(CLI::App& app, Action& action) {
       "  mpirun -np 4 cohort prove inputs/lab1_tiny_transformer.toml --steps 3      every layout of four ranks\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout data=zero3             one layout, of a larger model\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout dp=2,tp=2 --layout pp=4,schedule=gpipe --steps 3\n"
-      "  mpirun -np 4 cohort prove inputs/demo.toml --layout cp=4 --steps 3 --find  what differed first, if something did\n"
+      "  mpirun -np 4 cohort prove inputs/demo.toml --layout cp=4 --steps 3 --find  what differs first, if anything\n"
       "  mpirun -np 2 cohort prove inputs/demo.toml --steps 2 --svg proof.svg       a picture of the differences");
   const auto options = std::make_shared<ProveOptions>();
   command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
@@ -169,7 +169,7 @@ void add_prove_command(CLI::App& app, Action& action) {
   command->add_option("--steps", options->steps, "Optimizer steps")->check(integer_from(1))->capture_default_str();
   command->add_option("--svg", options->svg, "Draw the differences into this file as well");
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
-  command->add_flag("--find", options->find, "Name the first step and the tensors that parted");
+  command->add_flag("--find", options->find, "Name the first step and the tensors that differ");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return run_proof(*options); }; });
 }

@@ -54,7 +54,7 @@ class FinalSample : public StepObserver {
                                                      .kernels = run_.train_step.exec().kernels},
                                                     run_.train_step.strategy());
     if (run_.world.rank() != 0) return;
-    print_to_console(fmt::format("sample      the model goes on from {}:\n{}\n",
+    print_to_console(fmt::format("sample      the model continues {}:\n{}\n",
                                  config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
                                  tokenizer.decode(text)));
   }

@@ -41,7 +41,7 @@ class NonfiniteGuard : public StepObserver {
     throw SharedError(
         ExitCode::training,
         fmt::format("{}: training has diverged{}; lower optimizer.learning_rate, lengthen schedule.warmup_steps{}, and "
-                    "go on from the last checkpoint with --resume",
+                    "resume from the last checkpoint with --resume",
                     what,
                     skips_ == 0   ? ""
                     : skips_ == 1 ? " (the step before was skipped)"

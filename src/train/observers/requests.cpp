@@ -25,7 +25,7 @@ class RequestsFromOutside : public StepObserver {
     save_asked_ = save_asked_ || wish.save;
     if (asked(RunRequest::stop_by_file)) {
       const std::string file = run_.config.run.directory + "/stop";
-      wish.stop = {ExitCode::stopped, fmt::format("{} is there; to go on, remove it and start with --resume-if-any", file)};
+      wish.stop = {ExitCode::stopped, fmt::format("{} was found; to resume, remove it and start with --resume-if-any", file)};
     } else if (asked(RunRequest::stop_by_signal)) {
       const int signal = all_reduce_value(run_.world, static_cast<std::int32_t>(stop_signal()), ReduceOp::max);
       wish.stop = {ExitCode::interrupted, std::string(signal_name(signal))};
