@@ -17,11 +17,11 @@ std::string_view meaning_of(ExitCode code) {
     case ExitCode::launch:
       return "the launch: MPI, SLURM, GPUs, an unfit node (cohort preflight), or another job in the run folder";
     case ExitCode::data:
-      return "data: a token file or a text is missing, damaged or was changed";
+      return "data: a token file or a text is damaged, was changed, or is not what the run needs";
     case ExitCode::checkpoint:
       return "a checkpoint is missing, damaged or of another model";
     case ExitCode::io:
-      return "a file or standard output cannot be read or written";
+      return "a file (also a token file that is missing) or standard output cannot be read or written";
     case ExitCode::training:
       return "training failed: a loss or a model's output is not finite";
     case ExitCode::interrupted:
