@@ -80,7 +80,7 @@ void add_eval_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   add_step_option(*command, options->step);
-  command->add_option("--tokens", options->tokens, "Another token file than the run's, of the same tokenizer");
+  command->add_option("--tokens", options->tokens, "Another token file than the run's, of the same tokenizer")->type_name("FILE");
   command->add_option("--samples", options->samples, "Samples over all ranks; 0 = the whole validation split")
       ->check(integer_from(0));
   command->add_flag("--json", options->json, "Print JSON");

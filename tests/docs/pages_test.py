@@ -40,7 +40,8 @@ def check_command(root, line, helps, targets):
     """What is wrong with a command that is not run: a command, option, target or file that does not exist."""
     for words in re.findall(r"\bmake((?: +[a-z][a-z-]*)+)", line):
         yield from (f"make has no target {target}" for target in words.split() if target not in targets)
-    for call in re.findall(r"(?:^|[\s/])(cohort +[a-z][a-z-]*(?: +[^\s|>]+)*)", line):
+    # An image of a container may be called cohort, too: `docker run cohort mpirun ...`.
+    for call in re.findall(r"(?:^|[\s/])(cohort +(?!mpirun )[a-z][a-z-]*(?: +[^\s|>]+)*)", line):
         words = call.split()
         name = next((name for length in (4, 3, 2) if (name := " ".join(words[:length])) in helps), None)
         if name is None:

@@ -158,7 +158,7 @@ void add_ckpt_reshard(CLI::App& ckpt, Action& action) {
   const auto options = std::make_shared<CkptReshardOptions>();
   auto* out = add_common(*command, *options);
   command->add_flag("--in-place", options->in_place, "Take the checkpoint's place in its run once it is complete")->excludes(out);
-  command->add_option("--layout", options->layout, "Keys of [parallel], as dp=2,tp=2,data=zero1")->required();
+  command->add_option("--layout", options->layout, "Keys of [parallel], as dp=2,tp=2,data=zero1")->type_name("KEYS")->required();
   command->callback([&action, options] { action = [options] { return reshard(*options); }; });
 }
 

@@ -208,7 +208,7 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
   auto* fast = command->add_flag("--fast", options->fast, "Read no elements: names, shapes and sizes only");
   command->add_flag("--all", options->all, "A line for each tensor, also of equal blocks");
   command->add_flag("--shards", options->shards, "Which file holds what");
-  command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->excludes(fast);
+  command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->type_name("FILE")->excludes(fast);
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--run-file", options->run_file, "Print the run file inside, nothing else")->excludes(json);

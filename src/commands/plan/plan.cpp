@@ -134,12 +134,13 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->add_option("--stage-costs", options->stage_costs,
                    "Factors of both times for consecutive parts of the model: S numbers, or S x V with interleaved")
       ->delimiter(',');
-  command->add_option("--svg", options->svg, "Draw the timeline into this file as well");
+  command->add_option("--svg", options->svg, "Draw the timeline into this file as well")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   command->add_option("--width", options->width, "Columns of the text")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   const auto deepspeed = std::make_shared<std::string>();
-  command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file");
+  command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file")
+      ->type_name("FILE");
   const auto run = std::make_shared<PlanRunOptions>();
   command->add_option("run.toml", run->run_file, "The run file to plan");
   add_override_options(*command, run->overrides);

@@ -165,9 +165,10 @@ void add_prove_command(CLI::App& app, Action& action) {
   command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
   add_override_options(*command, options->overrides);
   command->add_option("--layout", options->layouts, "Keys of [parallel], as dp=2,tp=2,data=zero1 (may be repeated)")
+      ->type_name("KEYS")
       ->allow_extra_args(false);
   command->add_option("--steps", options->steps, "Optimizer steps")->check(integer_from(1))->capture_default_str();
-  command->add_option("--svg", options->svg, "Draw the differences into this file as well");
+  command->add_option("--svg", options->svg, "Draw the differences into this file as well")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   command->add_flag("--find", options->find, "Name the first step and the tensors that differ");
   command->add_flag("--json", options->json, "Print JSON");
