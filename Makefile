@@ -84,7 +84,7 @@ debug-test: packages ## Build with the address and undefined-behaviour sanitizer
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
-# Kokkos_ROOT names a Kokkos with the CUDA backend (README.md, "GPUs"). The tests that several ranks share run on as many GPUs.
+# Kokkos_ROOT names a Kokkos with the CUDA backend (docs/gpus.md). The tests that several ranks share run on as many GPUs.
 gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GPU_FLAGS for cmake, Kokkos_ROOT)
 	@command -v nvcc >/dev/null || { echo "gpu-test: nvcc is not on the PATH: install the CUDA toolkit or load its module" >&2; exit 1; }
 	@nvidia-smi -L || { echo "gpu-test: nvidia-smi lists no GPU on this machine" >&2; exit 1; }
@@ -100,6 +100,12 @@ format: packages-format ## Format all C++ sources in place
 
 format-check: packages-format ## Fail if a C++ source is not formatted
 	$(SOURCES) | xargs -0 $(CLANG_FORMAT) --dry-run --Werror
+
+# Tests fail while these files differ from what program and sources say.
+docs: program ## Write what the documentation takes from program and sources: docs/reference, and docs/house.svg, the picture of the modules
+	mkdir -p docs/reference
+	for page in run-file commands exit-codes; do $(COHORT) reference $$page > docs/reference/$$page.md || exit 1; done
+	tools/draw_house.py
 
 # DESTDIR, if set, goes before the prefix, as makers of packages need it. The tests are not built.
 install: ## Build the preset PRESET and install it below PREFIX, with modulefiles, run files and job templates
@@ -121,9 +127,6 @@ packages-cluster:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies cluster
 endif
-
-docs: ## Draw what pages show of the sources: docs/house.svg, the modules and their includes
-	tools/draw_house.py
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile

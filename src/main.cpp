@@ -30,16 +30,14 @@ constexpr const char* kFooter =
     "\n"
     "Every command has its own help: cohort topo --help\n"
     "\n"
-    "Exit codes:\n"
-    "  0 success                        5 data: token files and text\n"
-    "  1 a bug in Cohort                6 a checkpoint is missing, damaged or of another model\n"
-    "  2 the command line               7 a file or standard output cannot be read or written\n"
-    "  3 the run file                   8 a loss or a model's output is not finite\n"
-    "  4 the launch: MPI, Slurm         9 stopped by a signal; saved if a step was done: --resume-if-any\n"
-    "  10 out of memory                 11 a layout differs from one rank (cohort prove), or a prediction\n"
-    "                                      was wrong (cohort plan --measure)\n"
-    "  12 a rank was lost or stuck, and the job was ended (cohort doctor)\n"
-    "  13 stopped by the file RUN/stop after saving; not to be requeued";
+    "Exit codes:\n";
+
+std::string footer() {
+  std::string text = kFooter;
+  for (int code = 0; code <= cohort::kLastExitCode; ++code)
+    text += fmt::format("{}  {:<2}  {}", code == 0 ? "" : "\n", code, cohort::meaning_of(static_cast<cohort::ExitCode>(code)));
+  return text;
+}
 
 void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);
@@ -57,6 +55,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_topo_command(app, action);
   cohort::add_job_command(app, action);
   cohort::add_info_command(app, action);
+  cohort::add_reference_command(app, action);
 }
 
 // The command that the words of the command line lead to.
@@ -117,11 +116,11 @@ int main(int argc, char** argv) {
   // 1. The command line. Nothing is started yet, so that --help and mistakes are answered at once, launched or not. Options must
   // not be checked against files here: a file can be missing on one node only, and its rank would not be the one that speaks.
   CLI::App app(kIntroduction, "cohort");
-  app.footer(kFooter);
   app.set_version_flag("--version", "cohort " + cohort::cohort_version(), "Print the version; `cohort info` says more");
   app.require_subcommand(1);
   cohort::Action action;
   add_commands(app, action);
+  app.footer(footer());  // after the commands, which would inherit it
   cohort::set_command_line(argc, argv);
   if (argc == 1) {
     if (cohort::is_printing_rank()) fmt::print("{}", app.help());

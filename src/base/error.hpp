@@ -5,11 +5,13 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace cohort {
 
-/// What the process returns to the shell and to SLURM. Documented in docs/reference/exit-codes.md; scripts may rely on the numbers.
+/// What the process returns to the shell and to SLURM. docs/reference/exit-codes.md, written from meaning_of(), is for people;
+/// scripts may rely on the numbers.
 enum class ExitCode : int {
   success = 0,
   internal = 1,     // a broken invariant: a bug in Cohort
@@ -26,6 +28,12 @@ enum class ExitCode : int {
   lost = 12,        // a rank was lost or stuck, and the job was ended
   stopped = 13      // RUN/stop asked for the end: saved as with 9, but not to be started again by a script
 };
+
+/// All of them, for lists: 0, 1, ... without gaps.
+inline constexpr int kLastExitCode = static_cast<int>(ExitCode::stopped);
+
+/// In words, for help and documentation: what happened and, where it is always the same, what to do.
+std::string_view meaning_of(ExitCode code);
 
 /// An error that a person can act on. `what()` says what was wrong and what to do about it.
 class Error : public std::runtime_error {

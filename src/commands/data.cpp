@@ -206,7 +206,9 @@ void add_synth(CLI::App& data, Action& action) {
   synth->require_subcommand(1);
   auto* stories = synth->add_subcommand("stories", "Simple English stories whose entropy is known exactly");
   const auto options = std::make_shared<SynthOptions>();
-  stories->add_option("--out", options->out, "Text file to write; FILE.json beside it holds its entropy")->required();
+  stories->add_option("--out", options->out, "Text file to write; FILE.json beside it holds its entropy")
+      ->type_name("FILE")
+      ->required();
   stories->add_option("--bytes", options->bytes,
                       "Size, for example 500KiB; the last story is finished (2MiB if no size is given)");
   const CLI::Option* number = stories->add_option("--stories", options->stories, "Size in stories");
@@ -221,8 +223,8 @@ void add_synth(CLI::App& data, Action& action) {
 void add_prepare(CLI::App& data, Action& action) {
   auto* prepare = data.add_subcommand("prepare", "Turn text files into a token file for training");
   const auto options = std::make_shared<PrepareOptions>();
-  prepare->add_option("--input", options->inputs, "Text files, joined in this order")->required();
-  prepare->add_option("--out", options->output, "Token file to write (HDF5)")->required();
+  prepare->add_option("--input", options->inputs, "Text files, joined in this order")->type_name("FILE")->required();
+  prepare->add_option("--out", options->output, "Token file to write (HDF5)")->type_name("FILE")->required();
   prepare
       ->add_option(
           "--tokenizer", options->tokenizer,

@@ -85,7 +85,8 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(number_from(0.0, 1000.0));
   command->add_option("--top-k", options->top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));
   command->add_option("--seed", options->seed, "The same seed gives the same text");
-  command->add_option("--tokens-file", options->tokens_file, "The token file whose tokenizer to use, if it has moved");
+  command->add_option("--tokens-file", options->tokens_file, "The token file whose tokenizer to use, if it has moved")
+      ->type_name("FILE");
   command->callback([&action, options] { action = [options] { return generate_text(*options); }; });
 }
 

@@ -177,16 +177,17 @@ void add_job_command(CLI::App& app, Action& action) {
   command->footer(kJobFooter);
   const auto options = std::make_shared<JobOptions>();
   command->add_option("--template", options->template_name, "What the job does");
-  command->add_option("--site", options->site, "Name of a site, or the file of a profile");
-  command->add_option("--run", options->run_file, "The run file");
+  command->add_option("--site", options->site, "A site by its name, or the file of a profile")->type_name("SITE|FILE");
+  command->add_option("--run", options->run_file, "The run file")->type_name("FILE");
   command->add_option("--ranks", options->ranks, "Ranks of the layout")->check(integer_from(1, 1 << 20));
   command->add_option("--nodes", options->nodes, "Nodes [the fewest that hold the ranks]")->check(integer_from(1, 1 << 20));
   command->add_option("--time", options->time, "Time limit, as 30 (minutes), 2:00:00 or 1-12:00:00 [the site's]");
   command->add_option("--sweep", options->sweep, "Template array_sweep: section.key=value,value,...");
   command->add_option("--set", options->settings, "section.key=value of the run file, or KEY=value of the site (may be repeated)")
+      ->type_name("KEY=VALUE")
       ->check(is_assignment())
       ->allow_extra_args(false);
-  command->add_option("--out", options->out, "Write the script into this file instead of showing it");
+  command->add_option("--out", options->out, "Write the script into this file instead of showing it")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the script of --out");
   command->add_flag("--submit", options->submit, "Submit it");
   command

@@ -122,6 +122,7 @@ void add_preflight_command(CLI::App& app, Action& action) {
       "  srun --mpi=pmix cohort preflight --json        all measurements, for a log or a plot");
   const auto options = std::make_shared<PreflightOptions>();
   command->add_option("--disk", options->disk, "Folder on the disk that the job will write to; a scratch file is made there")
+      ->type_name("FOLDER")
       ->capture_default_str();
   command->add_flag("--quick", options->quick, "Smaller files and messages, fewer pairs of nodes");
   command->add_flag("--json", options->json, "Print JSON");

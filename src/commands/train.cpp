@@ -205,7 +205,8 @@ void add_train_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<TrainOptions>();
   command->add_option("run.toml", options->run_file, "The run file");
   add_override_options(*command, options->overrides);
-  command->add_option("--fault", options->faults, "Break a rank on purpose: KIND:rank=R,step=S (may be repeated)")
+  command->add_option("--fault", options->faults, "Break a rank on purpose, in a step (may be repeated)")
+      ->type_name("KIND:rank=R,step=S")
       ->allow_extra_args(false);
   auto* resume = command->add_flag("--resume", options->resume,
                                    "Resume from the newest checkpoint of the run folder; an error if there is none");

@@ -1,4 +1,4 @@
-// Writing a configuration out: as a run file, and as a table of all keys for the command line's help.
+// Writing a configuration out: as a run file, and as a table of all keys for the command line's help and for the documentation.
 #pragma once
 
 #include <string>
@@ -13,5 +13,8 @@ std::string to_toml(const RunConfig& config);
 
 /// All keys by section: default, what is allowed, help.
 std::string describe_keys();
+
+/// The same as Markdown: a heading and a table for each section.
+std::string keys_as_markdown();
 
 }  // namespace cohort

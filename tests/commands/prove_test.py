@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+import xml.etree.ElementTree as ElementTree
 
 from launched import Launched
 from training import DRIFT, Training
@@ -34,9 +35,14 @@ for layout in proof["layouts"]:
     job.check(f"{layout['layout']} is one rank's training ({worst:.1e})", layout["equal"] and worst <= proof["tolerance"] == 1e-5
               and layout["weights"] <= proof["tolerance_of_weights"], stdout)
 
-# For people: a table, and rank 0 alone speaks.
-code, stdout, stderr, _ = job.run(prove("--steps", "2", "--find"), 2)
+# For people: a table and a picture, and rank 0 alone speaks.
+picture = training.path("proof.svg")
+code, stdout, stderr, _ = job.run(prove("--steps", "2", "--find", "--svg", picture), 2)
 job.check("the table of all layouts", code == 0 and stdout.count("Largest differences") == 1 and "dp 2, zero3" in stdout, stdout + stderr)
+texts = [element.text for element in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+job.check("a row of the picture for each", f"Drawn in {picture}" in stdout and "dp 2, zero3" in texts
+          and all(texts.count(heading) == 1 for heading in ("loss", "gradient norm", "gradients", "weights")), texts)
+job.expect("the picture is there already", job.run(prove("--svg", picture), 2), 2, [picture, "--overwrite"], lines=1)
 job.check("no layout differs", "DIFFERS" not in stdout and "differs from" not in stdout, stdout)
 
 # The bias of keys has gradients of nothing but rounding, of which AdamW makes whole steps at this rate: layout and one rank part,

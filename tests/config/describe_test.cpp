@@ -145,5 +145,19 @@ TEST(DescribeKeys, NamesEveryKeyItsDefaultAndItsRange) {
   }
 }
 
+TEST(KeysAsMarkdown, HasARowOfFiveCellsForEveryKey) {
+  const std::string text = keys_as_markdown();
+  for (const KeySpec& key : all_keys()) {
+    const std::size_t row = text.find("\n| `" + key.name + "` | ");
+    ASSERT_NE(row, std::string::npos) << key.full_name();
+    const std::string line = text.substr(row + 1, text.find('\n', row + 1) - row - 1);
+    std::size_t bars = 0;
+    for (std::size_t at = 0; at < line.size(); ++at) bars += line[at] == '|' && (at == 0 || line[at - 1] != '\\') ? 1 : 0;
+    EXPECT_EQ(bars, 6U) << line;
+  }
+  EXPECT_NE(text.find("| `name` | string | `\"run\"` |"), std::string::npos) << text;
+  EXPECT_NE(text.find("runs/\\<name\\>"), std::string::npos) << "or a browser takes it for a tag";
+}
+
 }  // namespace
 }  // namespace cohort

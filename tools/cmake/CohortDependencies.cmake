@@ -11,7 +11,7 @@ endif()
 find_package(Kokkos REQUIRED)   # tools/cmake/FindKokkos.cmake: Kokkos_ROOT, else Debian's Trilinos build
 if(COHORT_ENABLE_CUDA AND NOT "CUDA" IN_LIST Kokkos_DEVICES)
   message(FATAL_ERROR "the preset cuda needs a Kokkos built with -DKokkos_ENABLE_CUDA=ON (and -DKokkos_ENABLE_COMPILE_AS_CMAKE_LANGUAGE=ON); "
-                      "${Kokkos_SOURCE} has no CUDA. Name the prefix of one in Kokkos_ROOT; README.md says where to get it")
+                      "${Kokkos_SOURCE} has no CUDA. Name the prefix of one in Kokkos_ROOT; docs/gpus.md says where to get it")
 endif()
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)

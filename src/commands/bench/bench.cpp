@@ -263,6 +263,7 @@ void add_step(CLI::App& bench, Action& action) {
   c.model.vocabulary = 65;
   c.train.micro_batch = 8;
   command->add_option("--shape", "A known model: sets model, layers, width, heads, context, vocabulary; other options change it")
+      ->type_name("NAME")
       ->check(CLI::IsMember(known_models()))
       ->each([options](const std::string& name) { options->config.model = known_models().at(name); })
       ->trigger_on_parse();
@@ -273,7 +274,8 @@ void add_step(CLI::App& bench, Action& action) {
   command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->capture_default_str();
-  command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing");
+  command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing")
+      ->type_name("FILE");
   command->add_option("--model", c.model.kind, "Family")->check(CLI::IsMember(decoder_kinds()))->capture_default_str();
   command->add_option("--layers", c.model.layers, "Blocks")->check(integer_from(1))->capture_default_str();
   command->add_option("--width", c.model.width, "Model width")->check(integer_from(1))->capture_default_str();
@@ -290,6 +292,7 @@ void add_step(CLI::App& bench, Action& action) {
       ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))
       ->capture_default_str();
   command->add_option("--set", options->overrides, "A key of a run file: parallel.tp=2 (may be repeated)")
+      ->type_name("KEY=VALUE")
       ->check(is_assignment())
       ->allow_extra_args(false);
   command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")

@@ -279,8 +279,10 @@ void add_bench_checkpoint(CLI::App& bench, Action& action) {
       "  cohort bench checkpoint --folder runs\n"
       "  mpirun -np 4 cohort bench checkpoint --folder runs --size 64MiB");
   const auto options = std::make_shared<BenchCheckpointOptions>();
-  command->add_option("--folder", options->folder, "Where to write; a folder is made there and removed")->capture_default_str();
-  command->add_option("--size", options->bytes, "Of a checkpoint, of all ranks together")
+  command->add_option("--folder", options->folder, "Where to write; a folder is made there and removed")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  command->add_option("--size", options->bytes, "Of a checkpoint, of all ranks together: bytes, or with KiB, MiB, GiB")
       ->transform(CLI::AsSizeValue(false))
       ->check(integer_from(1))
       ->default_str("512MiB");

@@ -60,7 +60,7 @@ void add_ckpt_export(CLI::App& ckpt, Action& action) {
   const auto options = std::make_shared<CkptExportOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   add_step_option(*command, options->step);
-  command->add_option("--out", options->folder, "Folder to write")->required();
+  command->add_option("--out", options->folder, "Folder to write")->type_name("FOLDER")->required();
   command->add_option("--dtype", options->dtype, "Type of the weights")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();

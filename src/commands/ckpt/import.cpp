@@ -119,9 +119,11 @@ void add_ckpt_import(CLI::App& ckpt, Action& action) {
       "starts from, by the key run.initial_checkpoint. A model that computes what gpt2 and llama here do not is refused.");
   const auto options = std::make_shared<CkptImportOptions>();
   command->add_option("folder", options->folder, "Folder with config.json (or run.toml) and model.safetensors")->required();
-  command->add_option("--out", options->run, "Run folder to make: checkpoints/step_00000000 in it")->required();
-  command->add_option("--run-file", options->run_file, "Also write a run file that starts from these weights");
-  command->add_option("--tokens", options->tokens, "Token file that the run file names");
+  command->add_option("--out", options->run, "Run folder to make: checkpoints/step_00000000 in it")
+      ->type_name("FOLDER")
+      ->required();
+  command->add_option("--run-file", options->run_file, "Also write a run file that starts from these weights")->type_name("FILE");
+  command->add_option("--tokens", options->tokens, "Token file that the run file names")->type_name("FILE");
   command->add_flag("--overwrite", options->overwrite, "Replace the checkpoints in the run folder, and the run file");
   command->callback([&action, options] { action = [options] { return run_import(*options); }; });
 }

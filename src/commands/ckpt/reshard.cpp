@@ -130,7 +130,7 @@ void add_ckpt_consolidate(CLI::App& ckpt, Action& action) {
       "no GPU, and memory for some blocks, not for the model.\n\n"
       "Examples:\n"
       "  cohort ckpt consolidate runs/demo                                       the newest checkpoint, where it is\n"
-      "  cohort ckpt consolidate runs/demo/checkpoints/step_00000100 --out kept  that one, as kept/checkpoints/step_00000100\n"
+      "  cohort ckpt consolidate runs/demo/checkpoints/step_00000400 --out kept  that one, as kept/checkpoints/step_00000400\n"
       "  cohort ckpt consolidate runs/demo --out small --weights-only --dtype bf16   to hand on: a sixth of the size");
   const auto options = std::make_shared<CkptReshardOptions>();
   add_common(*command, *options);
@@ -158,7 +158,7 @@ void add_ckpt_reshard(CLI::App& ckpt, Action& action) {
   const auto options = std::make_shared<CkptReshardOptions>();
   auto* out = add_common(*command, *options);
   command->add_flag("--in-place", options->in_place, "Take the checkpoint's place in its run once it is complete")->excludes(out);
-  command->add_option("--layout", options->layout, "Keys of [parallel], as dp=2,tp=2,data=zero1")->required();
+  command->add_option("--layout", options->layout, "Keys of [parallel], as dp=2,tp=2,data=zero1")->type_name("KEYS")->required();
   command->callback([&action, options] { action = [options] { return reshard(*options); }; });
 }
 

@@ -197,7 +197,7 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
       "ranges of their figures. Of a checkpoint with files missing all but the elements is shown, and the exit code is 6.\n"
       "Examples:\n"
       "  cohort ckpt show runs/demo                                   the newest checkpoint of a run\n"
-      "  cohort ckpt show runs/demo/checkpoints/step_00000100         this one\n"
+      "  cohort ckpt show runs/demo/checkpoints/step_00000400         this one\n"
       "  cohort ckpt show runs/demo --tensor 'blocks.0.*.weight'      these tensors, with histograms\n"
       "  cohort ckpt show runs/demo --svg weights.svg                 histograms of all tensors\n"
       "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with");
@@ -208,7 +208,7 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
   auto* fast = command->add_flag("--fast", options->fast, "Read no elements: names, shapes and sizes only");
   command->add_flag("--all", options->all, "A line for each tensor, also of equal blocks");
   command->add_flag("--shards", options->shards, "Which file holds what");
-  command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->excludes(fast);
+  command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->type_name("FILE")->excludes(fast);
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--run-file", options->run_file, "Print the run file inside, nothing else")->excludes(json);

@@ -106,7 +106,7 @@ void add_ckpt_verify(CLI::App& ckpt, Action& action) {
       "Examples:\n"
       "  cohort ckpt verify runs/demo                             the newest checkpoint\n"
       "  cohort ckpt verify runs/demo --all                       all of them\n"
-      "  cohort ckpt verify runs/demo/checkpoints/step_00000100   this one");
+      "  cohort ckpt verify runs/demo/checkpoints/step_00000400   this one");
   const auto options = std::make_shared<CkptVerifyOptions>();
   command->add_option("paths", options->paths, "Folders of checkpoints, or of runs: their newest checkpoint")->required();
   add_step_option(*command, options->step);

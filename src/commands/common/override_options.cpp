@@ -15,6 +15,7 @@ CLI::Validator is_assignment() {
 
 void add_override_options(CLI::App& command, std::vector<std::string>& overrides) {
   command.add_option("--set", overrides, "Override a key: section.key=value (may be repeated)")
+      ->type_name("KEY=VALUE")
       ->check(is_assignment())
       ->allow_extra_args(false);
   // CLI11 handles options in the order in which they are added: `overrides` has what --set gives by then.
@@ -25,6 +26,7 @@ void add_override_options(CLI::App& command, std::vector<std::string>& overrides
             for (const std::string& key : keys) overrides.insert(overrides.begin(), "unset " + key);
           },
           "Take a key out of the run file, so that it has its default: section.key (may be repeated)")
+      ->type_name("KEY")
       ->allow_extra_args(false);
 }
 

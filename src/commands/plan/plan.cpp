@@ -32,12 +32,12 @@ constexpr const char* kPlanFooter =
     "  --suggest    all layouts of the ranks that fit into memory, by a rough time of a step\n"
     "run.initial_checkpoint is not opened: which weights a run starts from changes none of this.\n"
     "\n"
-    "The size of the vocabulary is that of data/stories.h5, which `make stories` writes (`cohort train --help` has its "
-    "commands),\n"
-    "or what is set:\n"
-    "  cohort plan inputs/demo.toml --ranks 4 --set parallel.data=zero3     what does ZeRO-3 save, and what does it send?\n"
-    "  mpirun -np 4 cohort plan inputs/demo.toml --measure                  is that true?\n"
+    "The size of the vocabulary is that of the token file, or what is set. --measure trains on the token file; of the demo it\n"
+    "is data/stories.h5, which `make stories` writes (`cohort train --help` has its commands):\n"
+    "  cohort plan inputs/demo.toml --ranks 4 --set model.vocabulary=64 --set parallel.data=zero3\n"
+    "                                                    what does ZeRO-3 save, and what does it send?\n"
     "  cohort plan inputs/gpt2_124m.toml --set model.vocabulary=50257 --ranks 64 --suggest --memory-gib 80\n"
+    "  mpirun -np 4 cohort plan inputs/demo.toml --measure          do a few steps take what was predicted?\n"
     "\n"
     "With --schedule: the timeline of a pipeline. S stages hold 1/S of the layers each, and M micro-batches go through them.\n"
     "While the first micro-batch runs in and the last one runs out, ranks have nothing to do: the bubble, (S-1)/(M+S-1) of the\n"
@@ -134,12 +134,13 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->add_option("--stage-costs", options->stage_costs,
                    "Factors of both times for consecutive parts of the model: S numbers, or S x V with interleaved")
       ->delimiter(',');
-  command->add_option("--svg", options->svg, "Draw the timeline into this file as well");
+  command->add_option("--svg", options->svg, "Draw the timeline into this file as well")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   command->add_option("--width", options->width, "Columns of the text")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   const auto deepspeed = std::make_shared<std::string>();
-  command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file");
+  command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file")
+      ->type_name("FILE");
   const auto run = std::make_shared<PlanRunOptions>();
   command->add_option("run.toml", run->run_file, "The run file to plan");
   add_override_options(*command, run->overrides);

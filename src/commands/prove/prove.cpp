@@ -1,15 +1,19 @@
 // `cohort prove`: shows that layouts train as one rank does.
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.hpp"
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "comm/consensus.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
+#include "commands/common/output_file.hpp"
 #include "commands/common/override_options.hpp"
+#include "commands/prove/proof_picture.hpp"
 #include "runtime/failure_exit.hpp"
 #include "runtime/runtime.hpp"
 #include "train/precision.hpp"
@@ -22,6 +26,8 @@ struct ProveOptions {
   std::string run_file;
   std::vector<std::string> overrides;
   std::vector<std::string> layouts;
+  std::string svg;
+  bool overwrite = false;
   Count steps = 10;
   bool find = false;
   bool json = false;
@@ -85,6 +91,16 @@ nlohmann::ordered_json to_json(const std::vector<Line>& lines, const std::vector
   return json;
 }
 
+void draw(const std::vector<Line>& lines, const RunConfig& config, const Tolerance& tolerance, Count steps,
+          const std::filesystem::path& picture) {
+  std::vector<ProvedLayout> layouts;
+  layouts.reserve(lines.size());
+  for (const Line& line : lines) layouts.push_back({line.layout->name, line.result});
+  const std::string title = fmt::format("{}: largest differences from one rank in {}, {}", config.run.name,
+                                        counted(steps, "step"), config.precision.policy);
+  write_file_atomically(picture, draw_proof(layouts, tolerance, title));
+}
+
 int run_proof(const ProveOptions& options) {
   for (const std::string& assignment : options.overrides) {
     if (assignment.starts_with("parallel."))
@@ -93,6 +109,10 @@ int run_proof(const ProveOptions& options) {
   }
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
+  std::filesystem::path picture;  // on rank 0
+  fail_together(*world, "the picture", [&] {
+    if (world->rank() == 0 && !options.svg.empty()) picture = output_file("--svg", options.svg, options.overwrite);
+  });
   RunConfig config = load_run_without_layout(runtime, *world, options.run_file, options.overrides);
   const RunData data = open_data(*world, config, DataUse::training);
   set_up_job(runtime, *world, config);
@@ -116,6 +136,8 @@ int run_proof(const ProveOptions& options) {
     if (speaks) fmt::print(" {}\n", verdict_of(lines.back().result));
   }
   if (speaks) print_table(lines, refused, tolerance, options.find);
+  if (!picture.empty()) draw(lines, config, tolerance, options.steps, picture);
+  if (speaks && !picture.empty()) fmt::print("\nDrawn in {}\n", options.svg);
   if (world->rank() == 0 && options.json) fmt::print("{}\n", to_json(lines, refused, tolerance).dump(1));
   flush_console();
   world->barrier();  // a launcher ends the job when the first rank exits with a code
@@ -137,13 +159,17 @@ void add_prove_command(CLI::App& app, Action& action) {
       "  mpirun -np 4 cohort prove inputs/lab1_tiny_transformer.toml --steps 3      every layout of four ranks\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout data=zero3             one layout, of a larger model\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout dp=2,tp=2 --layout pp=4,schedule=gpipe --steps 3\n"
-      "  mpirun -np 4 cohort prove inputs/demo.toml --layout cp=4 --steps 3 --find  what differs first, if anything");
+      "  mpirun -np 4 cohort prove inputs/demo.toml --layout cp=4 --steps 3 --find  what differs first, if anything\n"
+      "  mpirun -np 2 cohort prove inputs/demo.toml --steps 2 --svg proof.svg       a picture of the differences");
   const auto options = std::make_shared<ProveOptions>();
   command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
   add_override_options(*command, options->overrides);
   command->add_option("--layout", options->layouts, "Keys of [parallel], as dp=2,tp=2,data=zero1 (may be repeated)")
+      ->type_name("KEYS")
       ->allow_extra_args(false);
   command->add_option("--steps", options->steps, "Optimizer steps")->check(integer_from(1))->capture_default_str();
+  command->add_option("--svg", options->svg, "Draw the differences into this file as well")->type_name("FILE");
+  add_overwrite_option(*command, options->overwrite, "the file of --svg");
   command->add_flag("--find", options->find, "Name the first step and the tensors that differ");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return run_proof(*options); }; });
