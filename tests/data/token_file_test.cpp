@@ -116,7 +116,8 @@ TEST(TokenFile, UnfinishedFilesLeaveNothing) {
 
 TEST(TokenFile, ForeignFilesAreRefused) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(TokenFile(folder / "absent.h5"), ExitCode::io, "absent.h5: no such token file", "cohort data prepare --input TEXT");
+  EXPECT_ERROR(TokenFile(folder / "absent.h5"), ExitCode::io, "absent.h5: no such token file",
+               "cohort data prepare --input TEXT");
   EXPECT_ERROR(TokenFile(folder / "stories.h5"), ExitCode::io, "stories.h5: no such token file", "`make stories` writes it");
   EXPECT_ERROR(TokenFile{folder.path()}, ExitCode::io, "directory");
   write_bytes(folder / "empty.h5", "");
