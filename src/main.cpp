@@ -32,14 +32,14 @@ constexpr const char* kFooter =
     "\n"
     "Exit codes:\n"
     "  0 success                        5 data: token files and text\n"
-    "  1 a bug in Cohort                6 a checkpoint is missing, damaged or of another model\n"
+    "  1 a bug in Cohort                6 a checkpoint is missing, damaged or from another model\n"
     "  2 the command line               7 a file or standard output cannot be read or written\n"
     "  3 the run file                   8 a loss or a model's output is not finite\n"
     "  4 the launch: MPI, Slurm         9 stopped by a signal; saved if a step was done: --resume-if-any\n"
     "  10 out of memory                 11 a layout differs from one rank (cohort prove), or a prediction\n"
     "                                      was wrong (cohort plan --measure)\n"
     "  12 a rank was lost or stuck, and the job was ended (cohort doctor)\n"
-    "  13 stopped by the file RUN/stop after saving; not to be requeued";
+    "  13 stopped by the file RUN/stop after saving; do not requeue";
 
 void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);
@@ -103,12 +103,11 @@ int end_parse(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;
   if (const std::string word = first_unknown(app); unknown && !word.empty()) {
-    message = fmt::format("'{}' is not known here", word);
+    message = fmt::format("unknown argument '{}'", word);
     if (const std::string meant = nearest_to(word, *command); !meant.empty()) message += fmt::format(": did you mean {}?", meant);
   }
   const std::string name = command == &app ? "cohort" : "cohort " + command->get_name();
-  return cohort::end_with_error(
-      cohort::Error(cohort::ExitCode::usage, fmt::format("{} (`{} --help` shows what there is)", message, name)));
+  return cohort::end_with_error(cohort::Error(cohort::ExitCode::usage, fmt::format("{} (see `{} --help`)", message, name)));
 }
 
 }  // namespace
