@@ -31,7 +31,7 @@ build: ## Configure and build the preset `cpu` into build/cpu (this is what plai
 	cmake --preset cpu
 	cmake --build --preset cpu $(addprefix -j,$(JOBS))
 
-program: ## Configure and build build/cpu/cohort alone, without the tests
+program: ## Configure and build only build/cpu/cohort, without the tests
 	cmake --preset cpu
 	cmake --build --preset cpu --target cohort $(addprefix -j,$(JOBS))
 
@@ -49,7 +49,7 @@ stories: program ## Write the corpus that the demo and the labs train on into da
 	$(COHORT) data synth stories --out data/stories.txt --overwrite
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char --overwrite
 
-test: packages build python module-systems ## Build and run all tests but those that need SLURM
+test: packages build python module-systems ## Build and run all tests except those that need SLURM
 	ctest --test-dir build/cpu -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 # One at a time: they switch nodes off. The cluster is brought up for them, unless it is up already.
@@ -62,11 +62,11 @@ slurm-programs: program
 cluster: packages-cluster ## Bring up a SLURM cluster on this machine (NODES); then `. build/cluster/env` and sbatch, srun, squeue
 	@tools/cluster up $(addprefix --nodes=,$(NODES)) $(CLUSTER_FLAGS)
 
-cluster-down: ## End that cluster, with all its jobs
+cluster-down: ## Shut that cluster down, with all its jobs
 	@tools/cluster down
 
 # Without it the tests that need it are skipped, or fail where COHORT_REQUIRE_PYTHON=1.
-python: ## Make the Python environment build/python for the tests against PyTorch, transformers and safetensors
+python: ## Create the Python environment build/python for the tests against PyTorch, transformers and safetensors
 	@INSTALL=$(INSTALL) tools/python-environment || true
 
 # Without them the tests that need them are skipped, or fail where COHORT_REQUIRE_MODULES=1.
@@ -121,5 +121,5 @@ endif
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-clean: cluster-down ## Remove the build folders (data/ and runs/ stay); ends the cluster, which lives in them
+clean: cluster-down ## Remove the build folders (data/ and runs/ stay); shuts down the cluster, which is in them
 	rm -rf build
