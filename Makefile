@@ -31,7 +31,7 @@ build: ## Configure and build the preset `cpu` into build/cpu (this is what plai
 	cmake --preset cpu
 	cmake --build --preset cpu $(addprefix -j,$(JOBS))
 
-program: ## Configure and build build/cpu/cohort alone, without the tests
+program: ## Configure and build only build/cpu/cohort, without the tests
 	cmake --preset cpu
 	cmake --build --preset cpu --target cohort $(addprefix -j,$(JOBS))
 
@@ -50,7 +50,7 @@ stories: program ## Write the corpus that the demo and the labs train on into da
 	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char --overwrite
 
 # What comes over the network comes while the compilers work.
-test: packages ## Build and run all tests but those that need SLURM
+test: packages ## Build and run all tests except those that need SLURM
 	@mkdir -p build
 	@$(MAKE) --no-print-directory python module-systems >build/downloads.log 2>&1 & \
 	  $(MAKE) --no-print-directory build; built=$$?; wait; cat build/downloads.log; exit $$built
@@ -66,11 +66,11 @@ slurm-programs: program
 cluster: packages-cluster ## Bring up a SLURM cluster on this machine (NODES); then `. build/cluster/env` and sbatch, srun, squeue
 	@tools/cluster up $(addprefix --nodes=,$(NODES)) $(CLUSTER_FLAGS)
 
-cluster-down: ## End that cluster, with all its jobs
+cluster-down: ## Shut that cluster down, with all its jobs
 	@tools/cluster down
 
 # Without it the tests that need it are skipped, or fail where COHORT_REQUIRE_PYTHON=1.
-python: ## Make the Python environment build/python for the tests against PyTorch, transformers and safetensors
+python: ## Create the Python environment build/python for the tests against PyTorch, transformers and safetensors
 	@INSTALL=$(INSTALL) tools/python-environment || true
 
 # Without them the tests that need them are skipped, or fail where COHORT_REQUIRE_MODULES=1.
@@ -131,5 +131,5 @@ endif
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-clean: cluster-down ## Remove the build folders (data/ and runs/ stay); ends the cluster, which lives in them
+clean: cluster-down ## Remove the build folders (data/ and runs/ stay); shuts down the cluster, which is in them
 	rm -rf build

@@ -102,12 +102,11 @@ int end_parse(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;
   if (const std::string word = first_unknown(app); unknown && !word.empty()) {
-    message = fmt::format("'{}' is not known here", word);
+    message = fmt::format("unknown argument '{}'", word);
     if (const std::string meant = nearest_to(word, *command); !meant.empty()) message += fmt::format(": did you mean {}?", meant);
   }
   const std::string name = command == &app ? "cohort" : "cohort " + command->get_name();
-  return cohort::end_with_error(
-      cohort::Error(cohort::ExitCode::usage, fmt::format("{} (`{} --help` shows what there is)", message, name)));
+  return cohort::end_with_error(cohort::Error(cohort::ExitCode::usage, fmt::format("{} (see `{} --help`)", message, name)));
 }
 
 }  // namespace

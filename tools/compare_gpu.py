@@ -11,7 +11,7 @@ weights, no dropout, random tokens. PyTorch's side is compare_gpu_torch.py: torc
 autocast, fused AdamW, TF32 allowed, vocabulary padded to a multiple of 64; on several GPUs DistributedDataParallel. Cohort's
 side is `cohort bench step`. With --gpus N each GPU does what it does alone, so a step has N times the tokens.
 
-Figures: tokens/s over all GPUs from the median step; each program first takes the same number of steps that are not timed. MFU is (6 N + 12 L C T) x tokens/s over --peak-tflops x GPUs, where N is
+Figures: tokens/s over all GPUs from the median step; each program first takes the same number of untimed steps. MFU is (6 N + 12 L C T) x tokens/s over --peak-tflops x GPUs, where N is
 all parameters but the position embeddings, a tied output layer and padding not counted. First step: seconds from the start of
 the process to the end of its first step; Cohort reports its own, since the command began. Later runs of torch.compile find the
 cache of the first one; TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 shows the time without.
@@ -99,7 +99,7 @@ def run(command, what):
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise PartFailed(f"{what} had not ended after {PART_SECONDS} s")
+            raise PartFailed(f"{what} did not end within {PART_SECONDS} s")
         raise
     if process.returncode != 0:
         last_lines = "\n".join((out + err).strip().splitlines()[-60:])
@@ -111,7 +111,7 @@ def last_json(output, what):
     for line in reversed(output.splitlines()):
         if line.startswith("{"):
             return json.loads(line)
-    raise PartFailed(f"{what} was to print a line of JSON, but printed:\n{output}")
+    raise PartFailed(f"{what} should have printed a line of JSON, but printed:\n{output}")
 
 
 def mpirun(options, command):
@@ -169,7 +169,7 @@ def run_llmc(options, case):
         output = run(mpirun(options, command), "llm.c")
     times = [1e-3 * float(found) for found in re.findall(r"^step\s+\d+/\d+ .*?([0-9.]+) ms", output, re.MULTILINE)]
     if len(times) != steps:
-        raise PartFailed(f"llm.c was to print {steps} steps, but printed:\n{output}")
+        raise PartFailed(f"llm.c should have printed {steps} steps, but printed:\n{output}")
     steady = times[1 + WARM_UP_STEPS:]
     return {"step_seconds": statistics.median(steady), "step_seconds_best": min(steady), "first_step_seconds": None}
 
@@ -219,7 +219,7 @@ def compare(options, name):
 def print_row(row):
     millions = parameter_count(row) / 1e6
     print(f"\n{row['case']}: {row['layers']} layers, width {row['width']}, T {row['context']}, {millions:.0f} M parameters "
-          f"counted, {row['tokens_per_step']:,} tokens a step on {row['gpus']} GPU(s)")
+          f"counted, {row['tokens_per_step']:,} tokens per step on {row['gpus']} GPU{'s' * (row['gpus'] > 1)}")
     columns = ("tokens/s", "ms/step", "best", "MFU", "first step", "GPU memory", "Cohort / this")
     print("  {:8} {:>10} {:>9} {:>9} {:>7} {:>11} {:>11} {:>14}".format("", *columns))
     cohort = row["programs"].get("cohort", {}).get("tokens_per_second")
@@ -249,14 +249,14 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add, more = parser.add_argument, dict(type=shlex.split, default=[], metavar="FLAGS")
     add("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"default: all, {' '.join(CASES)}")
-    add("--only", nargs="+", choices=TITLES, metavar="PROGRAM", help="cohort, torch, llmc (default: all that are there)")
+    add("--only", nargs="+", choices=TITLES, metavar="PROGRAM", help="cohort, torch, llmc (default: all that are found)")
     add("--gpus", type=int, default=1, help="GPUs of this machine to use (default: 1)")
     add("--steps", type=int, help="timed steps (default: each case's own, 10 or more)")
     add("--cohort", type=Path, default=ROOT / "build/cuda/cohort", help="the binary (default: build/cuda/cohort)")
-    add("--cohort-flags", help="more flags of cohort bench step, in one text: --cohort-flags='--bucket-mib 32'", **more)
+    add("--cohort-flags", help="more flags for cohort bench step, as one string: --cohort-flags='--bucket-mib 32'", **more)
     add("--llmc", type=Path, help="llm.c's train_gpt2cu; built with cuDNN it is fastest, several GPUs need it built with MPI")
-    add("--llmc-flags", help="more flags of train_gpt2cu, in one text", **more)
-    add("--mpirun", help="more flags of mpirun, in one text", **more)
+    add("--llmc-flags", help="more flags for train_gpt2cu, as one string", **more)
+    add("--mpirun", help="more flags for mpirun, as one string", **more)
     add("--no-compile", action="store_true", help="PyTorch without torch.compile")
     add("--peak-tflops", type=float, default=989.0, help="one GPU's dense bf16 peak (default: 989, H100 and H200 SXM)")
     add("--dry", action="store_true", help="tiny models on the CPU: checks this script without a GPU, measures nothing")

@@ -268,7 +268,7 @@ def main():
     rows = []
     for ranks in options.ranks:
         if ranks > 1 and not gloo:
-            print(f"\n{ranks} processes: left out, this PyTorch was built without torch.distributed and gloo")
+            print(f"\n{ranks} processes: skipped, since this PyTorch was built without torch.distributed and gloo")
             continue
         for name in SHAPES if options.shape == "all" else [options.shape]:
             rows.append(compare(options, name, ranks))

@@ -249,7 +249,7 @@ def make(path, case, number):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parents[1] / "tests/models/fixtures")
-    parser.add_argument("--only", choices=CASES, help="make this case alone")
+    parser.add_argument("--only", choices=CASES, help="make only this case")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=UserWarning)
     arguments.out.mkdir(parents=True, exist_ok=True)

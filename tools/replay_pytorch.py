@@ -282,7 +282,7 @@ def parse(words):
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precisions", nargs="+", default=["fp32"], choices=list(LOSS))
     parser.add_argument("--gpt2-124m", action="store_true", help="12 layers, width 768, context 1024, 50,257 rows")
-    parser.add_argument("--folder", help="keep the runs there; else in a temporary folder")
+    parser.add_argument("--folder", help="keep the runs there [a temporary folder]")
     for field in dataclasses.fields(Case):
         if field.type in ("int", "float", "str") or field.type in (int, float, str):
             kind = field.type if isinstance(field.type, type) else {"int": int, "float": float, "str": str}[field.type]

@@ -46,7 +46,7 @@ void check_box(const Shape& shape, const Box& box) {
   for (std::size_t dim = 0; dim < dims; ++dim) {
     const Count all = shape[static_cast<int>(dim)];
     COHORT_CHECK(box.start[dim] >= 0 && box.count[dim] >= 0 && box.start[dim] <= all && box.count[dim] <= all - box.start[dim],
-                 "{} elements from {} on along dim {} of the shape {}", box.count[dim], box.start[dim], dim, shape.str());
+                 "{} elements from offset {} along dim {} of the shape {}", box.count[dim], box.start[dim], dim, shape.str());
   }
 }
 
@@ -95,7 +95,7 @@ Box intersection(const Box& a, const Box& b) {
 std::vector<Box> boxes_of_range(std::span<const Count> shape, Count begin, Count elements) {
   const Count all = product_of(shape);
   COHORT_CHECK(begin >= 0 && elements >= 0 && begin <= all && elements <= all - begin,
-               "the range of {} elements from {} is outside of a shape of {} elements", elements, begin, all);
+               "the range of {} elements from {} is outside a shape of {} elements", elements, begin, all);
   std::vector<Box> boxes;
   if (elements > 0) cover(shape, {}, begin, begin + elements, boxes);
   return boxes;

@@ -24,7 +24,7 @@ void flush_console() {
   if (std::fflush(stdout) != 0) note_failure(errno);
   if (std::ferror(stdout) == 0) return;
   const int reason = first_failure.load();
-  fail(ExitCode::io, "cannot write to standard output: {}; a part of what was printed is lost",
+  fail(ExitCode::io, "cannot write to standard output: {}; some output was lost",
        reason != 0 ? std::generic_category().message(reason) : "an earlier write failed");
 }
 

@@ -35,7 +35,7 @@ DType dtype_from_name(std::string_view name) {
   for (const DTypeInfo& entry : kDTypes) {
     if (entry.name == name) return entry.dtype;
   }
-  fail(ExitCode::config, "unknown element type '{}'; known are fp32, bf16, fp16, fp64, int32, int64, uint8", name);
+  fail(ExitCode::config, "unknown element type '{}'; choose fp32, bf16, fp16, fp64, int32, int64 or uint8", name);
 }
 
 }  // namespace cohort

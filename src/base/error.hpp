@@ -22,7 +22,7 @@ enum class ExitCode : int {
   checkpoint = 6,   // a checkpoint that is missing, damaged or of another model
   io = 7,           // a file that cannot be read or written
   training = 8,     // training itself failed: loss is not finite
-  interrupted = 9,  // stopped by a signal; what was done is saved, if a step was: go on with --resume-if-any
+  interrupted = 9,  // stopped by a signal; what was done is saved, if a step was: resume with --resume-if-any
   memory = 10,      // out of memory, of the device or of the host
   unequal = 11,     // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
   lost = 12,        // a rank was lost or stuck, and the job was ended
@@ -35,7 +35,7 @@ inline constexpr int kLastExitCode = static_cast<int>(ExitCode::stopped);
 /// In words, for help and documentation: what happened and, where it is always the same, what to do.
 std::string_view meaning_of(ExitCode code);
 
-/// An error that a person can act on. `what()` says what was wrong and what to do about it.
+/// An error that a user can act on. `what()` says what was wrong and what to do about it.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -45,7 +45,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// An error that every rank has learned of and throws alike (see comm/consensus.hpp): rank 0 alone prints it, and no rank waits
+/// An error that every rank has learned of and throws alike (see comm/consensus.hpp): only rank 0 prints it, and no rank waits
 /// for another, so the job ends without MPI_Abort.
 class SharedError : public Error {
  public:

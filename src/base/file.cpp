@@ -50,8 +50,8 @@ std::string read_file(const std::filesystem::path& path, std::string_view what) 
   const Descriptor file(path, O_RDONLY);
   if (!file.valid()) {
     const int error = errno;
-    const char* advice = error == ENOENT   ? "; check the path and the folder that the program was started in"
-                         : error == EACCES ? "; the user that runs the job needs the right to read it"
+    const char* advice = error == ENOENT   ? "; check the path and the working directory"
+                         : error == EACCES ? "; the user running the job needs read permission"
                                            : "";
     fail(ExitCode::io, "cannot read the {} '{}': {}{}", what, path.string(), reason(error), advice);
   }
@@ -115,7 +115,7 @@ void make_folders(const std::filesystem::path& path) {
   std::filesystem::create_directories(path, error);
   if (error) fail(ExitCode::io, "cannot create the folder '{}': {}", path.string(), error.message());
   if (!std::filesystem::is_directory(path, error))
-    fail(ExitCode::io, "'{}' is not a folder; move the file of that name away", path.string());
+    fail(ExitCode::io, "'{}' exists and is not a folder; move it away", path.string());
 }
 
 }  // namespace cohort

@@ -90,8 +90,8 @@ ScratchFile::ScratchFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) {
     const int error = errno;
-    fail(ExitCode::io, "cannot make the scratch file '{}': {}{}", path_.string(), reason_of(error),
-         error == EACCES || error == EROFS ? "; name a folder that the user of the job may write to" : "");
+    fail(ExitCode::io, "cannot create the scratch file '{}': {}{}", path_.string(), reason_of(error),
+         error == EACCES || error == EROFS ? "; choose a folder that the user running the job can write to" : "");
   }
   // File systems without locks answer otherwise; there the names alone keep processes apart.
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -123,7 +123,7 @@ void ScratchFile::reserve(Bytes bytes) {
   if (error == 0) return;
   std::error_code ignored;
   const std::filesystem::space_info space = std::filesystem::space(path_, ignored);
-  fail(ExitCode::io, "cannot set aside {} for the scratch file '{}': {} ({} are free there); name a folder on a larger disk",
+  fail(ExitCode::io, "cannot reserve {} for the scratch file '{}': {} ({} free there); choose a folder on a larger disk",
        human_bytes(bytes), path_.string(), reason_of(error), human_bytes(static_cast<Bytes>(space.available)));
 }
 
@@ -155,7 +155,7 @@ void ScratchFile::transfer_all(bool reads, Bytes offset, std::byte* memory, Byte
     const auto size = static_cast<std::size_t>(bytes - done);
     const ssize_t count = reads ? ::pread(descriptor_, memory + done, size, offset + done)
                                 : ::pwrite(descriptor_, memory + done, size, offset + done);
-    if (count == 0) fail_at(done, "the file ends there: something else has cut it short");
+    if (count == 0) fail_at(done, "the file ends there: something else truncated it");
     if (count < 0 && errno != EINTR) fail_at(done, reason_of(errno));
     if (count > 0) done += count;
   }

@@ -17,7 +17,7 @@ namespace cohort {
 
 class ScratchFile {
  public:
-  /// Makes `path`, and its folder if there is none, with `bytes` zero bytes that the file system has set aside: a disk that is
+  /// Creates `path`, and its folder if there is none, with `bytes` zero bytes that the file system has set aside: a disk that is
   /// too small shows here, before work starts. What a killed process left under this name is overwritten; a file that another
   /// ScratchFile has open is refused (where the file system knows locks). Throws Error(io). In a thread that counts
   /// (base/counting.hpp) there is no file, and transfers are done at once.

@@ -20,7 +20,7 @@ class Shape {
   explicit Shape(const std::vector<Count>& dims) {
     COHORT_CHECK(dims.size() <= kMaxDims, "a shape has at most {} dims, not {}", kMaxDims, dims.size());
     for (Count extent : dims) {
-      COHORT_CHECK(extent >= 0, "a dim cannot be {} long", extent);
+      COHORT_CHECK(extent >= 0, "a dim cannot have size {}", extent);
       extents_[static_cast<std::size_t>(dims_++)] = extent;
     }
   }

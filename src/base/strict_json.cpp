@@ -33,13 +33,13 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     auto& object = open_.back()->get_ref<Json::object_t&>();
     const auto [place, is_new] = object.emplace(std::move(name), nullptr);
-    if (!is_new) fail(ExitCode::checkpoint, "{} has '{}' twice", where_, place->first);
+    if (!is_new) fail(ExitCode::checkpoint, "{} has the key '{}' twice", where_, place->first);
     member_ = &place->second;
     return true;
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    fail(ExitCode::checkpoint, "{} is not JSON: {}", where_, error.what());
+    fail(ExitCode::checkpoint, "{} is not valid JSON: {}", where_, error.what());
   }
 
  private:

@@ -67,7 +67,7 @@ Bytes parse_bytes(std::string_view text) {
     const double bytes = number * static_cast<double>(unit_bytes);
     if (unit == name && bytes >= 0.0 && bytes < 0x1.0p62 && bytes == std::floor(bytes)) return static_cast<Bytes>(bytes);
   }
-  fail(ExitCode::usage, "'{}' is not a size: give whole bytes, as in 4, 64KiB, 1MiB or 1.5GiB", text);
+  fail(ExitCode::usage, "'{}' is not a size: give a whole number of bytes, such as 4, 64KiB, 1MiB or 1.5GiB", text);
 }
 
 std::string human_count(double count) {

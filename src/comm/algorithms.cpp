@@ -103,7 +103,7 @@ AllReduceAlgorithm all_reduce_algorithm_from_name(std::string_view name) {
     if (name == name_of(algorithm)) return algorithm;
     known.emplace_back(name_of(algorithm));
   }
-  fail(ExitCode::usage, "unknown all-reduce algorithm '{}'; known are {}", name, join(known));
+  fail(ExitCode::usage, "unknown all-reduce algorithm '{}'; available: {}", name, join(known));
 }
 
 void run_all_reduce(AllReduceAlgorithm algorithm, Communicator& comm, std::span<float> data) {

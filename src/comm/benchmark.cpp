@@ -29,7 +29,7 @@ double check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<fl
     for (std::size_t i = 0; i < data.size(); ++i) {
       const float expected = ranks_part + static_cast<float>(comm.size()) * input_value(0, i);
       if (data[i] != expected) {
-        fail(ExitCode::internal, "{} of {} elements: element {} is {}, must be {}", name_of(algorithm), data.size(), i, data[i],
+        fail(ExitCode::internal, "{} of {} elements: element {} is {}, expected {}", name_of(algorithm), data.size(), i, data[i],
              expected);
       }
     }
@@ -82,8 +82,7 @@ void check(const AllReduceBenchmark& benchmark) {
     fail(ExitCode::usage, "the smallest message ({}) is larger than the largest ({})", human_bytes(benchmark.min_bytes),
          human_bytes(benchmark.max_bytes));
   }
-  if (benchmark.algorithms.empty())
-    fail(ExitCode::usage, "no all-reduce algorithm was chosen: name one of mpi, naive, tree, ring");
+  if (benchmark.algorithms.empty()) fail(ExitCode::usage, "no all-reduce algorithm given: choose from mpi, naive, tree and ring");
   if (benchmark.repeats < 0)
     fail(ExitCode::usage, "{} repeats: give 1 or more, or 0 to let the program choose", benchmark.repeats);
 }
@@ -103,7 +102,7 @@ void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,
     try {
       buffer.resize(static_cast<std::size_t>(benchmark.max_bytes / kElementBytes));
     } catch (const std::exception&) {  // bad_alloc, or length_error beyond what a vector can count
-      fail(ExitCode::usage, "no memory for a message of {}: give a smaller largest size", human_bytes(benchmark.max_bytes));
+      fail(ExitCode::usage, "not enough memory for a message of {}: lower --max", human_bytes(benchmark.max_bytes));
     }
   });
   for (const Bytes bytes : message_sizes(benchmark)) {

@@ -11,7 +11,7 @@ std::string CollectiveFacts::str() const {
 }
 
 void CollectiveWatch::set_timeout(double seconds) {
-  COHORT_CHECK(seconds > 0.0, "the time-out of collectives is {} s, must be positive", seconds);
+  COHORT_CHECK(seconds > 0.0, "the timeout of collectives is {} s, but must be positive", seconds);
   timeout_ = seconds;
 }
 

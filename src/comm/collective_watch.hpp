@@ -1,8 +1,8 @@
 // Watches the operations that this process has in flight, so that a lost or stuck peer becomes an error that names the operation
-// instead of a program that waits for ever. It knows no library and no device: the operations answer for themselves.
+// instead of a program that waits forever. It knows no library and no device: the operations answer for themselves.
 //
 // An operation's time runs from the moment at which nothing on this rank holds it back: those before it are done and its own
-// inputs are there. From then on it waits for other ranks alone, so a long computation that was queued before it does not count.
+// inputs are there. From then on it waits only for other ranks, so a long computation that was queued before it does not count.
 // Time is noticed when check() is called; a rank that was busy elsewhere meanwhile starts the clock later, never earlier.
 #pragma once
 
@@ -67,7 +67,7 @@ class CollectiveWatch {
   /// Operations run one after another, in the order in which they are added.
   void add(std::shared_ptr<const InFlight> operation) { operations_.push_back(std::move(operation)); }
   /// Forgets what is done. Throws Error(internal) naming the operation and this rank if the oldest one is not done within the
-  /// time-out.
+  /// timeout.
   void check(Clock::time_point now = Clock::now());
   /// As of the last check().
   bool idle() const { return operations_.empty(); }

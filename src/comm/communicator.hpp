@@ -121,7 +121,7 @@ class Communicator {
   Request broadcast_async(void* data, Count elements, DType dtype, int root, Site site = Site::current());
   void broadcast(void* data, Count elements, DType dtype, int root, Site site = Site::current());
 
-  /// Point to point. Matching: same pair, same tag (0 to kMaxTag; 0 alone on NCCL), in order of posting; both sides name the same
+  /// Point to point. Matching: same pair, same tag (0 to kMaxTag; only 0 on NCCL), in order of posting; both sides name the same
   /// count and type, also when it is 0. A blocking send may wait for its receive. A rank does not send to itself. Not collective.
   /// Messages that depend on each other (a rank receives from one side and sends to the other) are all posted before the first is
   /// tested or waited for.
@@ -147,7 +147,7 @@ class Communicator {
 
   /// From now on all ranks compare what they are about to do before each collective of this group, and of those that are made of
   /// it later: operation, root, count, type. Where they differ, all throw Error(internal) with what each calls, and where,
-  /// instead of waiting for ever. It costs a small all-gather and a wait each time: for looking for mistakes. // Collective
+  /// instead of waiting forever. It costs a small all-gather and a wait each time: for looking for mistakes. // Collective
   void check_collectives();
   bool checks_collectives() const { return checker_ != nullptr; }
 
@@ -170,7 +170,7 @@ class Communicator {
     return do_split(color_of(rank_), rank_, std::move(name));
   }
 
-  /// Who finishes the records of operations: the request that the caller waits for; the backend, whose operations go on after
+  /// Who finishes the records of operations: the request that the caller waits for; the backend, whose operations continue after
   /// the wait, and which takes the record of the operation that it starts from record(); or nobody, since the group that works
   /// for this one writes records of its own.
   enum class Recording { request, backend, none };

@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// Rank `rank` of `size`. It is divided by split_by() alone: there is nobody to ask for other ranks' colours.
+/// Rank `rank` of `size`. It is divided only by split_by(): there is nobody to ask for other ranks' colours.
 std::unique_ptr<Communicator> make_counting_communicator(std::string name, int rank, int size);
 
 }  // namespace cohort

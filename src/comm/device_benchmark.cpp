@@ -78,7 +78,8 @@ void check_result(DeviceCollective collective, Communicator& device, Communicato
       const float expected = expected_value(collective, device.rank(), n, message.block_elements, ranks_part, i);
       const float value = values[static_cast<std::size_t>(i)];
       if (value == expected) continue;
-      fail(ExitCode::internal, "{} of {} elements: element {} is {}, must be {}", name_of(collective), whole, i, value, expected);
+      fail(ExitCode::internal, "{} of {} elements: element {} is {}, expected {}", name_of(collective), whole, i, value,
+           expected);
     }
   });
 }

@@ -2,7 +2,7 @@
 // library, and turns the errors that MPI returns into cohort::Error.
 //
 // Every operation is an MPI non-blocking one, the blocking forms wait for it: a sum has the same bits in both forms. Open MPI
-// runs these in software, progressed by MPI calls alone: who overlaps them with computation calls test() now and then.
+// runs these in software, progressed only by MPI calls: who overlaps them with computation calls test() now and then.
 // Reductions: Open MPI's in-place MPI_Iallreduce is a binomial tree to rank 0 and a broadcast, so an element's sum depends
 // neither on its place in the buffer nor on how the buffer is cut into calls (tests/comm holds it to that).
 #pragma once

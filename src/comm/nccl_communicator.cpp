@@ -117,7 +117,7 @@ class NcclCommunicator : public Communicator {
 NcclCommunicator::~NcclCommunicator() {
   NcclQueue& queue = NcclQueue::of_process();
   // Peers may never finish what is in flight, and the process is about to end.
-  if (std::uncaught_exceptions() > 0) queue.stop("another error ended the work of this rank");
+  if (std::uncaught_exceptions() > 0) queue.stop("this rank stopped after another error");
   if (group_.comm == nullptr) return;
   try {
     queue.leave(group_);
@@ -148,8 +148,8 @@ void NcclCommunicator::connect() {
   fail_together(host_, what, [&] {
     if (connected) return;
     fail(ExitCode::launch,
-         "a peer went away or did not answer within {:g} s. Can the nodes reach each other, and over which network? "
-         "NCCL_DEBUG=INFO shows what NCCL tries, NCCL_SOCKET_IFNAME names the interface to use",
+         "a peer exited or did not answer within {:g} s. Can the nodes reach each other, and over which network? NCCL_DEBUG=INFO "
+         "shows what NCCL tries, NCCL_SOCKET_IFNAME names the interface to use",
          connect_seconds());
   });
 }

@@ -4,7 +4,7 @@
 //
 // Order. All NCCL operations of a process go on gpu::communication_stream(), whatever their communicator, in the order in which
 // the program starts them. That is what keeps two communicators from deadlock: NCCL's kernels wait for each other across ranks,
-// and two of them that ran in one order here and in the other there would wait for ever (NCCL user guide, "Using multiple NCCL
+// and two of them that ran in one order here and in the other there would wait forever (NCCL user guide, "Using multiple NCCL
 // communicators concurrently"). It takes programs that start their operations in the same order on all ranks, which the contract
 // demands anyway, and that call from one thread. It also means that no operation overtakes another: one that waits for a peer
 // holds up those behind it.
@@ -16,7 +16,7 @@
 // then they are launched together, and so may meet in any order among themselves: a rank can post its receive before its send.
 // Post those that depend on each other before waiting for one. NCCL has no tags: messages between two ranks match in the order of
 // posting, and tags other than 0 are refused. A message of another length than expected is an error in the caller that NCCL does
-// not report: it hangs, and the time-out below ends it.
+// not report: it hangs, and the timeout below ends it.
 //
 // Sums. bf16 and fp16 round once per addition, in the type itself (__hadd), as MPI's do here; where NVLink SHARP adds in the
 // switch (NCCL_NVLS_ENABLE), it accumulates in fp32. `avg` multiplies by 1/size(), rounded to the type, before it adds: the exact
@@ -25,7 +25,7 @@
 // two ranks can depend on where an element lies in the buffer.
 //
 // Faults. NCCL's communicators are made non-blocking: a call returns although a peer never comes, and this file waits for it
-// instead, with a time-out. check_nccl_progress() finds operations that a peer has left hanging, and errors that NCCL has met in
+// instead, with a timeout. check_nccl_progress() finds operations that a peer has left hanging, and errors that NCCL has met in
 // the background. When one surfaces, all of this process's NCCL communicators are aborted, so that kernels leave the device and
 // destructors do not hang, and then the error is thrown, with operation, group and rank.
 #pragma once
@@ -46,7 +46,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, std::st
 int nccl_version();
 
 /// To be called while waiting for the device (gpu::synchronize() takes it): throws Error(internal) if NCCL has failed, or if an
-/// operation waits for its peers for longer than the time-out. Costs a few microseconds.
+/// operation waits for its peers for longer than the timeout. Costs a few microseconds.
 void check_nccl_progress();
 
 /// How long an operation may wait for its peers, see collective_watch.hpp. Connecting a new group has two minutes, or this if

@@ -76,7 +76,7 @@ class NcclQueue {
   Operation post(NcclGroup& group, CollectiveFacts facts, Call call);
   /// Launches the messages that were collected.
   void flush();
-  /// Whether the operation has been done; gives it a chance to go on.
+  /// Whether the operation has been done; gives it a chance to make progress.
   bool test(NcclOperation& operation);
   /// The compute stream waits for the operation from now on. The host waits until NCCL has put it on the stream.
   void order_compute_after(NcclOperation& operation);

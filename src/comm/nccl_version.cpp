@@ -14,11 +14,10 @@ void check_nccl_versions(Communicator& host, int code) {
   host.broadcast(&first, 1, DType::i32, 0);
   fail_together(host, "comparing NCCL's versions", [&] {
     if (code == first) return;
-    fail(
-        ExitCode::launch,
-        "NCCL is {} here and {} on rank 0, and ranks with different versions cannot join: load the same CUDA and NCCL modules on "
-        "all nodes",
-        nccl_version_text(code), nccl_version_text(first));
+    fail(ExitCode::launch,
+         "NCCL is {} here and {} on rank 0, and ranks with different versions cannot communicate: load the same CUDA and NCCL "
+         "modules on all nodes",
+         nccl_version_text(code), nccl_version_text(first));
   });
 }
 

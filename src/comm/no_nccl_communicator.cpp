@@ -7,8 +7,8 @@ namespace cohort {
 
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, std::string name) {
   fail(ExitCode::launch,
-       "the group '{}' was to communicate between GPUs, and this build of Cohort has no CUDA and NCCL: configure with the preset "
-       "cuda, or use the device cpu",
+       "the group '{}' communicates between GPUs, but this build of Cohort has no CUDA and NCCL: configure with the preset cuda, "
+       "or use the device cpu",
        name);
 }
 

@@ -71,21 +71,19 @@ void print_titles(const std::vector<std::string_view>& columns) {
 }
 
 void print_header(const AllReduceBenchmark& benchmark, const Runtime& runtime) {
-  fmt::print("All-reduce (sum, fp32) over {} on {}. Median of the repeats, each as slow as its slowest rank.\n",
+  fmt::print("All-reduce (sum, fp32) over {} on {}. Median over repeats, each as slow as its slowest rank.\n",
              counted(runtime.size(), "rank"), counted(runtime.node_count(), "node"));
   fmt::print(
-      "Bus bandwidth = 2 (n-1)/n x bytes / time: what each rank must send at least; independent of n on an ideal network.\n\n");
+      "Bus bandwidth = 2 (n-1)/n x bytes / time: the least that each rank must send; independent of n on an ideal network.\n\n");
   std::vector<std::string_view> columns;
   for (const AllReduceAlgorithm algorithm : benchmark.algorithms) columns.push_back(name_of(algorithm));
   print_titles(columns);
 }
 
 void print_device_header(const Runtime& runtime) {
-  fmt::print(
-      "NCCL {} (sum, fp32) between {} of {}, {} on rank 0. Median of the repeats, each as slow as its slowest "
-      "rank.\n",
-      nccl_version_text(nccl_version()), counted(runtime.size(), "GPU"), counted(runtime.node_count(), "node"),
-      gpu::facts().name);
+  fmt::print("NCCL {} (sum, fp32) between {} of {}, {} on rank 0. Median over repeats, each as slow as its slowest rank.\n",
+             nccl_version_text(nccl_version()), counted(runtime.size(), "GPU"), counted(runtime.node_count(), "node"),
+             gpu::facts().name);
   for (const NcclSetting& setting : nccl_settings()) fmt::print("{}\n", describe(setting));
   fmt::print("Bus bandwidth = 2 (n-1)/n x bytes / time for the all-reduce, (n-1)/n x bytes / time for the others.\n\n");
   std::vector<std::string_view> columns;
@@ -190,14 +188,14 @@ void add_comm_command(CLI::App& app, Action& action) {
       "  mpirun -np 2 cohort comm --device cuda --min 1MiB          what the links between two GPUs carry\n"
       "  srun --mpi=pmix cohort comm --json > all_reduce.json       for a plot");
   const auto options = std::make_shared<CommOptions>();
-  command->add_option("--device", options->device, "cpu: MPI, in host memory; cuda: NCCL, between one GPU a rank")
+  command->add_option("--device", options->device, "cpu: MPI, in host memory; cuda: NCCL, between one GPU per rank")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   command->add_option("--min", options->min, "Smallest message: bytes, or with KiB, MiB, GiB")->capture_default_str();
-  command->add_option("--max", options->max, "Largest message; sizes grow by 4 in between [64MiB, on GPUs 256MiB]");
-  command->add_option("--algorithms", options->algorithms, "Which all-reduces, separated by commas [mpi,naive,tree,ring]")
+  command->add_option("--max", options->max, "Largest message; sizes grow by a factor of 4 in between [64MiB, on GPUs 256MiB]");
+  command->add_option("--algorithms", options->algorithms, "All-reduce algorithms, separated by commas [mpi,naive,tree,ring]")
       ->delimiter(',');
-  command->add_option("--repeats", options->repeats, "Timings of each; 0: as many as fit a fifth of a second, from 3 to 20")
+  command->add_option("--repeats", options->repeats, "Repeats per size; 0: as many as fit into a fifth of a second, from 3 to 20")
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] {

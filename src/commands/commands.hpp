@@ -27,7 +27,7 @@ void add_info_command(CLI::App& app, Action& action);
 /// To be added last: it describes all commands of `app`, which must outlive the action.
 void add_reference_command(CLI::App& app, Action& action);
 
-// Below `ckpt`. They start neither MPI nor Kokkos, so they work on a login node while the run goes on; under a launcher rank 0
+// Below `ckpt`. They start neither MPI nor Kokkos, so they work on a login node while the run continues; under a launcher rank 0
 // alone acts and prints.
 void add_ckpt_ls(CLI::App& ckpt, Action& action);
 void add_ckpt_show(CLI::App& ckpt, Action& action);

@@ -41,7 +41,7 @@ struct SynthOptions {
 
 int run_synth(const SynthOptions& options) {
   if (options.bytes && options.by_stories)
-    fail(ExitCode::usage, "--bytes and --stories both say how large the corpus is; give one of them");
+    fail(ExitCode::usage, "--bytes and --stories both set the size of the corpus; give only one");
   const Bytes bytes = options.bytes ? parse_bytes(*options.bytes) : options.by_stories ? 0 : 2 * kMiB;
   if (options.by_stories && options.stories < 1) fail(ExitCode::usage, "--stories is {}; it must be at least 1", options.stories);
   if (options.bytes && bytes < 1) fail(ExitCode::usage, "--bytes is {}; it must be at least 1", *options.bytes);
@@ -206,11 +206,10 @@ void add_synth(CLI::App& data, Action& action) {
   synth->require_subcommand(1);
   auto* stories = synth->add_subcommand("stories", "Simple English stories whose entropy is known exactly");
   const auto options = std::make_shared<SynthOptions>();
-  stories->add_option("--out", options->out, "Text file to write; FILE.json beside it holds its entropy")
+  stories->add_option("--out", options->out, "Text file to write; FILE.json next to it holds its entropy")
       ->type_name("FILE")
       ->required();
-  stories->add_option("--bytes", options->bytes,
-                      "Size, for example 500KiB; the last story is finished (2MiB if no size is given)");
+  stories->add_option("--bytes", options->bytes, "Size, such as 500KiB; the last story is completed [2MiB]");
   const CLI::Option* number = stories->add_option("--stories", options->stories, "Size in stories");
   stories->add_option("--seed", options->seed, "Other seeds give other stories")->capture_default_str();
   add_overwrite_option(*stories, options->overwrite, "the corpus");
@@ -241,7 +240,7 @@ void add_inspect(CLI::App& data, Action& action) {
   auto* inspect = data.add_subcommand("inspect", "Check a token file and show what is in it");
   const auto options = std::make_shared<InspectOptions>();
   inspect->add_option("file", options->file, "Token file")->required();
-  inspect->add_option("--samples", options->samples, "Number of pieces of text to show")->capture_default_str();
+  inspect->add_option("--samples", options->samples, "Number of text samples to show")->capture_default_str();
   inspect->add_flag("--json", options->json, "Print JSON");
   inspect->callback([&action, options] { action = [options] { return run_inspect(*options); }; });
 }

@@ -10,12 +10,12 @@
 namespace cohort {
 
 void add_doctor_command(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("doctor", "Say why a job stood still, from what it left in its run folder");
+  auto* command = app.add_subcommand("doctor", "Explain why a job hung, from what it left in its run folder");
   command->footer(
-      "A job whose rank is lost (killed, stopped, its node gone) or stuck (a loop that never ends, a collective that the others\n"
-      "did not come to) is ended after watch.timeout seconds with exit code 12 and a message. Each rank then leaves a dump of\n"
-      "its last operations in RUN/flight, and rank 0 its verdict; this command shows them on a page, with the errors that ended\n"
-      "the run by the ranks' logs, and the step in which a rank was that was killed.\n"
+      "A job with a rank that is lost (killed, stopped, its node down) or stuck (an endless loop, a collective that the others\n"
+      "did not enter) is ended after watch.timeout seconds with exit code 12 and a message. Each rank then leaves a dump of\n"
+      "its last operations in RUN/flight, and rank 0 its verdict; this command shows them on one page, with the errors in the\n"
+      "ranks' logs and the step that a killed rank was in.\n"
       "\n"
       "Example:\n"
       "  cohort doctor runs/demo");

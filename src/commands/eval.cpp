@@ -75,12 +75,13 @@ void add_eval_command(CLI::App& app, Action& action) {
       "  cohort eval runs/demo                              the newest checkpoint of a run\n"
       "  cohort eval runs/demo --step 400                   that one\n"
       "  mpirun -np 4 cohort eval runs/demo                 the same number, on four ranks\n"
-      "  cohort eval runs/demo --samples 64                 of 64 samples: quicker\n"
+      "  cohort eval runs/demo --samples 64                 on 64 samples only: faster\n"
       "  cohort eval runs/demo/checkpoints/step_00000400 --tokens data/other.h5");
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   add_step_option(*command, options->step);
-  command->add_option("--tokens", options->tokens, "Another token file than the run's, of the same tokenizer")->type_name("FILE");
+  command->add_option("--tokens", options->tokens, "Token file to use instead of the run's, with the same tokenizer")
+      ->type_name("FILE");
   command->add_option("--samples", options->samples, "Samples over all ranks; 0 = the whole validation split")
       ->check(integer_from(0));
   command->add_flag("--json", options->json, "Print JSON");

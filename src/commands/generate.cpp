@@ -44,7 +44,7 @@ int generate_text(const GenerateCommandOptions& options) {
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
   RunConfig config = run_of_checkpoint(runtime, *world, state.run_file, overrides);
   if (!attention_of(config.model)) {
-    fail(ExitCode::usage, "{} holds an {}, which has no text to generate", options.checkpoint, config.model.kind);
+    fail(ExitCode::usage, "{} holds an {}, which does not generate text", options.checkpoint, config.model.kind);
   }
   const RunData data = open_data(*world, config, DataUse::evaluation, state.data);
   set_up_job(runtime, *world, config);

@@ -48,8 +48,8 @@ constexpr const char* kJobFooter =
     "The site is --site, else COHORT_SITE in the environment, else ~/.config/cohort/site.env, else generic. sites/generic.env\n"
     "explains every key; a profile of your own may begin with BASE=\"generic\" and set only what differs.\n"
     "\n"
-    "Jobs for training end themselves before their time limit with a checkpoint, go back to the queue and resume from it, until\n"
-    "the run is done or a start brings it no further.";
+    "Training jobs save a checkpoint before their time limit, requeue themselves and resume from it, until the run is\n"
+    "done or a restart makes no progress.";
 
 struct JobOptions {
   std::string template_name;
@@ -95,7 +95,7 @@ std::string command_of(const JobOptions& options) {
   for (const std::string& setting : options.settings) add("--set", setting);
   add("--jobs", options.jobs);
   const std::string command = shell_words(words);
-  if (command.find('\n') != std::string::npos) fail(ExitCode::usage, "the command line holds a line break: leave it out");
+  if (command.find('\n') != std::string::npos) fail(ExitCode::usage, "the command line contains a line break: remove it");
   return command;
 }
 
@@ -126,8 +126,8 @@ JobRequest request_of(const JobOptions& options, const fs::path& jobs) {
 
 std::string summary_of(const Job& job, const SiteProfile& site) {
   const JobShape& shape = job.shape;
-  const std::string gpus = shape.gpus_per_node == 0 ? "" : fmt::format(", {} a node", counted(shape.gpus_per_node, "GPU"));
-  return fmt::format("job {} for site {}: {} x {}, {} a rank{}{}; at most {}; run folder {}", job.name, site.name,
+  const std::string gpus = shape.gpus_per_node == 0 ? "" : fmt::format(", {} per node", counted(shape.gpus_per_node, "GPU"));
+  return fmt::format("job {} for site {}: {} x {}, {} per rank{}{}; time limit {}; run folder {}", job.name, site.name,
                      counted(shape.nodes, "node"), counted(shape.tasks_per_node, "rank"), counted(shape.cpus_per_task, "core"),
                      gpus, job.layout.empty() ? "" : "; " + job.layout, job.time, job.run_folder);
 }
@@ -135,22 +135,22 @@ std::string summary_of(const Job& job, const SiteProfile& site) {
 void check_with_slurm(const JobOptions& options) {
   if (options.check == "no") return;
   if (!has_sbatch()) {
-    fmt::print("not checked by SLURM: there is no sbatch on this machine\n");
+    fmt::print("not checked by SLURM: no sbatch on this machine\n");
     return;
   }
   const SbatchAnswer answer = test_with_sbatch(options.out);
   if (answer.exit_code != 0) {
-    fail(ExitCode::launch, "sbatch --test-only {} refuses the job: {}. The file is written; --check no does not ask", options.out,
-         join(split(answer.text, '\n'), "; "));
+    fail(ExitCode::launch, "sbatch --test-only {} refuses the job: {}. The file was written; --check no skips this check",
+         options.out, join(split(answer.text, '\n'), "; "));
   }
   fmt::print("sbatch --test-only: {}\n", answer.text);
 }
 
 int write_job(const JobOptions& options) {
   if (options.template_name.empty() || options.run_file.empty())
-    fail(ExitCode::usage, "--template and --run are needed: `cohort job --list` shows templates, --help examples");
+    fail(ExitCode::usage, "--template and --run are required: `cohort job --list` shows templates, --help examples");
   if (options.submit && options.out.empty())
-    fail(ExitCode::usage, "--submit needs --out FILE: the script that runs should be there to read");
+    fail(ExitCode::usage, "--submit needs --out FILE, so that the submitted script can be read");
   const fs::path out = options.out.empty() ? fs::path() : output_file("--out", options.out, options.overwrite);
   const fs::path jobs = find_jobs_folder(options.jobs, program_file());
   const JobRequest request = request_of(options, jobs);
@@ -181,7 +181,7 @@ void add_job_command(CLI::App& app, Action& action) {
   command->add_option("--run", options->run_file, "The run file")->type_name("FILE");
   command->add_option("--ranks", options->ranks, "Ranks of the layout")->check(integer_from(1, 1 << 20));
   command->add_option("--nodes", options->nodes, "Nodes [the fewest that hold the ranks]")->check(integer_from(1, 1 << 20));
-  command->add_option("--time", options->time, "Time limit, as 30 (minutes), 2:00:00 or 1-12:00:00 [the site's]");
+  command->add_option("--time", options->time, "Time limit, such as 30 (minutes), 2:00:00 or 1-12:00:00 [the site's]");
   command->add_option("--sweep", options->sweep, "Template array_sweep: section.key=value,value,...");
   command->add_option("--set", options->settings, "section.key=value of the run file, or KEY=value of the site (may be repeated)")
       ->type_name("KEY=VALUE")
@@ -190,9 +190,7 @@ void add_job_command(CLI::App& app, Action& action) {
   command->add_option("--out", options->out, "Write the script into this file instead of showing it")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the script of --out");
   command->add_flag("--submit", options->submit, "Submit it");
-  command
-      ->add_option("--check", options->check,
-                   "Ask sbatch --test-only whether it would take the job, if there is an sbatch: yes, no")
+  command->add_option("--check", options->check, "Check the job with sbatch --test-only, if sbatch is available: yes, no")
       ->check(CLI::IsMember({"yes", "no"}))
       ->capture_default_str();
   command->add_flag("--list", options->list, "List templates and sites");

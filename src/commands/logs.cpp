@@ -34,7 +34,7 @@ LogViewOptions view_of(const LogsOptions& options) {
   selection.level = log_level_from_name(options.level);
   if (options.last >= 0) view.last = options.last;
   if (options.follow && selection.until) {
-    fail(ExitCode::usage, "--follow runs until it is interrupted, --until ends before that; give one of them");
+    fail(ExitCode::usage, "--follow runs until interrupted, --until stops earlier; give only one");
   }
   return view;
 }
@@ -55,35 +55,33 @@ int run_logs(const LogsOptions& options) {
 }  // namespace
 
 void add_logs_command(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("logs", "Show the logs of all ranks as one, in the order of time");
+  auto* command = app.add_subcommand("logs", "Show the logs of all ranks as one, in order of time");
   command->footer(
-      "Each rank of a job writes RUN/logs/rank_N/train.log, and the console is rank 0's. This command merges them by their "
-      "times,\n"
-      "which are UTC; those of different nodes are as good as the nodes' clocks. A message keeps its further lines. Logs may be\n"
-      "long and many: they are read block by block, and one file at a time is open.\n"
+      "Each rank of a job writes RUN/logs/rank_N/train.log, and the console is rank 0's. This command merges them by their\n"
+      "UTC timestamps, which are as good as the nodes' clocks. Messages of several lines stay together. Logs may be long\n"
+      "and many: they are read block by block, and one file at a time is open.\n"
       "\n"
-      "--since and --until take a step (step:100: from where a rank first speaks of step 100 or a later one, until it speaks of "
-      "a\n"
-      "later one than that), a time in UTC (2025-03-01T12:00), or how long ago (90s, 10m, 2h, 1d).\n"
+      "--since and --until take a step (step:100: from a rank's first message about step 100 or later, until its first about a\n"
+      "later one), a time in UTC (2025-03-01T12:00), or how long ago (90s, 10m, 2h, 1d).\n"
       "\n"
       "Examples:\n"
       "  cohort logs runs/demo --last 20                         how did it end?\n"
       "  cohort logs runs/demo --rank 0,2-3 --since step:100     these ranks, from step 100 on\n"
-      "  cohort logs runs/demo --level warning                   what somebody should look at, such as slow ranks\n"
-      "  cohort logs runs/demo --grep 'saved|stopping' --fold    one line for what many ranks say alike\n"
-      "  cohort logs runs/demo --follow --last 0                 what comes from now on, until Ctrl-C");
+      "  cohort logs runs/demo --level warning                   what needs attention, such as slow ranks\n"
+      "  cohort logs runs/demo --grep 'saved|stopping' --fold    one line for a message of many ranks\n"
+      "  cohort logs runs/demo --follow --last 0                 new messages only, until Ctrl-C");
   auto options = std::make_shared<LogsOptions>();
   command->add_option("run", options->run, "the run's folder")->required();
   command->add_option("--rank", options->ranks, "these ranks: 2, 0,3 or 2,4-7 (default: all)");
   command->add_option("--since", options->since, "from here on: step:100, 2025-03-01T12:00 or 10m");
-  command->add_option("--until", options->until, "up to here, included");
-  command->add_option("--grep", options->pattern, "messages in which this regular expression is found (as of grep -E)");
+  command->add_option("--until", options->until, "up to here, inclusive");
+  command->add_option("--grep", options->pattern, "messages that match this regular expression (as for grep -E)");
   command->add_option("--level", options->level, "messages of this level or above: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   command->add_option("--last", options->last, "the last N of these messages")->check(integer_from(0));
-  command->add_flag("--fold", options->fold, "show once what several ranks said alike within a second: \"ranks 0-3: ...\"");
-  command->add_flag("--follow,-f", options->follow, "then wait for more, also of new ranks, until Ctrl-C");
+  command->add_flag("--fold", options->fold, "show once what several ranks logged within a second: \"ranks 0-3: ...\"");
+  command->add_flag("--follow,-f", options->follow, "then wait for more, including new ranks, until Ctrl-C");
   command->callback([&action, options] { action = [options] { return run_logs(*options); }; });
 }
 

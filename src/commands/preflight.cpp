@@ -89,39 +89,33 @@ int check_job(const PreflightOptions& options) {
   }
   failures = broadcast_text(*world, failures, 0);
   if (failures.empty()) return 0;
-  throw SharedError(ExitCode::launch, fmt::format("this job's nodes are not fit for it:\n  {}", failures));
+  throw SharedError(ExitCode::launch, fmt::format("this job's nodes failed the checks:\n  {}", failures));
 }
 
 }  // namespace
 
 void add_preflight_command(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("preflight", "Check the nodes of a job before the real work: are they fit, and alike?");
+  auto* command = app.add_subcommand("preflight", "Check the nodes of a job before the real work: healthy, and alike?");
   command->footer(
-      "Run it with the same launcher, nodes and ranks as the job that follows. It takes some seconds (the disk and, of many "
-      "nodes,\n"
-      "the network take the longest), and ends with exit code 4 if a check failed, so that a job script can stop there:\n"
+      "Run it with the same launcher, nodes and ranks as the job that follows. It takes some seconds (disk and network take the\n"
+      "longest), and ends with exit code 4 if a check failed, so that a job script can stop there:\n"
       "  srun --mpi=pmix cohort preflight --disk $SCRATCH || exit\n"
       "\n"
-      "What is checked, on each node: the versions of Cohort, MPI, NVIDIA's driver, CUDA and NCCL; settings of MPI and NCCL; "
-      "active\n"
-      "ports of InfiniBand; cores and ranks; memory, /dev/shm and limits (ulimit -n, -l); the clock; the disk; messages of MPI "
-      "in\n"
-      "the node and between nodes. Of GPUs: that all are seen, that they reach each other; the speed of their memory and of "
-      "each\n"
+      "Checked on each node: versions of Cohort, MPI, NVIDIA's driver, CUDA and NCCL; settings of MPI and NCCL; active\n"
+      "InfiniBand ports; cores and ranks; memory, /dev/shm and limits (ulimit -n, -l); clock; disk; MPI messages within the\n"
+      "node and between nodes. Of GPUs: that all are visible and reach each other; the speed of their memory and of each\n"
       "link; temperature, clock and memory errors; an all-reduce of NCCL over all of them.\n"
       "\n"
-      "How it judges: a training job is as fast as its slowest node, so each is held against the median of the others. A node "
-      "that\n"
-      "is alone in something is named:\n"
+      "A training job is as fast as its slowest node, so each is compared with the median of the others. A node that\n"
+      "stands out is named:\n"
       "  FAIL: GPU to host: node3 GPU 0000:1B:00.0: 3.1 GB/s where the others have 25 GB/s (median)\n"
-      "Figures that are bad on any machine are warned of too. `ok` for a single node says little: it has nobody to be compared "
-      "with.\n"
+      "Figures that are bad on any machine give warnings too. `ok` for a single node says little: there is no other to compare.\n"
       "\n"
       "Examples:\n"
       "  mpirun -np 4 cohort preflight --quick          this machine, in two seconds\n"
       "  srun --mpi=pmix cohort preflight --json        all measurements, for a log or a plot");
   const auto options = std::make_shared<PreflightOptions>();
-  command->add_option("--disk", options->disk, "Folder on the disk that the job will write to; a scratch file is made there")
+  command->add_option("--disk", options->disk, "Folder on the disk that the job will write to; a scratch file is created there")
       ->type_name("FOLDER")
       ->capture_default_str();
   command->add_flag("--quick", options->quick, "Smaller files and messages, fewer pairs of nodes");

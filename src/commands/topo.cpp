@@ -44,8 +44,7 @@ nlohmann::ordered_json plan_json(const TopoOptions& options, const NodeRanks& ra
 void print_plan(const TopoOptions& options, const NodeRanks& ranks) {
   const int last = ranks.first + ranks.count - 1;
   const std::string mine = ranks.count == 1 ? fmt::format("rank {}", last) : fmt::format("ranks {}-{}", ranks.first, last);
-  fmt::print("Node {} of {} (nodes are numbered from 0) runs {} of {} in all:\n", options.node, options.nodes, mine,
-             ranks.world_size);
+  fmt::print("Node {} of {} (counted from 0) runs {} of {}:\n", options.node, options.nodes, mine, ranks.world_size);
   fmt::print("global rank = node x {} + local rank, the block order that srun and mpirun use unless told otherwise.\n\n",
              ranks.count);
   Table table({"rank", "node", "local rank", "SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"});
@@ -59,11 +58,9 @@ void print_plan(const TopoOptions& options, const NodeRanks& ranks) {
   fmt::print("\nThe same on all of them: SLURM_NTASKS={} SLURM_JOB_NUM_NODES={} SLURM_NTASKS_PER_NODE={}\n", ranks.world_size,
              options.nodes, options.ranks_per_node);
   fmt::print(
-      "Programs that meet over a socket (torchrun) call these RANK, NODE_RANK, LOCAL_RANK and WORLD_SIZE={}, and need "
-      "MASTER_ADDR, the\n"
-      "host of rank 0 (scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1), and a free MASTER_PORT there. Cohort needs "
-      "neither:\n"
-      "MPI gets every rank's address from the launcher.\n",
+      "Programs that rendezvous over a socket (torchrun) call these RANK, NODE_RANK, LOCAL_RANK and WORLD_SIZE={}. They also\n"
+      "need MASTER_ADDR, the host of rank 0 (scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1), and a free\n"
+      "MASTER_PORT there. Cohort needs neither: MPI gets every rank's address from the launcher.\n",
       ranks.world_size);
 }
 
@@ -84,8 +81,7 @@ int simulate(const TopoOptions& options) {
                nlohmann::ordered_json{{"world_size", world_size}, {"node_count", options.nodes}, {"ranks", ranks}}.dump(2));
     return 0;
   }
-  fmt::print("{} on {} of a job that need not exist (nothing is started)\n\n", counted(world_size, "rank"),
-             counted(options.nodes, "node"));
+  fmt::print("{} on {} of a simulated job (nothing is started)\n\n", counted(world_size, "rank"), counted(options.nodes, "node"));
   Table table({"rank", "host", "node", "local rank"});
   for (int rank = 0; rank < std::min(world_size, kMostPlaces); ++rank) {
     const auto& row = ranks[static_cast<std::size_t>(rank)];
@@ -93,7 +89,7 @@ int simulate(const TopoOptions& options) {
   }
   fmt::print("{}", table.str(4));
   if (world_size > kMostPlaces) fmt::print("... and {} more\n", world_size - kMostPlaces);
-  fmt::print("\nWhat one of these nodes sees: add --node N.\n");
+  fmt::print("\nTo see what one of these nodes sees, add --node N.\n");
   return 0;
 }
 
@@ -103,7 +99,7 @@ int answer_plan(const TopoOptions& options) {
   if (options.ranks_per_node_given->count() == 0) missing.push_back("--ranks-per-node");
   if (!missing.empty()) {
     fail(ExitCode::usage,
-         "{} missing: --nodes and --ranks-per-node go together; `cohort topo` without them shows the running job",
+         "{} missing: --nodes and --ranks-per-node are used together; `cohort topo` without them shows the running job",
          join(missing, " and "));
   }
   if (options.node_given->count() == 0) return simulate(options);
@@ -179,14 +175,14 @@ void add_topo_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  mpirun -np 4 cohort topo                             the running job, with warnings about its bindings\n"
       "  srun --mpi=pmix cohort topo                          the same on a cluster\n"
-      "  cohort topo --simulate --nodes 4 --ranks-per-node 2  a job that need not exist: nothing is launched\n"
+      "  cohort topo --simulate --nodes 4 --ranks-per-node 2  a simulated job: nothing is launched\n"
       "  cohort topo --nodes 4 --ranks-per-node 2 --node 3    which ranks are on its node 3?");
   const auto options = std::make_shared<TopoOptions>();
-  options->nodes_given = command->add_option("--nodes", options->nodes, "Number of nodes of a job that need not exist");
+  options->nodes_given = command->add_option("--nodes", options->nodes, "Number of nodes of a simulated job");
   options->ranks_per_node_given =
       command->add_option("--ranks-per-node", options->ranks_per_node, "Ranks on each node of that job");
-  options->node_given = command->add_option("--node", options->node, "The node asked about, from 0");
-  command->add_flag("--simulate", options->simulate, "Show a job that need not exist: --nodes and --ranks-per-node say its size");
+  options->node_given = command->add_option("--node", options->node, "Node to show, counted from 0");
+  command->add_flag("--simulate", options->simulate, "Show a simulated job of the size --nodes x --ranks-per-node");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] {
     action = [options] {

@@ -98,8 +98,7 @@ bool is_done_already(Communicator& world, const RunConfig& config, const std::ve
 void capture_nccl(const std::string& run_directory, Communicator& world) {
   std::optional<std::filesystem::path> file;
   fail_together(world, "opening NCCL's log", [&] { file = capture_nccl_messages(run_directory, world.rank()); });
-  if (file && world.rank() == 0)
-    print_to_console(fmt::format("NCCL        writes to {}, and so for each rank\n", file->string()));
+  if (file && world.rank() == 0) print_to_console(fmt::format("NCCL        logs to {}, one file per rank\n", file->string()));
 }
 
 LockOptions lock_options(const std::string& run_directory) {
@@ -120,7 +119,7 @@ int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communica
                describe_run(config, data.dataset->samples(Split::train)));
     for (const FaultSection& fault : faults) fmt::print("fault: {}\n", describe_fault(fault));
     if (config.device.kind == "cuda" && gpu::visible_devices() == 0)
-      fmt::print("To train it needs GPUs, which there are none of here: {}\n", gpu::why_no_device());
+      fmt::print("Training it needs GPUs, and there are none here: {}\n", gpu::why_no_device());
   }
   return 0;
 }
@@ -133,7 +132,7 @@ int train(const TrainOptions& options) {
   if (options.run_file.empty())
     fail(ExitCode::usage, "no run file given. For example: cohort train inputs/demo.toml (see `cohort train --help`)");
   if (options.ranks > 0 && !options.dry_run)
-    fail(ExitCode::usage, "--ranks goes with --dry-run; a real run has the ranks that mpirun or srun start");
+    fail(ExitCode::usage, "--ranks needs --dry-run; a real run uses the ranks that mpirun or srun started");
   // From here on a signal is not lost: it ends the run before its first step.
   if (!options.dry_run) {
     install_stop_signals();
@@ -182,7 +181,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "  mpirun -np 2 cohort train inputs/lab2_mlp.toml --set parallel.data=bucketed --set run.name=two\n"
       "                                                                train on two ranks\n"
       "  cohort train inputs/lab2_mlp.toml --unset schedule.warmup_steps --set run.name=cold\n"
-      "                                                                without a key of the file: it has its default\n"
+      "                                                                without a key of the file: its default applies\n"
       "  cohort train --help-keys                                      every key of a run file\n"
       "and with the text that inputs/demo.toml and the labs read (`make stories` writes it, too):\n"
       "  mkdir -p data\n"
@@ -190,18 +189,16 @@ void add_train_command(CLI::App& app, Action& action) {
       "  cohort data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char\n"
       "  cohort train inputs/demo.toml --dry-run                       check the run file; parameters, memory and batch\n"
       "  cohort train inputs/demo.toml --dry-run --ranks 2             the same as two ranks would see it\n"
-      "  cohort train inputs/lab1_tiny_transformer.toml                a transformer, in some ten seconds\n"
+      "  cohort train inputs/lab1_tiny_transformer.toml                a transformer, in about ten seconds\n"
       "\n"
       "SIGINT, SIGTERM and SIGUSR1 end the run within two steps (and a validation, if one is due), with a checkpoint if a step\n"
-      "was done, and exit code 9: to be resumed. `touch RUN/stop` does so with exit code 13, and nothing trains in RUN until "
-      "the\n"
-      "file is removed.\n"
-      "`touch RUN/save` saves and trains on; the file is gone when the checkpoint is complete.\n"
-      "Standard output that cannot be written (a full disk, a closed pipe) does not end the run; its exit code is 7 then.\n"
+      "was done, and exit code 9: to be resumed. `touch RUN/stop` does the same with exit code 13; nothing trains in RUN until\n"
+      "the file is removed.\n"
+      "`touch RUN/save` saves a checkpoint and keeps training; the file is removed when the checkpoint is complete.\n"
+      "If standard output cannot be written (a full disk, a closed pipe), the run continues and ends with exit code 7.\n"
       "\n"
-      "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw, "
-      "hang,\n"
-      "slow (seconds=), nan, disk, device; with rank=, step=, phase=, once=, as in the section [fault] of a run file.");
+      "--fault breaks one rank on purpose: --fault exit:rank=2,step=5. Kinds: exit (code=), abort, kill, stop, segv, throw,\n"
+      "hang, slow (seconds=), nan, disk, device; with rank=, step=, phase=, once=, as in the section [fault] of a run file.");
   const auto options = std::make_shared<TrainOptions>();
   command->add_option("run.toml", options->run_file, "The run file");
   add_override_options(*command, options->overrides);
@@ -213,10 +210,10 @@ void add_train_command(CLI::App& app, Action& action) {
   auto* if_any = command->add_flag("--resume-if-any", options->resume_if_any,
                                    "Resume if there is a checkpoint, else start: for requeued jobs");
   auto* overwrite = command->add_flag("--overwrite", options->overwrite,
-                                      "Start over in a run folder that holds checkpoints, deleting them: only what Cohort wrote");
+                                      "Start over in a run folder that holds checkpoints, deleting what Cohort wrote there");
   auto* from = command
                    ->add_option("--resume-from", options->resume_from,
-                                "Resume from this step of the run, or from the checkpoint of that path")
+                                "Resume from this step of the run, or from the checkpoint at this path")
                    ->type_name("STEP|PATH")
                    ->check([](const std::string& text) { return text.empty() ? "name a step or a path" : ""; });
   resume->excludes(if_any)->excludes(overwrite)->excludes(from);

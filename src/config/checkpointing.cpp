@@ -9,14 +9,15 @@ void check_retention(const RunConfig& config, const WhereIs& where_is) {
   const CheckpointSection& c = config.checkpoint;
   if (c.keep == 0 && (c.keep_every > 0 || c.keep_best)) {
     fail(ExitCode::config,
-         "{}checkpoint.{} has no effect with checkpoint.keep = 0, which keeps all; set keep to how many of the newest stay",
+         "{}checkpoint.{} has no effect with checkpoint.keep = 0, which keeps all; set keep to the number of newest checkpoints "
+         "to keep",
          where_is(c.keep_best ? "checkpoint.keep_best" : "checkpoint.keep_every"), c.keep_best ? "keep_best" : "keep_every");
   }
   if (!c.keep_best || c.every == 0) return;
   const Count every = config.train.validate_every;
   if (every == 0 || c.every % every != 0) {
     fail(ExitCode::config,
-         "{}checkpoint.keep_best compares validation losses, but not every checkpoint (checkpoint.every = {}) comes with one "
+         "{}checkpoint.keep_best compares validation losses, but not every checkpoint (checkpoint.every = {}) has one "
          "(train.validate_every = {}); let validate_every divide every",
          where_is("checkpoint.keep_best"), c.every, every);
   }

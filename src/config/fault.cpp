@@ -14,7 +14,7 @@ RunConfig parse_short_form(const std::string& text) {
   const std::size_t colon = text.find(':');
   RunConfig parsed;
   apply_override(parsed, "fault", "kind", text.substr(0, colon), where);
-  if (parsed.fault.kind == "none") fail(ExitCode::config, "{}: none is no fault; leave --fault out", where);
+  if (parsed.fault.kind == "none") fail(ExitCode::config, "{}: none is not a fault; omit --fault", where);
   if (colon == std::string::npos) return parsed;
   for (const std::string& part : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = part.find('=');
@@ -78,9 +78,9 @@ std::string deed_of(const FaultSection& fault) {
   if (fault.kind == "segv") return "crash (SIGSEGV)";
   if (fault.kind == "throw") return "throw an error";
   if (fault.kind == "hang") return "hang";
-  if (fault.kind == "slow") return fmt::format("take {} s more for each step", fault.seconds);
+  if (fault.kind == "slow") return fmt::format("take {} s longer for each step", fault.seconds);
   if (fault.kind == "nan") return "compute NaN";
-  if (fault.kind == "disk") return "fail to write any more";
+  if (fault.kind == "disk") return "fail to write";
   if (fault.kind == "device") return "lose its GPU";
   fail(ExitCode::internal, "the fault '{}' has no description", fault.kind);
 }

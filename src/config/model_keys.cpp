@@ -76,8 +76,8 @@ std::vector<KeySpec> model_keys() {
       KEY(model, width, IntegerRange{1, kMaxSize}, "model width C", {}),
       KEY(model, heads, IntegerRange{1, kMaxSize}, "query heads", {}),
       KEY(model, kv_heads, IntegerRange{0, kMaxSize}, "key and value heads, a divisor of heads; 0 = heads", {}),
-      KEY(model, ffn_width, IntegerRange{0, kMaxSize}, "inner width of the feed-forward part", {}),
-      KEY(model, context, IntegerRange{1, kMaxSize}, "tokens of one sample", {}),
+      KEY(model, ffn_width, IntegerRange{0, kMaxSize}, "inner width of the feed-forward layer", {}),
+      KEY(model, context, IntegerRange{1, kMaxSize}, "tokens per sample", {}),
       KEY(model, vocabulary, IntegerRange{0, kMaxSamples}, "tokens in the vocabulary; 0 = that of the token file", {}),
       KEY(model, tied_head, kAny, "the output projection shares the embedding's weight", {}),
       KEY(model, dropout, kBelowOne, "probability of zeroing an activation in training", {}),
@@ -87,8 +87,8 @@ std::vector<KeySpec> model_keys() {
       KEY(model, norm_epsilon, kEpsilon, "added to the variance in LayerNorm and RMSNorm", {}),
       KEY(model, activation_checkpointing, kAny,
           "keep only each block's input and recompute the rest in backward: less memory, more work", {}),
-      KEY(model, inputs, IntegerRange{1, kMaxSize}, "features of one sample", {}),
-      KEY(model, classes, IntegerRange{2, kMaxSize}, "classes that the head tells apart", {}),
+      KEY(model, inputs, IntegerRange{1, kMaxSize}, "features per sample", {}),
+      KEY(model, classes, IntegerRange{2, kMaxSize}, "number of classes", {}),
   };
   for (KeySpec& key : keys) {
     if (key.name == "kind") continue;

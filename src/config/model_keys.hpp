@@ -1,4 +1,4 @@
-// The keys of [model]: those that families share, with the families that take each, and those that one family alone has. Part of
+// The keys of [model]: those that families share, with the families that take each, and those that only one family has. Part of
 // the table in schema.cpp.
 #pragma once
 

@@ -21,7 +21,7 @@ const ModelRules& rules_of(const ModelSection& model) {
     if (rules->kind == model.kind) return *rules;
     kinds.push_back(rules->kind);
   }
-  fail(ExitCode::config, "model.kind = \"{}\": known are {}", model.kind, join(kinds));
+  fail(ExitCode::config, "model.kind = \"{}\" is unknown; available: {}", model.kind, join(kinds));
 }
 
 std::map<std::string, KeyValue> own_keys_at_defaults() {

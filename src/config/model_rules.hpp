@@ -36,8 +36,8 @@ struct ModelRules {
   /// Checks the family's keys against each other and sets those that are 0 for "choose for me". Error (config) begins with where
   /// the key was set (where_set).
   void (*resolve)(RunConfig& config);
-  /// Of a resolved section. Null: it is no stack of attention blocks, so neither its matrices nor its samples nor its layers can
-  /// be divided among ranks.
+  /// Of a resolved section. Null: it is not a stack of attention blocks, so neither its matrices nor its samples nor its layers
+  /// can be divided among ranks.
   AttentionSizes (*attention)(const ModelSection& model) = nullptr;
 
   bool is_decoder() const { return attention != nullptr; }

@@ -12,28 +12,27 @@ void check_offload(const RunConfig& config, const std::string& where) {
     if (!rules->whole_matrices) continue;
     fail(ExitCode::config,
          "{}parallel.offload = \"{}\" updates weights in blocks as they stream past, but optimizer {} needs whole matrices; set "
-         "parallel.offload = \"none\", or take another optimizer",
+         "parallel.offload = \"none\", or use another optimizer",
          where, parallel.offload, rules->kind);
   }
   const bool parameters = parallel.offload == "parameters";
   if (parameters && parallel.data != "zero3") {
-    fail(
-        ExitCode::config,
-        "{}parallel.offload = \"parameters\" with parallel.data = \"{}\": layers read whole weights there, which must lie on the "
-        "device; take parallel.data = \"zero3\", or parallel.offload = \"optimizer\"",
-        where, parallel.data);
+    fail(ExitCode::config,
+         "{}parallel.offload = \"parameters\" with parallel.data = \"{}\": its layers read whole weights, which must be on the "
+         "device; set parallel.data = \"zero3\", or parallel.offload = \"optimizer\"",
+         where, parallel.data);
   }
   if (config.device.kind == "cuda") return;
   if (parameters) {
     fail(ExitCode::config,
-         "{}parallel.offload = \"parameters\" moves weights to the memory of the host, where those of device.kind = \"cpu\" lie "
-         "already; take parallel.offload = \"optimizer\" with a parallel.offload_directory, or device.kind = \"cuda\"",
+         "{}parallel.offload = \"parameters\" moves weights to host memory, where those of device.kind = \"cpu\" are already; "
+         "set parallel.offload = \"optimizer\" with a parallel.offload_directory, or device.kind = \"cuda\"",
          where);
   }
   if (parallel.offload_directory.empty()) {
     fail(ExitCode::config,
-         "{}parallel.offload = \"optimizer\" moves the optimizer's state to the memory of the host, where that of device.kind = "
-         "\"cpu\" lies already; set parallel.offload_directory to keep it on a disk, or parallel.offload = \"none\"",
+         "{}parallel.offload = \"optimizer\" moves optimizer state to host memory, where that of device.kind = \"cpu\" is "
+         "already; set parallel.offload_directory to keep it on a disk, or parallel.offload = \"none\"",
          where);
   }
 }

@@ -27,7 +27,7 @@ const KeySpec& group_key(std::string_view name, const std::string& where) {
   }
   const std::string nearest = nearest_name(name, names);
   fail(ExitCode::config, "{}: unknown key {} in a group of [optimizer]; {}", where, name,
-       nearest.empty() ? "known are " + join(names) : fmt::format("did you mean {}?", nearest));
+       nearest.empty() ? "known keys: " + join(names) : fmt::format("did you mean {}?", nearest));
 }
 
 std::vector<std::string> read_patterns(const toml::node& node, const std::string& where) {
@@ -43,7 +43,7 @@ std::vector<std::string> read_patterns(const toml::node& node, const std::string
     if (text == nullptr) refuse(one);
     patterns.push_back(text->get());
   }
-  if (patterns.empty()) fail(ExitCode::config, "{}: match = [] is of no parameter: name at least one pattern", where);
+  if (patterns.empty()) fail(ExitCode::config, "{}: match = [] matches no parameter: give at least one pattern", where);
   return patterns;
 }
 
@@ -65,7 +65,7 @@ OptimizerGroup read_group(const toml::table& table, const std::string& where) {
   }
   group.origin = where;
   if (group.match.empty())
-    fail(ExitCode::config, "{}: a group of [optimizer] without match: it says of which parameters the group is", where);
+    fail(ExitCode::config, "{}: a group of [optimizer] without match, which selects its parameters", where);
   return group;
 }
 
@@ -106,11 +106,12 @@ GroupKey group_key_named(OptimizerSection& section, std::string_view name, const
   if (error != std::errc{} || !rest.starts_with('.'))
     fail(ExitCode::config, "{}: a key of a group is written optimizer.groups.NUMBER.KEY, the first group as 1", where);
   if (number < 1 || number > section.groups.size()) {
-    fail(ExitCode::config, "{}: there is no group {}: the run file has {}", where, number,
+    fail(ExitCode::config, "{}: no group {}: the run file has {}", where, number,
          counted(static_cast<Count>(section.groups.size()), "group"));
   }
   if (rest == ".match")
-    fail(ExitCode::config, "{}: match is not set alone; write all groups, as optimizer.groups=[{{match=[\"*.bias\"]}}]", where);
+    fail(ExitCode::config,
+         "{}: match cannot be set on its own; write all groups, as in optimizer.groups=[{{match=[\"*.bias\"]}}]", where);
   return {&section.groups[number - 1], group_key(rest.substr(1), where)};
 }
 

@@ -69,9 +69,9 @@ std::vector<KeySpec> optimizer_keys() {
   keys.push_back(KEY(optimizer, weight_decay, kNotNegative, "decay of matrices; norms and biases do not decay", {}));
   for (KeySpec& key : own_optimizer_keys()) keys.push_back(std::move(key));
   keys.push_back(KEY(optimizer, groups, kAny,
-                     "what is otherwise for some parameters, as tables [[optimizer.groups]]: match = patterns of names (* any "
-                     "characters, ? one; the first group that fits counts), and kind, weight_decay (then of all that match), "
-                     "learning_rate_factor, or another key of [optimizer] that its optimizer takes",
+                     "overrides for some parameters, as tables [[optimizer.groups]]: match = patterns of names (* any "
+                     "characters, ? one; the first group that matches wins), and kind, weight_decay (then of all that match), "
+                     "learning_rate_factor, or another key of [optimizer] that its optimizer has",
                      {}));
   return keys;
 }

@@ -1,4 +1,4 @@
-// The keys of [optimizer]: those that optimizers share, with the optimizers that take each, and those that one alone has. Part of
+// The keys of [optimizer]: those that optimizers share, with the optimizers that take each, and those that only one has. Part of
 // the table in schema.cpp. And the keys of its groups.
 #pragma once
 

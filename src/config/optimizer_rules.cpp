@@ -35,7 +35,7 @@ const OptimizerRules& optimizer_rules_of(std::string_view kind) {
     if (rules->kind == kind) return *rules;
     kinds.push_back(rules->kind);
   }
-  fail(ExitCode::config, "optimizer.kind = \"{}\": known are {}", kind, join(kinds));
+  fail(ExitCode::config, "optimizer.kind = \"{}\" is unknown; available: {}", kind, join(kinds));
 }
 
 std::map<std::string, KeyValue> own_optimizer_keys_at_defaults() {

@@ -12,11 +12,11 @@ namespace {
 void check_chunks(const Schedule& schedule) {
   if (schedule.kind == ScheduleKind::interleaved) {
     if (schedule.chunks < 2) {
-      fail(ExitCode::config, "the interleaved schedule with {} a rank: it needs 2 or more; with 1 it would be 1f1b",
+      fail(ExitCode::config, "the interleaved schedule with {} per rank: it needs 2 or more; with 1 it would be 1f1b",
            counted(schedule.chunks, "chunk"));
     }
   } else if (schedule.chunks != 1) {
-    fail(ExitCode::config, "schedule {} with {} chunks a rank: it has 1; the interleaved schedule has more",
+    fail(ExitCode::config, "schedule {} with {} chunks per rank: it has 1; the interleaved schedule has more",
          name_of(schedule.kind), schedule.chunks);
   }
 }
@@ -28,8 +28,7 @@ void check_groups(const Schedule& schedule) {
   const Count above = below + schedule.stages;
   const std::string fitting = below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
   fail(ExitCode::config,
-       "the interleaved schedule with {} on {}: they must be a multiple of the stages; take {}, or schedule "
-       "1f1b",
+       "the interleaved schedule with {} on {}: they must be a multiple of the stages; use {}, or schedule 1f1b",
        counted(schedule.micro_batches, "micro-batch", "micro-batches"), counted(schedule.stages, "stage"), fitting);
 }
 
@@ -57,16 +56,16 @@ ScheduleKind schedule_kind_from_name(std::string_view name) {
   for (const ScheduleKind kind : kScheduleKinds) {
     if (name == name_of(kind)) return kind;
   }
-  fail(ExitCode::config, "no pipeline schedule is called '{}': there are {}", name, join(schedule_names()));
+  fail(ExitCode::config, "unknown pipeline schedule '{}'; available: {}", name, join(schedule_names()));
 }
 
 void check(const Schedule& schedule) {
-  if (schedule.stages < 1) fail(ExitCode::config, "a pipeline of {} stages: the fewest is 1", schedule.stages);
+  if (schedule.stages < 1) fail(ExitCode::config, "a pipeline of {} stages: it needs at least 1", schedule.stages);
   if (schedule.micro_batches < 1) {
-    fail(ExitCode::config, "a pipeline step of {} micro-batches: the fewest is 1; {} keep {} busy", schedule.micro_batches,
+    fail(ExitCode::config, "a pipeline step of {} micro-batches: it needs at least 1; {} keep {} busy", schedule.micro_batches,
          Count{4} * schedule.stages, counted(schedule.stages, "stage"));
   }
-  if (schedule.chunks < 1) fail(ExitCode::config, "{} chunks a rank: the fewest is 1", schedule.chunks);
+  if (schedule.chunks < 1) fail(ExitCode::config, "{} chunks per rank: at least 1 is needed", schedule.chunks);
   const Count virtual_stages = Count{schedule.stages} * schedule.chunks;
   if (virtual_stages > std::numeric_limits<int>::max()) {
     fail(ExitCode::config, "{} x {} are {} virtual stages: more than any model has layers", counted(schedule.stages, "stage"),
@@ -77,11 +76,12 @@ void check(const Schedule& schedule) {
 }
 
 void check_stages(Count layers, int virtual_stages) {
-  if (virtual_stages < 1) fail(ExitCode::config, "{} layers on {} stages: the fewest is 1", layers, virtual_stages);
+  if (virtual_stages < 1)
+    fail(ExitCode::config, "{} on {} stages: at least 1 is needed", counted(layers, "layer"), virtual_stages);
   if (virtual_stages > layers) {
     fail(ExitCode::config,
-         "{} layers cannot be cut into {} pipeline stages (ranks of the pipeline x chunks of a rank), each of which needs a "
-         "layer: take at most {} stages, or a model with {} layers",
+         "{} layers cannot be cut into {} pipeline stages (ranks of the pipeline x chunks per rank), each of which needs a "
+         "layer: use at most {} stages, or a model with {} layers",
          layers, virtual_stages, layers, virtual_stages);
   }
 }
@@ -95,14 +95,14 @@ void check_strategy(const ParallelSection& config) {
   const std::string& data = config.data;
   if (data == "manual") {
     fail(ExitCode::config,
-         "parallel.data = \"manual\" with parallel.pp = {}: its two replicas each need the whole model; take parallel.data = "
+         "parallel.data = \"manual\" with parallel.pp = {}: its two replicas each need the whole model; set parallel.data = "
          "\"naive\"",
          config.pp);
   }
   if (data == "zero2" || data == "zero3") {
     fail(ExitCode::config,
          "parallel.data = \"{}\" with parallel.pp = {}: it {} in every pass of every micro-batch, and whole gradients must stay "
-         "while a pipeline has several micro-batches under way; take \"zero1\", or parallel.pp = 1",
+         "while a pipeline has several micro-batches in flight; use \"zero1\", or parallel.pp = 1",
          data, config.pp, data == "zero2" ? "reduces gradients" : "gathers weights and reduces gradients");
   }
 }

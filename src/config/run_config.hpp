@@ -192,7 +192,7 @@ struct DeviceSection {
   bool operator==(const DeviceSection&) const = default;
 };
 
-/// [watch]: what ends a job that stands still
+/// [watch]: what ends a job that hangs
 struct WatchSection {
   double timeout = 60.0;           // seconds; 0 = never
   bool check_collectives = false;  // ranks compare their calls before each collective

@@ -28,12 +28,11 @@ std::vector<std::string> section_names() {
 
 [[noreturn]] void fail_unknown_section(std::string_view section, const std::string& where) {
   for (const KeySpec& key : all_keys()) {
-    if (key.name == section)
-      fail(ExitCode::config, "{}: the key '{}' belongs into the section [{}]", where, section, key.section);
+    if (key.name == section) fail(ExitCode::config, "{}: the key '{}' belongs in the section [{}]", where, section, key.section);
   }
   const std::string nearest = nearest_name(section, section_names());
   fail(ExitCode::config, "{}: unknown section [{}]; {}", where, section,
-       nearest.empty() ? "known are " + join(section_names()) : fmt::format("did you mean [{}]?", nearest));
+       nearest.empty() ? "known sections: " + join(section_names()) : fmt::format("did you mean [{}]?", nearest));
 }
 
 // A key of earlier versions, whose number meant something else than that of its successor.
@@ -42,8 +41,8 @@ constexpr std::string_view kValidationBatches = "validation_batches";
 [[noreturn]] void fail_unknown_key(std::string_view section, std::string_view name, const std::string& where) {
   if (section == "train" && name == kValidationBatches) {
     fail(ExitCode::config,
-         "{}: train.{} counted micro-batches, so that the loss depended on their size; use train.validation_samples, which "
-         "counts samples: as many micro-batches times train.micro_batch",
+         "{}: train.{} counted micro-batches, so the loss depended on their size; use train.validation_samples: as many "
+         "micro-batches times train.micro_batch",
          where, name);
   }
   std::vector<std::string> siblings;
@@ -145,7 +144,7 @@ void unset(RunConfig& config, const std::string& name) {
   const std::string where = "--unset " + name;
   const std::size_t dot = name.find('.');
   if (dot == std::string::npos || name.find('=') != std::string::npos)
-    fail(ExitCode::config, "{}: the key alone is wanted, as section.key, for example train.global_batch", where);
+    fail(ExitCode::config, "{}: give only the key, as section.key, for example train.global_batch", where);
   const KeySpec& key = key_named(name.substr(0, dot), name.substr(dot + 1), where);
   RunConfig defaults;
   std::visit(

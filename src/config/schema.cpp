@@ -23,33 +23,33 @@ std::vector<KeySpec> training_keys() {
   const OnlyWith two_moons{"data.kind", {"two_moons"}};
   const OnlyWith skipping{"train.on_nonfinite", {"skip"}};
   return {
-      KEY(data, kind, Choices{{"tokens", "two_moons"}}, "what samples are: text, or generated points. " + data_kinds_of_models(),
+      KEY(data, kind, Choices{{"tokens", "two_moons"}}, "kind of samples: text, or generated points. " + data_kinds_of_models(),
           {}),
       KEY(data, tokens, kAny, "token file written by `cohort data prepare`", tokens),
       KEY(data, samples, IntegerRange{1, kMaxSamples}, "training samples to generate", two_moons),
 
       KEY(train, steps, IntegerRange{1, kMaxSteps}, "optimizer steps of the whole run", {}),
-      KEY(train, micro_batch, IntegerRange{1, kMaxSize}, "samples of one forward and backward on one rank", {}),
+      KEY(train, micro_batch, IntegerRange{1, kMaxSize}, "samples per forward and backward pass on one rank", {}),
       KEY(train, global_batch, IntegerRange{0, kMaxSamples},
-          "samples of one step over all ranks; 0 = micro_batch x dp x accumulation", {}),
+          "samples per step over all ranks; 0 = micro_batch x dp x accumulation", {}),
       KEY(train, accumulation, IntegerRange{0, kMaxSize},
-          "micro-batches of one step on one rank; 0 = global_batch / (micro_batch x dp)", {}),
+          "micro-batches per step on one rank; 0 = global_batch / (micro_batch x dp)", {}),
       KEY(train, clip_norm, kNotNegative, "largest global gradient norm; 0 = no clipping", {}),
       KEY(train, on_nonfinite, Choices{{"stop", "skip"}},
-          "what to do when loss or gradient are not finite: stop the run, or leave the weights as they are and continue", {}),
-      KEY(train, max_skips, IntegerRange{1, kMaxSteps}, "steps in a row that may be skipped before the run stops", skipping),
+          "when the loss or a gradient is not finite: stop the run, or skip the step and continue", {}),
+      KEY(train, max_skips, IntegerRange{1, kMaxSteps}, "consecutive steps that may be skipped before the run stops", skipping),
       KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
-      KEY(train, validation_samples, IntegerRange{0, kMaxSamples},
-          "samples of one validation, over all ranks; 0 = the whole split", {}),
+      KEY(train, validation_samples, IntegerRange{0, kMaxSamples}, "samples per validation, over all ranks; 0 = the whole split",
+          {}),
   };
 }
 
 std::vector<KeySpec> schedule_keys() {
   const OnlyWith decaying{"schedule.kind", {"cosine", "linear"}};
   return {
-      KEY(schedule, kind, Choices{{"cosine", "linear", "constant"}}, "course of the learning rate after warm-up", {}),
-      KEY(schedule, warmup_steps, IntegerRange{0, kMaxSteps}, "steps in which the rate rises to its peak; fewer than train.steps",
-          {}),
+      KEY(schedule, kind, Choices{{"cosine", "linear", "constant"}}, "shape of the learning rate after warm-up", {}),
+      KEY(schedule, warmup_steps, IntegerRange{0, kMaxSteps},
+          "steps over which the rate rises to its peak; fewer than train.steps", {}),
       KEY(schedule, decay_steps, IntegerRange{0, kMaxSteps}, "step at which the final rate is reached; 0 = train.steps",
           decaying),
       KEY(schedule, final_fraction, (NumberRange{0.0, 1.0}), "final rate / peak rate", decaying),
@@ -66,30 +66,29 @@ std::vector<KeySpec> parallel_keys() {
           (Choices{{"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3", "NO_SHARD", "SHARD_GRAD_OP",
                     "FULL_SHARD", "HYBRID_SHARD"}}),
           "data-parallel strategy. FSDP's names mean bucketed, zero2, zero3, and zero3 with shard_ranks", {}),
-      KEY(parallel, dp, IntegerRange{0, kMaxRanks}, "data-parallel ranks; 0 = all that pp, cp and tp leave", {}),
+      KEY(parallel, dp, IntegerRange{0, kMaxRanks}, "data-parallel ranks; 0 = all ranks that pp, cp and tp leave", {}),
       KEY(parallel, pp, IntegerRange{1, kMaxRanks},
           "pipeline stages: each holds consecutive layers, and micro-batches pass through them", {}),
       KEY(parallel, cp, IntegerRange{1, kMaxRanks}, "context-parallel ranks: each holds a part of every sample (ring attention)",
           {}),
       KEY(parallel, tp, IntegerRange{1, kMaxRanks}, "tensor-parallel ranks: each holds a part of every matrix", {}),
-      KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are divided as well",
+      KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are sharded as well",
           tensor),
       KEY(parallel, schedule, Choices{pipeline::schedule_names()},
           "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", pipeline),
-      KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: parts of the model on each rank, 2 or more", interleaved),
-      KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}), "MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs",
-          bucketed),
+      KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: model chunks per rank, 2 or more", interleaved),
+      KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}),
+          "bucket size: MiB of gradients per all-reduce; 0 = 4 on CPUs, 32 on GPUs", bucketed),
       KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together",
           zero),
       KEY(parallel, shard_ranks, IntegerRange{0, kMaxRanks},
-          "zero: ranks that hold one copy of the state between them, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding",
-          zero),
+          "zero: ranks that share one copy of the state, a divisor of dp x cp; 0 = all. Fewer = hybrid sharding", zero),
       KEY(parallel, offload, (Choices{{"none", "optimizer", "parameters"}}),
-          "zero: what lies in the host's memory instead of the GPU's: the optimizer's state and fp32 weights, which are updated "
-          "there; parameters: the weights that layers read, too (zero3)",
+          "zero: what is kept in host memory instead of GPU memory; optimizer: its state and the fp32 weights, updated there; "
+          "parameters: also the weights that layers read (zero3)",
           zero),
       KEY(parallel, offload_directory, kAny,
-          "offload: folder on a fast local disk for the optimizer's moments, a scratch file a rank; \"\" = they stay in memory",
+          "offload: folder on a fast local disk for the optimizer's moments, one scratch file per rank; \"\" = kept in memory",
           offloading),
   };
 }
@@ -113,15 +112,15 @@ std::vector<KeySpec> fault_keys() {
   return {
       KEY(fault, kind, Choices{with_none},
           "what goes wrong on one rank: it exits, aborts, is killed or stopped, crashes, throws an error, hangs, gets slow, "
-          "computes NaN, cannot write any more, or loses its GPU",
+          "computes NaN, fails to write, or loses its GPU",
           {}),
-      KEY(fault, rank, IntegerRange{0, kMaxRanks}, "the rank", any),
-      KEY(fault, step, IntegerRange{1, kMaxSteps}, "the step; slow: the first one", any),
+      KEY(fault, rank, IntegerRange{0, kMaxRanks}, "rank at fault", any),
+      KEY(fault, step, IntegerRange{1, kMaxSteps}, "step of the fault; slow: the first one", any),
       KEY(fault, phase, Choices{{"start", "forward", "backward", "communication", "optimizer", "save"}},
-          "where in the step: its start, the first time that a phase begins, or the save after it", any),
-      KEY(fault, once, kAny, "not again after a resume (the run folder remembers)", any),
-      KEY(fault, code, IntegerRange{0, 255}, "the exit code", exit),
-      KEY(fault, seconds, kNotNegative, "added to each step", slow),
+          "where in the step: its start, the first start of a phase, or the save after it", any),
+      KEY(fault, once, kAny, "not again after a resume (recorded in the run folder)", any),
+      KEY(fault, code, IntegerRange{0, 255}, "exit code", exit),
+      KEY(fault, seconds, kNotNegative, "seconds added to each step", slow),
   };
 }
 
@@ -134,39 +133,37 @@ std::vector<KeySpec> other_keys() {
       KEY(checkpoint, every, IntegerRange{0, kMaxSteps}, "steps between checkpoints; 0 = only at the end", {}),
       KEY(checkpoint, at_end, kAny, "write one after the last step", {}),
       KEY(checkpoint, form, Choices{{"consolidated", "per_rank"}},
-          "one file of whole tensors, or a file a rank and an index through which tools see whole tensors; any layout loads "
+          "one file of whole tensors, or one file per rank and an index through which tools see whole tensors; any layout loads "
           "either",
           {}),
       KEY(checkpoint, async, kAny, "copy the state and write it in the background while training continues", {}),
       KEY(checkpoint, weights, Choices{{"fp32", "bf16", "fp16"}},
-          "type of /model; 16 bits: rounded for those who only want the weights, with exact fp32 copies in /optim/master", {}),
+          "type of /model; 16 bits: rounded, for users of the weights only, with exact fp32 copies in /optim/master", {}),
       KEY(checkpoint, keep, IntegerRange{0, kMaxSteps}, "newest checkpoints kept; 0 = all", {}),
-      KEY(checkpoint, keep_every, IntegerRange{0, kMaxSteps},
-          "besides the newest, keep those whose step is a multiple of this; 0 = none", {}),
-      KEY(checkpoint, keep_best, kAny, "besides the newest, keep the one with the lowest validation loss", {}),
-      KEY(checkpoint, verify, kAny, "read each checkpoint back and compare its checksums before it counts", {}),
+      KEY(checkpoint, keep_every, IntegerRange{0, kMaxSteps}, "also keep those whose step is a multiple of this; 0 = none", {}),
+      KEY(checkpoint, keep_best, kAny, "also keep the one with the lowest validation loss", {}),
+      KEY(checkpoint, verify, kAny, "read each checkpoint back and compare its checksums before it counts as complete", {}),
       KEY(checkpoint, fallback, Choices{{"refuse", "previous"}},
-          "when the newest checkpoint is damaged: refuse to resume, or resume from the newest that is sound and set later ones "
+          "when the newest checkpoint is damaged: refuse to resume, or resume from the newest intact one and set later ones "
           "aside",
           {}),
       KEY(checkpoint, on_commit, kAny,
-          "shell command when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; its failure is only reported",
+          "shell command to run when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; failure is only reported",
           {}),
       KEY(checkpoint, site, Choices{{"local", "nfs", "lustre"}},
-          "file system of the run folder: says who writes and how, unless the keys below do", {}),
+          "file system of the run folder: sets who writes and how, unless the keys below do", {}),
       KEY(checkpoint, write, Choices{{"site", "gathered", "collective"}},
           "who writes a consolidated file: gathered = rank 0; collective = all ranks through MPI-IO; site = collective on lustre",
           consolidated),
-      KEY(checkpoint, chunk, IntegerRange{0, 16 * kMiB}, "bytes of a chunk of a dataset; 0 = contiguous", {}),
-      KEY(checkpoint, compression, IntegerRange{0, 9}, "gzip level of chunks, after shuffling bytes; 0 = none", {}),
-      KEY(checkpoint, alignment, IntegerRange{-1, kGiB}, "datasets of this many bytes begin at a multiple of it; -1 = the site's",
-          {}),
+      KEY(checkpoint, chunk, IntegerRange{0, 16 * kMiB}, "chunk size of datasets in bytes; 0 = contiguous", {}),
+      KEY(checkpoint, compression, IntegerRange{0, 9}, "gzip level of chunks, with byte shuffle; 0 = none", {}),
+      KEY(checkpoint, alignment, IntegerRange{-1, kGiB},
+          "datasets of at least this many bytes start at a multiple of it; -1 = the site's", {}),
       KEY(checkpoint, stripe_count, IntegerRange{-1, 100000},
-          "lustre: storage targets of a collectively written file; 0 = as the folder says, -1 = the site's", {}),
-      KEY(checkpoint, stripe_size, IntegerRange{-1, 4 * kGiB},
-          "lustre: bytes of a stripe; 0 = as the folder says, -1 = the site's", {}),
-      KEY(checkpoint, locking, kAny,
-          "lock files while they are written, against other programs; many network file systems cannot", {}),
+          "lustre: storage targets of a collectively written file; 0 = the folder's, -1 = the site's", {}),
+      KEY(checkpoint, stripe_size, IntegerRange{-1, 4 * kGiB}, "lustre: stripe size in bytes; 0 = the folder's, -1 = the site's",
+          {}),
+      KEY(checkpoint, locking, kAny, "lock files while writing, against other programs; many network file systems cannot", {}),
 
       KEY(log, every, IntegerRange{1, kMaxSteps}, "steps between progress lines on the console (metrics.jsonl has every step)",
           {}),
@@ -175,23 +172,23 @@ std::vector<KeySpec> other_keys() {
       KEY(sample, tokens, IntegerRange{0, kMaxSize}, "tokens to generate at the end of training; 0 = none", tokens),
       KEY(sample, prompt, kAny, "text to continue; \"\" = start of the validation split", tokens),
       KEY(sample, temperature, (NumberRange{0.0, 1000.0}), "divides the logits; 0 = always the likeliest token", tokens),
-      KEY(sample, top_k, IntegerRange{0, kMaxSamples}, "draw among the k likeliest tokens; 0 = among all", tokens),
+      KEY(sample, top_k, IntegerRange{0, kMaxSamples}, "sample from the k likeliest tokens; 0 = from all", tokens),
 
       KEY(device, kind, (Choices{{"auto", "cpu", "cuda"}}),
           "where tensors live; auto: on GPUs if every rank can have one of its own, else on the CPU", {}),
       KEY(device, kernels, (Choices{{"tuned", "portable"}}),
-          "tuned: the fastest kernel of each op for the device; portable: the Kokkos kernels alone, which are the same on every "
-          "device (slow: to compare, and to learn from)",
+          "tuned: the fastest kernel of each op for the device; portable: only the Kokkos kernels, the same on every device "
+          "(slow: for comparison and study)",
           {}),
       // A run file may serve both kinds, so the keys of one are not refused with the other.
-      KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads of one rank for matrix products", {}),
+      KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads per rank for matrix products", {}),
       KEY(device, share, kAny, "cuda: let several ranks share one GPU (slow; for trying things out)", {}),
       KEY(device, collective_timeout, kPositive,
           "cuda: seconds that NCCL may wait for other ranks before a rank ends the run (watch.timeout is shorter unless it is 0)",
           {}),
       KEY(device, gemm_tuning, kAny,
-          "cuda: file of tuned matrix products, made if missing: faster, and the same bits as long as the file stays; \"\" = no "
-          "tuning",
+          "cuda: file of tuned matrix products, created if missing: faster, and the same bits as long as the file stays; \"\" = "
+          "no tuning",
           {}),
 
       KEY(precision, policy, Choices{{"fp32", "tf32", "bf16", "fp16"}},
@@ -206,10 +203,10 @@ std::vector<KeySpec> other_keys() {
       KEY(precision, min_loss_scale, kPositive, "the run stops when the factor would fall below this", fp16),
 
       KEY(watch, timeout, kNotNegative,
-          "seconds after which a job with a lost or stuck rank has ended, with the name of that rank; 0 = it waits for ever", {}),
+          "seconds after which a job with a lost or stuck rank is ended, naming that rank; 0 = wait forever", {}),
       KEY(watch, check_collectives, kAny,
-          "before each collective ranks compare what they are about to call, and stop with both places if it differs: slow, for "
-          "looking for mistakes in Cohort's own code",
+          "before each collective, ranks compare what they are about to call, and stop with both call sites if it differs: slow, "
+          "for debugging Cohort itself",
           {}),
   };
 }
@@ -236,8 +233,8 @@ const std::vector<SectionSpec>& all_sections() {
       {"sample", "text generated at the end of training"},
       {"device", "the hardware of one rank"},
       {"precision", "the element types of a step"},
-      {"watch", "what ends a job that stands still"},
-      {"fault", "something that goes wrong on purpose, to see what becomes of the job; the short form is cohort train --fault"},
+      {"watch", "what ends a job that hangs"},
+      {"fault", "a deliberate failure, to see how the job handles it; short form: cohort train --fault"},
   };
   return kSections;
 }

@@ -45,7 +45,8 @@ void check_tensor_parallel(const ModelSection& model, Count tp, bool sequence, c
          tp, model.kind);
   }
   const auto refuse = [&](const std::string& fault) {
-    fail(ExitCode::config, "{}{}; parallel.tp that fit this model: {}", where, fault, nearest_degrees(model, tp, sequence, cp));
+    fail(ExitCode::config, "{}{}; values of parallel.tp that fit this model: {}", where, fault,
+         nearest_degrees(model, tp, sequence, cp));
   };
   const auto need_multiple = [&](const char* key, Count value) {
     if (value % tp != 0)

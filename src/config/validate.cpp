@@ -69,7 +69,7 @@ void check_sequence(const RunConfig& config) {
   if (config.model.context % (2 * cp) != 0) {
     fail(ExitCode::config,
          "{}model.context = {} is not a multiple of 2 x parallel.cp = {}: each rank takes an early and a late chunk of the "
-         "sequence; contexts that fit: {}; cp that fits: {}",
+         "sequence; contexts that fit: {}; cp values that fit: {}",
          where, config.model.context, 2 * cp, nearest_multiples(config.model.context, 2 * cp),
          nearest_fits(cp, config.model.context / 2, [&](Count ranks) { return config.model.context % (2 * ranks) == 0; }));
   }
@@ -80,7 +80,7 @@ void check_shards(const RunConfig& config) {
   const Count replicas = parallel.dp * parallel.cp;
   const auto fits = [&](Count ranks) { return replicas % ranks == 0; };
   if (parallel.shard_ranks != 0 && !fits(parallel.shard_ranks)) {
-    fail(ExitCode::config, "{}parallel.shard_ranks = {} does not divide dp {} x cp {} = {}; what fits: {}",
+    fail(ExitCode::config, "{}parallel.shard_ranks = {} does not divide dp {} x cp {} = {}; values that fit: {}",
          where_set(config, {"parallel.shard_ranks"}), parallel.shard_ranks, parallel.dp, parallel.cp, replicas,
          nearest_fits(parallel.shard_ranks, replicas, fits));
   }

@@ -26,13 +26,12 @@ void note_oddities(const std::string& path, std::string_view text, std::vector<s
   const std::size_t crlf = count_of(text, "\r\n");
   const auto bare = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\r')) - crlf;
   if (crlf > 0)
-    notes.push_back(fmt::format("{}: {} in CRLF (Windows), which is kept", path,
-                                counted(static_cast<Count>(crlf), "line ends", "lines end")));
+    notes.push_back(
+        fmt::format("{}: {} in CRLF (Windows); kept as is", path, counted(static_cast<Count>(crlf), "line ends", "lines end")));
   if (bare > 0)
     notes.push_back(
-        fmt::format("{}: {} without a line feed, kept as it is", path, counted(static_cast<Count>(bare), "carriage return")));
-  if (text.starts_with("\xEF\xBB\xBF"))
-    notes.push_back(fmt::format("{}: starts with a byte order mark; it is kept as it is", path));
+        fmt::format("{}: {} without a line feed; kept as is", path, counted(static_cast<Count>(bare), "carriage return")));
+  if (text.starts_with("\xEF\xBB\xBF")) notes.push_back(fmt::format("{}: starts with a byte order mark; kept as is", path));
 }
 
 // Known if every text is an unchanged corpus of one grammar; a token is a character there, since the stories are ASCII.
@@ -60,11 +59,11 @@ std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const s
 void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
   if (find_tokenizer_kind(options.tokenizer) == nullptr && !std::filesystem::exists(options.tokenizer)) {
-    fail(ExitCode::usage, "unknown tokenizer '{}'; known are {}, and that of a token file, named by its path", options.tokenizer,
-         tokenizer_names());
+    fail(ExitCode::usage, "unknown tokenizer '{}'; available: {}, or the path of a token file to reuse its tokenizer",
+         options.tokenizer, tokenizer_names());
   }
   if (!(options.validation > 0 && options.validation < 1)) {
-    fail(ExitCode::usage, "the share of tokens for validation is {}; it must lie between 0 and 1, for example 0.1",
+    fail(ExitCode::usage, "the share of tokens for validation is {}; it must be between 0 and 1, for example 0.1",
          options.validation);
   }
   for (const std::string& input : options.inputs) {

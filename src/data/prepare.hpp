@@ -24,7 +24,7 @@ struct Prepared {
   std::string tokenizer;  // its kind
   Count vocabulary_size = 0;
   std::optional<TokenEntropy> entropy;
-  std::vector<std::string> notes;  // what a person may want to know about the texts: CRLF, a byte order mark
+  std::vector<std::string> notes;  // what a user may want to know about the texts: CRLF, a byte order mark
 };
 
 /// Throws as prepare_tokens() does for options that cannot be.

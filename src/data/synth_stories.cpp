@@ -121,7 +121,7 @@ std::optional<CorpusFacts> read_corpus_facts(const std::string& path, std::strin
     facts.entropy_nats_per_character = json.at("entropy_nats_per_character").get<double>();
     facts.empirical_nats_per_character = json.at("empirical_nats_per_character").get<double>();
   } catch (const nlohmann::json::exception& error) {
-    fail(ExitCode::data, "{}: damaged ({}); write the corpus again, or delete this file to do without its entropy",
+    fail(ExitCode::data, "{}: damaged ({}); write the corpus again, or delete this file to go without the entropy",
          corpus_facts_path(path), error.what());
   }
   const bool same = facts.bytes == static_cast<Bytes>(text.size()) && facts.crc32 == extend_crc32(0, text.data(), text.size());

@@ -19,7 +19,7 @@ TokenBlocks::TokenBlocks(TokenExtent extent) : extent_(std::move(extent)), check
 TokenBlocks::FileState TokenBlocks::look() const {
   struct stat state {};
   if (fstat(extent_.descriptor, &state) != 0)
-    fail(ExitCode::io, "{}: cannot be looked at: {}", extent_.name, std::strerror(errno));
+    fail(ExitCode::io, "{}: cannot read file status: {}", extent_.name, std::strerror(errno));
   return {state.st_size, std::int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec};
 }
 
@@ -40,7 +40,7 @@ void TokenBlocks::pread_tokens(Count begin, Count count, std::uint8_t* to) const
     if (got < 0) fail(ExitCode::io, "{}: cannot be read: {}", place(begin, begin + count), std::strerror(errno));
     if (got == 0) {
       fail(ExitCode::data,
-           "{}: the file ends at byte {}: it was cut or overwritten while it was open, or copied in part; copy it again, or "
+           "{}: the file ends at byte {}: it was truncated or overwritten while open, or only partly copied; copy it again, or "
            "prepare the text again",
            place(begin, begin + count), look().size);
     }
@@ -61,11 +61,10 @@ void TokenBlocks::check_block(Count block, const Visit& visit) {
   }
   const std::uint32_t stored = extent_.crc32[static_cast<std::size_t>(block)];
   if (crc != stored) {
-    fail(
-        ExitCode::data,
-        "{}: checksum mismatch ({:08x} computed, {:08x} stored): the file is damaged, or was overwritten while it was open; copy "
-        "it again, or prepare the text again",
-        place(first_of(block), end_of(block)), crc, stored);
+    fail(ExitCode::data,
+         "{}: checksum mismatch ({:08x} computed, {:08x} stored): the file is damaged, or was overwritten while open; copy it "
+         "again, or prepare the text again",
+         place(first_of(block), end_of(block)), crc, stored);
   }
   checked_[static_cast<std::size_t>(block)] = true;
 }
@@ -103,7 +102,7 @@ void TokenBlocks::read(Count begin, Count count, std::uint8_t* to) {
     if (!was_written()) return;
     std::fill(checked_.begin(), checked_.end(), false);  // and what was read may be half old, half new
   }
-  fail(ExitCode::data, "{}: the file is being written to; a run needs one that stays as it is", place(begin, begin + count));
+  fail(ExitCode::data, "{}: the file is being written to; a run needs a file that does not change", place(begin, begin + count));
 }
 
 void TokenBlocks::verify(const Visit& visit) {

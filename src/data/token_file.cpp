@@ -8,6 +8,7 @@
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "data/token_format.hpp"
 
 namespace cohort {
@@ -94,8 +95,8 @@ void TokenFile::open_split(Split split) {
   if (dataset.shape().size() != 1)
     fail(ExitCode::data, "{}: {} has {} dims instead of 1", path_, dataset.name(), dataset.shape().size());
   if (dataset.elements() < token_format::kSmallestSplit) {
-    fail(ExitCode::data, "{}: {} has {} tokens, at least {} are needed; prepare more text", path_, dataset.name(),
-         dataset.elements(), token_format::kSmallestSplit);
+    fail(ExitCode::data, "{}: {} has {}, but at least {} are needed; prepare more text", path_, dataset.name(),
+         counted(dataset.elements(), "token"), token_format::kSmallestSplit);
   }
   dataset.check_stored();
   const std::optional<Bytes> offset = dataset.offset();
@@ -156,8 +157,8 @@ void TokenFile::widen(Split split, Count begin, std::span<const std::uint8_t> ra
   const auto wrong = std::find_if(ids.begin(), ids.end(), outside);
   if (wrong == ids.end()) return;
   fail(ExitCode::data,
-       "{}: /{}: the token at offset {} is {}, outside of the vocabulary of {}: the file is damaged; prepare the text again",
-       path_, name_of(split), begin + (wrong - ids.begin()), static_cast<std::uint32_t>(*wrong), vocabulary_size());
+       "{}: /{}: the token at offset {} is {}, outside the vocabulary of {}: the file is damaged; prepare the text again", path_,
+       name_of(split), begin + (wrong - ids.begin()), static_cast<std::uint32_t>(*wrong), vocabulary_size());
 }
 
 void TokenFile::read(Split split, Count begin, std::span<std::int32_t> ids) const {

@@ -6,6 +6,7 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "data/token_file.hpp"
 #include "data/token_format.hpp"
 
@@ -16,9 +17,9 @@ TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, C
     : path_(std::move(path)), temporary_(path_ + ".tmp"), vocabulary_size_(tokenizer.vocabulary_size()) {
   if (train < token_format::kSmallestSplit || validation < token_format::kSmallestSplit) {
     fail(ExitCode::data,
-         "{}: the text gives {} tokens for training and {} for validation, at least {} of each are needed: give more text or "
+         "{}: the text gives {} for training and {} for validation, but at least {} of each are needed: give more text, or "
          "another --validation",
-         path_, train, validation, token_format::kSmallestSplit);
+         path_, counted(train, "token"), validation, token_format::kSmallestSplit);
   }
   file_ = hdf5::File::create(temporary_);
   file_->set_attribute("format", std::string(token_format::kFormat));

@@ -10,7 +10,7 @@ namespace cohort {
 
 void Tokenizer::check_id(std::int32_t id) const {
   if (id >= 0 && id < vocabulary_size()) return;
-  fail(ExitCode::data, "the token id {} is outside of the {} tokenizer's vocabulary of {}", id, kind(), vocabulary_size());
+  fail(ExitCode::data, "the token id {} is outside the {} tokenizer's vocabulary of {}", id, kind(), vocabulary_size());
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_view source) const {
@@ -45,7 +45,7 @@ std::unique_ptr<Tokenizer> read_tokenizer(std::string_view serialised, std::stri
     fail(ExitCode::data, "{}: its tokenizer is damaged", source);
   const auto name = json["kind"].get<std::string>();
   const TokenizerKind* kind = find_tokenizer_kind(name);
-  if (kind == nullptr) fail(ExitCode::data, "{}: its tokenizer is '{}'; this version knows {}", source, name, tokenizer_names());
+  if (kind == nullptr) fail(ExitCode::data, "{}: its tokenizer is '{}'; this version has {}", source, name, tokenizer_names());
   std::unique_ptr<Tokenizer> tokenizer = kind->read(json);
   if (tokenizer == nullptr) fail(ExitCode::data, "{}: the vocabulary of its {} tokenizer is damaged", source, name);
   return tokenizer;

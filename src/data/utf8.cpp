@@ -25,17 +25,17 @@ Scanned scan(std::string_view text, std::size_t position) {
   if (first < 0x80) return {first, 1};
   Scanned result;
   result.length = first >= 0xF8 ? 0 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 0;
-  if (result.length == 0) return {0, 0, "a byte that no character starts with"};
+  if (result.length == 0) return {0, 0, "not a valid first byte of a character"};
   result.code_point = first & (0x7Fu >> result.length);
   for (std::size_t i = 1; i < result.length; ++i) {
     if (position + i >= text.size()) return {0, 0, "the text ends within a character"};
-    if ((byte(position + i) & 0xC0u) != 0x80) return {0, 0, "a character that is cut short"};
+    if ((byte(position + i) & 0xC0u) != 0x80) return {0, 0, "a truncated character"};
     result.code_point = (result.code_point << 6) | (byte(position + i) & 0x3Fu);
   }
   constexpr std::uint32_t kSmallest[5] = {0, 0, 0x80, 0x800, 0x10000};
-  if (result.code_point < kSmallest[result.length]) return {0, 0, "a character in an overlong form"};
+  if (result.code_point < kSmallest[result.length]) return {0, 0, "an overlong encoding"};
   const bool surrogate = result.code_point >= 0xD800 && result.code_point < 0xE000;
-  if (result.code_point >= kCodePoints || surrogate) return {0, 0, "a number that is no character"};
+  if (result.code_point >= kCodePoints || surrogate) return {0, 0, "not a Unicode code point"};
   return result;
 }
 

@@ -51,9 +51,9 @@ void close();
 
 /// All computation; tensors are zeroed and copied on it too.
 Stream compute_stream();
-/// Collectives. Ordered against the compute stream by events alone.
+/// Collectives. Ordered against the compute stream only by events.
 Stream communication_stream();
-/// Copies from and to the host that run beside both. Ordered against them by events alone.
+/// Copies from and to the host that run beside both. Ordered against them only by events.
 Stream copy_stream();
 
 struct MemoryInfo {
@@ -66,7 +66,7 @@ MemoryInfo memory();
 void* allocate(Bytes bytes, const std::string& label);
 void release(void* memory) noexcept;
 
-/// Host memory that the device can copy from and to while the host goes on.
+/// Host memory that the device can copy from and to while the host continues.
 void* allocate_pinned(Bytes bytes, const std::string& label);
 void release_pinned(void* memory) noexcept;
 

@@ -38,7 +38,7 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 [[noreturn]] void fail_out_of_memory(Bytes bytes, const std::string& label, const char* kind) {
   cudaGetLastError();  // a failed allocation stays the "last error" otherwise
   const MemoryInfo left = memory();
-  fail(ExitCode::memory, "out of {} memory: {} for {} do not fit; {} of {} are free on {}", kind, human_bytes(bytes), label,
+  fail(ExitCode::memory, "out of {} memory: {} for {} does not fit; {} of {} free on {}", kind, human_bytes(bytes), label,
        human_bytes(left.free), human_bytes(left.total), opened().facts.name);
 }
 

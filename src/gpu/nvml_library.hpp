@@ -1,6 +1,6 @@
 // NVIDIA's management library (NVML) as it was found at run time: its functions by name, and the few types and numbers of its
-// interface that we use (NVML API reference). Its header is not needed to build, nor the library to run. For nvml.cpp and
-// xid_listener.cpp alone.
+// interface that we use (NVML API reference). Its header is not needed to build, nor the library to run. Only for nvml.cpp and
+// xid_listener.cpp.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // HDF5 files, groups, datasets and attributes as move-only handles that close themselves. The only door to HDF5: <hdf5.h> is
-// included by the sources of this folder alone. Serial files: one process at a time writes a file, any number read it. Parallel
+// included only by the sources of this folder. Serial files: one process at a time writes a file, any number read it. Parallel
 // files: the ranks of an MPI communicator write one file together (File::create_parallel).
 //
 // Files are written in HDF5's 1.8 format: superblock version 2 and version 2 object headers. All of its metadata carries
@@ -249,7 +249,7 @@ class File : public Group {
   /// write_block and write_range are each rank's own.
   ///
   /// Errors: create_parallel throws alike on all ranks if one of them cannot open the file. Later, any rank may fail alone (its
-  /// disk is full, its node lost the mount), and throws while the others go on to the next collective call and wait there for
+  /// disk is full, its node lost the mount), and throws while the others continue to the next collective call and wait there for
   /// ever. So the caller lets the ranks agree after every collective step (fail_together() of comm/consensus.hpp around each):
   /// all leave the step together, and all stop using the file if one of them failed. Then all let go of it: the destructor of a
   /// file that was not closed gives it up, and asks nothing of the other ranks. A wrong argument is such an error: it is found
@@ -270,7 +270,7 @@ class File : public Group {
 
   /// Flushes HDF5's buffers and closes. Call it after writing, when all groups and datasets of the file are gone: an error (full
   /// disk), also one of a dataset that was closed before, is thrown here, while destructors swallow it. After an error the file
-  /// is given up; File::create may make it anew. Of a parallel file all ranks throw if one of them fails. // Parallel files:
+  /// is given up; File::create may create it again. Of a parallel file all ranks throw if one of them fails. // Parallel files:
   /// collective
   void close();
 

@@ -41,7 +41,7 @@ void check_unlocked(const std::string& path, int operation) {
   if (locked) {
     fail(ExitCode::io,
          "{}: locked by another process, which reads or writes it: wait for that process or end it (`fuser -v FILE` names it); "
-         "if nobody uses the file, the file system's locks are stuck: turn file locking off",
+         "if none does, the file system's locks are stuck: turn file locking off",
          path);
   }
 }

@@ -160,7 +160,7 @@ void Dataset::write_round(Count begin, Count element_count, const void* data) {
   if (!ok) fail_here("cannot select a range");
   const Handle type = make_type(element_);
   if (H5Dwrite(id(), type.id(), memory_space.id(), file_space.id(), transfer.id(), data) < 0) {
-    fail_here("cannot be written (MPI-IO may not say why: look at free space, quota and limits of file sizes)");
+    fail_here("cannot be written (MPI-IO may not say why: check free space, quota and file size limits)");
   }
 }
 

@@ -38,7 +38,8 @@ const TrainingState& CheckpointWeights::state() const { return reader_->state();
 void CheckpointWeights::read(std::size_t index, std::vector<float>& into) const {
   const ManifestTensor& source = *source_of(reader_->manifest(), reader_->manifest().tensors()[entries_.at(index)].name);
   if (!can_be_read_as_fp32(source.dtype)) {
-    fail(ExitCode::checkpoint, "{}: {} is {}, which is no type of weights", folder_.string(), source.name, name_of(source.dtype));
+    fail(ExitCode::checkpoint, "{}: {} is {}, which is not a type for weights", folder_.string(), source.name,
+         name_of(source.dtype));
   }
   into.resize(static_cast<std::size_t>(source.elements()));
   reader_->read(source, TensorPart(source.shape), into);

@@ -58,7 +58,7 @@ bool was_exported_here(const fs::path& file) {
 void require_own_export(const fs::path& folder) {
   const auto refuse = [&](const fs::path& file) {
     fail(ExitCode::usage,
-         "{} was not exported by Cohort, and --overwrite replaces nothing else: choose another --out, or move it away",
+         "{} was not exported by Cohort, and --overwrite replaces only exports: choose another --out, or move it away",
          file.string());
   };
   std::optional<fs::path> description;
@@ -90,7 +90,7 @@ void delete_export(const fs::path& folder) {
   for (const fs::path& file : files) {
     if (!error) fs::remove(file, error);
   }
-  if (error) fail(ExitCode::io, "cannot delete what is in '{}': {}", folder.string(), error.message());
+  if (error) fail(ExitCode::io, "cannot delete the contents of '{}': {}", folder.string(), error.message());
 }
 
 // The parameters themselves, in their order, of a source that has them in any.
@@ -122,7 +122,7 @@ void require_empty(const fs::path& folder) {
   const fs::file_status status = fs::status(folder, error);
   if (!fs::exists(status)) return;
   if (fs::is_directory(status) && fs::is_empty(folder, error)) return;
-  fail(ExitCode::usage, "{} exists and is not an empty folder: choose another --out, or replace what is in it with --overwrite",
+  fail(ExitCode::usage, "{} exists and is not an empty folder: choose another --out, or replace its contents with --overwrite",
        folder.string());
 }
 
@@ -166,7 +166,7 @@ ImportFolder::ImportFolder(const fs::path& folder) {
     stored_ = std::make_unique<SafetensorsFolder>(folder);
     weights_ = in_order(*stored_, config_.model, folder.string());
   } else {
-    fail(ExitCode::checkpoint, "{}: neither {} (Hugging Face) nor {} (safetensors of Cohort) is in it", folder.string(),
+    fail(ExitCode::checkpoint, "{}: contains neither {} (Hugging Face) nor {} (safetensors of Cohort)", folder.string(),
          kConfigFile, kRunFile);
   }
 }

@@ -1,7 +1,7 @@
 // Checkpoints to and from the folders of other tools:
 //   hf            what Hugging Face's transformers loads: config.json and safetensors under its names (hf_layout.hpp)
 //   safetensors   the same files under Cohort's own names, and run.toml, the run file that says what model they are
-// Weights alone: no optimizer state, no tokenizer. Neither direction needs MPI, or memory for more than the largest tensor (and a
+// Weights only: no optimizer state, no tokenizer. Neither direction needs MPI, or memory for more than the largest tensor (and a
 // copy of it where it is transposed).
 #pragma once
 
@@ -55,7 +55,7 @@ class ImportFolder {
   const RunConfig& config() const { return config_; }
   /// Under the names of the model's parameters, in its order.
   const TensorSource& weights() const { return *weights_; }
-  /// What a person should know of the folder's files.
+  /// What a user should know of the folder's files.
   const std::vector<std::string>& notes() const { return stored_->notes(); }
 
  private:

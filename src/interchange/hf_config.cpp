@@ -21,7 +21,7 @@ const ModelFamily& family_with(const std::string& model_type, const std::string&
     if (family->hugging_face->model_type == model_type) return *family;
     known.push_back(family->hugging_face->model_type);
   }
-  fail(ExitCode::checkpoint, "{}: \"model_type\": \"{}\": {} can be imported", file, model_type, join(known));
+  fail(ExitCode::checkpoint, "{}: \"model_type\": \"{}\" cannot be imported; supported: {}", file, model_type, join(known));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ const ModelFamily& family_with(const std::string& model_type, const std::string&
 const HuggingFaceForm& hugging_face_form_of(const ModelSection& model) {
   const HuggingFaceForm* form = family_of(model).hugging_face;
   if (form == nullptr) {
-    fail(ExitCode::config, "an {} is no model of Hugging Face's transformers: export it with --format safetensors", model.kind);
+    fail(ExitCode::config, "Hugging Face's transformers has no {}: export it with --format safetensors", model.kind);
   }
   return *form;
 }

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/strict_json.hpp"
+#include "base/text.hpp"
 
 namespace cohort {
 namespace {
@@ -45,19 +46,18 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : name_(path.string()) {
   file_.reset(std::fopen(path.c_str(), "rb"));
   if (!file_) fail(ExitCode::io, "cannot read '{}': {}", name_, reason(errno));
   if (file_bytes < kLengthBytes) {
-    fail(ExitCode::checkpoint, "{}: not a safetensors file: {} bytes long, shorter than the length of its header", name_,
-         file_bytes);
+    fail(ExitCode::checkpoint, "{}: not a safetensors file: {} long, too short for a header", name_, counted(file_bytes, "byte"));
   }
   std::array<unsigned char, kLengthBytes> raw{};
   read_bytes(0, raw.data(), raw.size(), "the length of the header");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < raw.size(); ++i) length |= std::uint64_t{raw[i]} << (8 * i);
   if (length > static_cast<std::uint64_t>(kMaxSafetensorsHeader)) {
-    fail(ExitCode::checkpoint, "{}: not a safetensors file, or damaged: it says that its header has {} bytes, more than {}",
-         name_, length, kMaxSafetensorsHeader);
+    fail(ExitCode::checkpoint, "{}: not a safetensors file, or damaged: its header claims {} bytes, more than {}", name_, length,
+         kMaxSafetensorsHeader);
   }
   if (static_cast<Bytes>(length) > file_bytes - kLengthBytes) {
-    fail(ExitCode::checkpoint, "{}: its header has {} bytes, but the file ends {} bytes behind the length: truncated or damaged",
+    fail(ExitCode::checkpoint, "{}: its header has {} bytes, but the file ends {} bytes after the length: truncated or damaged",
          name_, length, file_bytes - kLengthBytes);
   }
   std::string json(length, '\0');
@@ -70,7 +70,7 @@ void SafetensorsFile::read_bytes(Bytes offset, void* to, std::size_t bytes, cons
   errno = 0;
   if (::fseeko(file_.get(), static_cast<off_t>(offset), SEEK_SET) != 0 || std::fread(to, 1, bytes, file_.get()) != bytes) {
     fail(ExitCode::checkpoint, "{}: cannot read {}: {}", name_, what,
-         std::ferror(file_.get()) != 0 ? reason(errno) : "the file has become shorter");
+         std::ferror(file_.get()) != 0 ? reason(errno) : "the file was truncated");
   }
 }
 
@@ -102,11 +102,10 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& folder) {
   } else if (fs::exists(folder / kSingleFile)) {
     add(folder / kSingleFile);
   } else {
-    fail(
-        ExitCode::checkpoint,
-        "{}: neither {} nor {} is there; weights in another form (pytorch_model.bin) are written as safetensors by transformers: "
-        "model.save_pretrained(FOLDER, safe_serialization=True)",
-        folder.string(), kSingleFile, kIndexFile);
+    fail(ExitCode::checkpoint,
+         "{}: neither {} nor {} found; convert other formats (pytorch_model.bin) with transformers: "
+         "model.save_pretrained(FOLDER, safe_serialization=True)",
+         folder.string(), kSingleFile, kIndexFile);
   }
   look_for_strangers(folder, has_index);
 }
@@ -121,8 +120,8 @@ void SafetensorsFolder::look_for_strangers(const fs::path& folder, bool has_inde
   std::sort(strangers.begin(), strangers.end());
   for (const std::string& name : strangers) {
     notes_.push_back(fmt::format("{} is not read: {}", name,
-                                 has_index ? fmt::format("{} does not name it", kIndexFile)
-                                           : fmt::format("there is no {}, so {} is the model", kIndexFile, kSingleFile)));
+                                 has_index ? fmt::format("{} does not list it", kIndexFile)
+                                           : fmt::format("without {}, {} is the model", kIndexFile, kSingleFile)));
   }
 }
 
@@ -138,7 +137,7 @@ void SafetensorsFolder::add(const fs::path& file) {
 void SafetensorsFolder::open_shards(const fs::path& folder) {
   const fs::path path = folder / kIndexFile;
   if (size_of_file(path) > kMaxSafetensorsHeader) {
-    fail(ExitCode::checkpoint, "{}: larger than any index of a model", path.string());
+    fail(ExitCode::checkpoint, "{}: too large for a model index", path.string());
   }
   constexpr int kDepth = 16;  // two levels, and what a writer may add
   const nlohmann::json json = parse_strict_json(read_file(path, "index"), path.string(), kDepth);
@@ -149,7 +148,7 @@ void SafetensorsFolder::open_shards(const fs::path& folder) {
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name == "." || name == ".." || fs::path(name).filename() != name) {
-      fail(ExitCode::checkpoint, "{}: the file of '{}' is {}, which is no name of a file in this folder", path.string(), tensor,
+      fail(ExitCode::checkpoint, "{}: the file of '{}' is {}, which is not a file name in this folder", path.string(), tensor,
            file.dump());
     }
     listed[tensor] = name;
@@ -157,14 +156,14 @@ void SafetensorsFolder::open_shards(const fs::path& folder) {
   }
   for (const std::string& shard : shards) {
     if (!fs::exists(folder / shard)) {
-      fail(ExitCode::checkpoint, "{}: names {}, which is not there: download or copy it again", path.string(), shard);
+      fail(ExitCode::checkpoint, "{}: lists {}, which is missing: download or copy it again", path.string(), shard);
     }
     add(folder / shard);
     for (const SafetensorsEntry& entry : files_.back()->entries()) {
       const auto found = listed.find(entry.name);
       if (found == listed.end() || found->second != shard) {
-        fail(ExitCode::checkpoint, "{}: tensor '{}' is in {}, but the index {}: files of different models were mixed",
-             path.string(), entry.name, shard, found == listed.end() ? "does not name it" : "says " + found->second);
+        fail(ExitCode::checkpoint, "{}: tensor '{}' is in {}, but the index {}: files of different models are mixed",
+             path.string(), entry.name, shard, found == listed.end() ? "does not list it" : "says " + found->second);
       }
       listed.erase(found);
     }

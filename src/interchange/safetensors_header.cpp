@@ -93,13 +93,13 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, Bytes d
   if (type == nullptr) {
     std::vector<std::string> known;
     for (const StoredType& one : kTypes) known.emplace_back(one.name);
-    fail(ExitCode::checkpoint, "{}: unknown dtype {}; known are {}", where, dtype.dump(), join(known));
+    fail(ExitCode::checkpoint, "{}: unknown dtype {}; supported: {}", where, dtype.dump(), join(known));
   }
   entry.dtype = type->name;
   entry.shape = parse_shape(member(value, "shape", where), type->bytes, where);
   const std::vector<Count> offsets = counts_in(member(value, "data_offsets", where), "data_offsets", where);
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    fail(ExitCode::checkpoint, "{}: data_offsets {} are not a begin and an end behind it", where, offsets);
+    fail(ExitCode::checkpoint, "{}: data_offsets {} are not a start and an end after it", where, offsets);
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
@@ -120,7 +120,7 @@ void check_cover(const std::vector<SafetensorsEntry>& entries, Bytes data_bytes,
   for (const SafetensorsEntry& entry : entries) {
     if (entry.begin != end) {
       fail(ExitCode::checkpoint, "{}: tensor '{}' begins at byte {} of the data, but the one before it ends at {}: {}", file,
-           entry.name, entry.begin, end, entry.begin < end ? "they overlap" : "the bytes between belong to none");
+           entry.name, entry.begin, end, entry.begin < end ? "they overlap" : "the bytes between belong to no tensor");
     }
     end = entry.end;
   }

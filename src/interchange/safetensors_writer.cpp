@@ -130,7 +130,7 @@ Bytes parse_shard_size(std::string_view text) {
   }
   const bool plain = unit == 1 || (!number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos);
   const Bytes count = plain ? parse_bytes(number) : 0;
-  if (count < 1 || count > kMost / unit) fail(ExitCode::usage, "'{}' is no size of a shard: for example 5GB or 512MiB", text);
+  if (count < 1 || count > kMost / unit) fail(ExitCode::usage, "'{}' is not a shard size: give one such as 5GB or 512MiB", text);
   return count * unit;
 }
 

@@ -30,9 +30,9 @@ void require_tensors(const std::string& where, const std::vector<TensorInfo>& wa
     left.erase(same_name);
   }
   for (const auto& [name, tensor] : left) extra.push_back(name);
-  const std::string differences = titled("missing", missing) + titled("of another shape", other) + titled("extra", extra);
+  const std::string differences = titled("missing", missing) + titled("with another shape", other) + titled("extra", extra);
   if (differences.empty()) return;
-  fail(ExitCode::checkpoint, "{}: not the tensors of the model that its configuration describes{}", where, differences);
+  fail(ExitCode::checkpoint, "{}: tensors do not match the model that its configuration describes{}", where, differences);
 }
 
 }  // namespace cohort

@@ -32,10 +32,10 @@ void check_keys_of_site(const JobTemplate& source, const SiteProfile& site) {
 void check_sweep(const JobRequest& request) {
   const bool wanted = uses(request.source, "SWEEP_VALUES");
   if (wanted && request.sweep.key.empty())
-    fail(ExitCode::usage, "template {} runs one value a task: give them with --sweep optimizer.learning_rate=1e-3,3e-3",
+    fail(ExitCode::usage, "template {} runs one value per task: give them with --sweep optimizer.learning_rate=1e-3,3e-3",
          request.source.name);
   if (!wanted && !request.sweep.key.empty())
-    fail(ExitCode::usage, "--sweep goes with the template array_sweep, not with {}", request.source.name);
+    fail(ExitCode::usage, "--sweep needs the template array_sweep, not {}", request.source.name);
 }
 
 // The signal must leave time for training before it and for saving after it. SLURM may send it up to a minute early.
@@ -45,11 +45,10 @@ void check_time(const JobRequest& request) {
   if (!uses(request.source, "SIGNAL_SECONDS")) return;
   const Count signal = request.site.number("SIGNAL_SECONDS");
   if (seconds >= signal + 120) return;
-  fail(
-      ExitCode::config,
-      "a time limit of {}: the run is told to save and end {} s before it (SIGNAL_SECONDS), and SLURM may say so a minute early; "
-      "give it {} or more",
-      human_seconds(static_cast<double>(seconds)), signal, human_seconds(static_cast<double>(signal + 120)));
+  fail(ExitCode::config,
+       "a time limit of {}: the run is told to save and end {} s before it (SIGNAL_SECONDS), and SLURM may do so a minute early; "
+       "use {} or more",
+       human_seconds(static_cast<double>(seconds)), signal, human_seconds(static_cast<double>(signal + 120)));
 }
 
 NodeLimits limits_of(const SiteProfile& site) {
@@ -143,7 +142,7 @@ Sweep parse_sweep(const std::string& text) {
          nearest.empty() ? "" : fmt::format(": did you mean {}?", nearest));
   }
   if (sweep.key == "run.name" || sweep.key == "run.directory")
-    fail(ExitCode::usage, "--sweep {}: each task names its run after its value by itself; sweep another key", text);
+    fail(ExitCode::usage, "--sweep {}: each task already names its run after its value; sweep another key", text);
   for (auto value = sweep.values.begin(); value != sweep.values.end(); ++value) {
     if (std::find(sweep.values.begin(), value, *value) != value)
       fail(ExitCode::usage, "--sweep {}: {} comes twice, and both tasks would write to one folder", text, *value);
@@ -162,8 +161,8 @@ Count seconds_of_limit(const std::string& text, const std::string& origin) {
   const bool is_limit = !text.empty() && parts.size() <= (has_days ? 4u : 3u) && parts.size() >= (has_days ? 2u : 1u) &&
                         !text.ends_with(':') && std::all_of(parts.begin(), parts.end(), is_number);
   if (!is_limit) {
-    fail(ExitCode::usage, "{}: '{}' is no time limit: write minutes, H:MM:SS or D-H:MM:SS, as 30, 2:00:00 or 1-12:00:00", origin,
-         text);
+    fail(ExitCode::usage, "{}: '{}' is not a time limit: write minutes, H:MM:SS or D-H:MM:SS, such as 30, 2:00:00 or 1-12:00:00",
+         origin, text);
   }
   // What each part counts, in seconds. Without days one part is minutes, and two are minutes and seconds, although people may
   // mean hours.

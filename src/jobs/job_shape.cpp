@@ -44,7 +44,7 @@ Problem problem_of(const RunConfig& config, const ShapeRequest& request, const N
   }
   if (limits.cpus > 0) {
     if (problem.cpus_per_rank > limits.cpus) {
-      fail(ExitCode::config, "a rank is to have {} ({}), but a node of site {} has {}: at most {} fit",
+      fail(ExitCode::config, "each rank needs {} ({}), but a node of site {} has {}: at most {} fit",
            counted(problem.cpus_per_rank, "core"), problem.on_gpus ? "CPUS_PER_GPU" : "device.threads", limits.site, limits.cpus,
            limits.cpus);
     }
@@ -82,7 +82,7 @@ Count nodes_for(const Problem& problem, Count ranks) {
 // The most ranks that fill the nodes asked for, in a layout whose dp is open.
 Count ranks_filling(const Problem& problem, Count nodes, const NodeLimits& limits) {
   if (problem.slots == kNoLimit) {
-    fail(ExitCode::usage, "site {} does not say how many {} a node has ({}): give --ranks beside --nodes {}", limits.site,
+    fail(ExitCode::usage, "site {} does not say how many {} a node has ({}): give --ranks with --nodes {}", limits.site,
          problem.on_gpus ? "GPUs" : "CPUs", problem.on_gpus ? "GPUS_PER_NODE" : "CPUS_PER_NODE", nodes);
   }
   for (Count each = problem.slots; each >= 1; --each) {
@@ -96,14 +96,14 @@ Count ranks_of(const RunConfig& config, const Problem& problem, const ShapeReque
   if (config.parallel.dp > 0) return MeshShape(config.parallel.dp, 1, 1, 1).world() * problem.model;
   if (request.nodes > 0) return ranks_filling(problem, request.nodes, limits);
   const std::string multiple = problem.model == 1 ? "" : fmt::format(" (a multiple of {}, pp x cp x tp)", problem.model);
-  fail(ExitCode::usage, "how many ranks? The run file leaves parallel.dp open: give --ranks{}, or --nodes to fill them",
+  fail(ExitCode::usage, "the number of ranks is open, as parallel.dp is not set: give --ranks{}, or --nodes to fill them",
        multiple);
 }
 
 std::string node_has(const Problem& problem, const NodeLimits& limits) {
   if (problem.slots == kNoLimit) return "any number of ranks";
   const std::string cores = counted(problem.cpus_per_rank, "core");
-  return fmt::format("at most {} (site {}: {} CPUs{}, a rank takes {}{})", counted(problem.slots, "rank"), limits.site,
+  return fmt::format("at most {} (site {}: {} CPUs{}, a rank uses {}{})", counted(problem.slots, "rank"), limits.site,
                      limits.cpus == 0 ? "unknown" : fmt::to_string(limits.cpus),
                      problem.on_gpus && limits.gpus ? " and " + counted(*limits.gpus, "GPU") : "", cores,
                      problem.on_gpus ? " and a GPU" : "");
@@ -113,8 +113,8 @@ std::string node_has(const Problem& problem, const NodeLimits& limits) {
   if (problem.tp > problem.slots) {
     const auto fits = [&](Count tp) { return tp <= problem.slots && ranks % tp == 0; };
     fail(ExitCode::config,
-         "parallel.tp = {}, but a node holds {}: ranks that share each matrix must share a node. Nearest tp: {}; put the rest of "
-         "the model on pp",
+         "parallel.tp = {}, but a node holds {}: ranks that share each matrix must share a node. Nearest tp: {}; use pp for the "
+         "rest of the model",
          problem.tp, node_has(problem, limits), nearest_fits(problem.tp, problem.slots, fits));
   }
   const std::string nodes = problem.most_nodes == problem.least_nodes ? counted(problem.least_nodes, "node")
@@ -124,7 +124,7 @@ std::string node_has(const Problem& problem, const NodeLimits& limits) {
   const auto fits = [&](Count other) { return other % problem.model == 0 && nodes_for(problem, other) > 0; };
   // Beyond that nothing fits, or something nearer did.
   const Count high = std::min(kMostRanks, 2 * ranks + 2 * problem.model * problem.least_nodes);
-  fail(ExitCode::config, "{} cannot be dealt out evenly to {}, each with {}{}. Nearest numbers of ranks that can: {}",
+  fail(ExitCode::config, "{} cannot be spread evenly over {}, each with {}{}. Nearest numbers of ranks that can: {}",
        counted(ranks, "rank"), nodes, node_has(problem, limits),
        problem.tp > 1 ? fmt::format(" and whole groups of tp = {}", problem.tp) : "", nearest_fits(ranks, high, fits));
 }
@@ -135,7 +135,7 @@ JobShape shape_of_job(const RunConfig& config, const ShapeRequest& request, cons
   check_nodes(request, limits);
   const Problem problem = problem_of(config, request, limits);
   const Count ranks = ranks_of(config, problem, request, limits);
-  if (ranks > kMostRanks) fail(ExitCode::config, "{} ranks are more than the {} that jobs are written for", ranks, kMostRanks);
+  if (ranks > kMostRanks) fail(ExitCode::config, "{} ranks are more than the {} that a job can have", ranks, kMostRanks);
   const ParallelSection& p = config.parallel;
   resolve_mesh(p.dp, p.pp, p.cp, p.tp, static_cast<int>(ranks));  // refuses ranks that are no multiple of the model's
   const Count nodes = nodes_for(problem, ranks);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 void require_quotable(const std::string& text, const std::string& what) {
   if (const char mark = shell_mark_in(text); mark != '\0')
-    fail(ExitCode::config, "{} = {} holds '{}', on which the job's shell would act: choose another", what, text, mark);
+    fail(ExitCode::config, "{} = {} contains '{}', which the job's shell would interpret: choose another", what, text, mark);
 }
 
 // A line of the job that ends it with a message, unless the command succeeds: without the site's software nothing else would be
@@ -29,7 +29,7 @@ std::string required(const std::string& command, const std::string& complaint) {
 std::string environment_of(const SiteProfile& site) {
   std::vector<std::string> lines;
   if (site.says("MODULES_INIT")) {
-    lines.emplace_back("# the command `module`, which job scripts do not have by themselves here");
+    lines.emplace_back("# defines the command `module`, which job scripts lack here");
     const std::string& init = site.text("MODULES_INIT");
     lines.push_back(required(fmt::format("[[ -r \"{}\" ]]", init),
                              fmt::format("$HOSTNAME has no file {}, the MODULES_INIT of site {}", init, site.name)));
@@ -37,7 +37,7 @@ std::string environment_of(const SiteProfile& site) {
   }
   if (site.says("MODULES")) {
     lines.emplace_back(
-        "# the software of the site: nothing that was loaded by chance when the job was submitted, and what Cohort needs");
+        "# the site's software: drops whatever was loaded when the job was submitted, then loads what Cohort needs");
     lines.emplace_back("module purge");
     lines.push_back(required("module load " + site.text("MODULES"),
                              fmt::format("$HOSTNAME cannot load the MODULES of site {}: {}", site.name, site.text("MODULES"))));

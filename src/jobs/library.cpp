@@ -32,7 +32,7 @@ fs::path find_named(const fs::path& folder, const std::string& name, const std::
   std::vector<std::string> names;
   for (const fs::path& one : files_in(folder, extension)) names.push_back(one.stem().string());
   const std::string nearest = nearest_name(name, names);
-  fail(ExitCode::usage, "there is no {} {} in {}{} (`cohort job --list` shows all)", what, name, folder.string(),
+  fail(ExitCode::usage, "no {} {} in {}{} (`cohort job --list` shows all)", what, name, folder.string(),
        nearest.empty() ? "" : fmt::format(": did you mean {}?", nearest));
 }
 
@@ -41,14 +41,14 @@ fs::path find_named(const fs::path& folder, const std::string& name, const std::
 fs::path program_file() {
   std::error_code error;
   fs::path file = fs::read_symlink("/proc/self/exe", error);
-  if (error) fail(ExitCode::io, "cannot find out which file this program is (/proc/self/exe: {})", error.message());
+  if (error) fail(ExitCode::io, "cannot determine the path of this program (/proc/self/exe: {})", error.message());
   return file;
 }
 
 fs::path find_jobs_folder(const std::string& given, const fs::path& program) {
   if (!given.empty()) {
     if (is_folder(fs::path(given) / "templates")) return given;
-    fail(ExitCode::io, "--jobs {}: there is no folder {}/templates", given, given);
+    fail(ExitCode::io, "--jobs {}: no folder {}/templates", given, given);
   }
   const fs::path folder = program.parent_path();  // PREFIX/bin or TREE/build/NAME
   const std::vector<fs::path> places{folder.parent_path() / "share/cohort/jobs", folder.parent_path().parent_path() / "jobs"};
@@ -71,7 +71,7 @@ fs::path find_site(const fs::path& jobs, const std::string& site) {
     name = "generic";
   }
   if (name.find('/') == std::string::npos && !name.ends_with(".env")) return find_named(jobs / "sites", name, ".env", "site");
-  if (!is_file(name)) fail(ExitCode::usage, "there is no site profile {}", name);
+  if (!is_file(name)) fail(ExitCode::usage, "no site profile {}", name);
   return name;
 }
 

@@ -47,18 +47,18 @@ Assignment parse_assignment(std::string_view line, const std::string& place) {
   const std::size_t equals = rest.find('=');
   const std::string_view name = rest.substr(0, equals);
   if (equals == std::string_view::npos || !is_name(name)) {
-    fail(ExitCode::config, "{}: `{}` is no line of a site profile: write KEY=\"value\", export NAME=\"value\" or # a comment",
+    fail(ExitCode::config, "{}: `{}` is not a line of a site profile: write KEY=\"value\", export NAME=\"value\" or # a comment",
          place, line);
   }
   rest = rest.substr(equals + 1);
   const std::size_t end = rest.starts_with('"') ? rest.find('"', 1) : std::string_view::npos;
   if (end == std::string_view::npos) {
-    fail(ExitCode::config, "{}: the value of {} must stand in double quotes, without blanks around the '=': {}=\"value\"", place,
+    fail(ExitCode::config, "{}: the value of {} must be in double quotes, without blanks around the '=': {}=\"value\"", place,
          name, name);
   }
   const std::string_view behind = trimmed(rest.substr(end + 1));
   if (!behind.empty() && !behind.starts_with('#'))
-    fail(ExitCode::config, "{}: `{}` stands behind the value of {}; only a comment may", place, behind, name);
+    fail(ExitCode::config, "{}: `{}` follows the value of {}; only a comment may", place, behind, name);
   result.name = name;
   result.value = rest.substr(1, end - 1);
   return result;
@@ -68,7 +68,7 @@ Assignment parse_assignment(std::string_view line, const std::string& place) {
 void check_value(const std::string& name, const std::string& value, const std::string& place, ExitCode code) {
   if (name == "DESCRIPTION") return;
   if (const char mark = shell_mark_in(value); mark != '\0')
-    fail(code, "{}: the value of {} holds '{}', on which the job's shell would act: leave it out", place, name, mark);
+    fail(code, "{}: the value of {} contains '{}', which the job's shell would interpret: remove it", place, name, mark);
   if (value.find("$(") != std::string::npos)
     fail(code, "{}: the value of {} runs a command with $(...): name a variable instead", place, name);
 }
@@ -76,7 +76,7 @@ void check_value(const std::string& name, const std::string& value, const std::s
 void check_number(const SiteKey& key, const std::string& value, const std::string& place, ExitCode code) {
   if (!key.is_number || value.empty()) return;
   if (value.size() > 9 || value.find_first_not_of(kDigits) != std::string::npos)
-    fail(code, "{}: {} = \"{}\" is no whole number from 0 to 999999999 ({})", place, key.name, value, key.help);
+    fail(code, "{}: {} = \"{}\" is not a whole number from 0 to 999999999 ({})", place, key.name, value, key.help);
 }
 
 const SiteKey& known_key(const std::string& name, const std::string& place, ExitCode code) {
@@ -103,14 +103,13 @@ SiteProfile read_profile(const fs::path& file, const fs::path& sites, int depth)
 
 SiteProfile read_base(const std::string& base, const std::string& place, const fs::path& beside, const fs::path& sites,
                       int depth) {
-  if (depth == kDeepestBase) fail(ExitCode::config, "{}: BASE = \"{}\" goes in a circle", place, base);
+  if (depth == kDeepestBase) fail(ExitCode::config, "{}: BASE = \"{}\" is circular", place, base);
   for (const fs::path& folder : {beside, sites}) {
     const fs::path file = folder / (base + ".env");
     std::error_code error;
     if (fs::is_regular_file(file, error)) return read_profile(file, sites, depth + 1);
   }
-  fail(ExitCode::config, "{}: there is no profile {}.env for BASE, neither beside this file nor in {}", place, base,
-       sites.string());
+  fail(ExitCode::config, "{}: no profile {}.env for BASE, neither next to this file nor in {}", place, base, sites.string());
 }
 
 SiteProfile read_profile(const fs::path& file, const fs::path& sites, int depth) {
@@ -136,7 +135,7 @@ SiteProfile read_profile(const fs::path& file, const fs::path& sites, int depth)
       profile = read_base(set.value, place, file.parent_path(), sites, depth);
     }
     if (const auto [first, fresh] = own.emplace(set.name, number); !fresh)
-      fail(ExitCode::config, "{}: {} was set in line {} already", place, set.name, first->second);
+      fail(ExitCode::config, "{}: {} was already set in line {}", place, set.name, first->second);
     if (set.is_export) {
       add_export(profile, {set.name, set.value, comment});
     } else if (set.name != "BASE") {
@@ -162,15 +161,15 @@ const std::vector<SiteKey>& all_site_keys() {
       {"MAIL_USER", "who gets it; \"\" = you"},
       {"TIME", "time limit of a job unless --time says another", false, true},
       {"SIGNAL_SECONDS", "seconds before the limit at which a run is told to save and end", true, true},
-      {"RESTARTS", "most times that a job starts anew by itself", true, true},
-      {"NODES_MAX", "most nodes of a job; \"\" = unknown", true},
-      {"CPUS_PER_NODE", "what SLURM counts as CPUs of a node (sinfo -o %c); \"\" = unknown", true},
-      {"GPUS_PER_NODE", "GPUs of a node; 0 = none, \"\" = unknown", true},
+      {"RESTARTS", "most times that a job restarts itself", true, true},
+      {"NODES_MAX", "most nodes per job; \"\" = unknown", true},
+      {"CPUS_PER_NODE", "CPUs per node as SLURM counts them (sinfo -o %c); \"\" = unknown", true},
+      {"GPUS_PER_NODE", "GPUs per node; 0 = none, \"\" = unknown", true},
       {"GPU_TYPE", "name of the GPUs in SLURM (sinfo -o %G); \"\" = any"},
       {"CPUS_PER_GPU", "CPUs of a rank that has a GPU", true},
       {"MEMORY_PER_NODE", "memory to ask for on each node, as 200G; 0 = all of it, \"\" = the cluster's default"},
       {"MPI", "how srun tells ranks who they are (srun --mpi=list)", false, true},
-      {"SRUN_FLAGS", "more flags for srun, for binding most of all"},
+      {"SRUN_FLAGS", "more flags for srun, mostly for binding"},
       {"MODULES_INIT", "file that defines the command `module` where job scripts do not have it; \"\" = not needed"},
       {"MODULES", "modules to load, separated by blanks; \"\" = none"},
       {"COHORT", "the program on the nodes; \"\" = the one that rendered the job"},
@@ -188,7 +187,7 @@ const SiteKey* find_site_key(std::string_view name) {
 
 const std::string& SiteProfile::text(const std::string& key) const {
   static const std::string kNothing;
-  COHORT_CHECK(find_site_key(key) != nullptr, "{} is no key of a site profile", key);
+  COHORT_CHECK(find_site_key(key) != nullptr, "{} is not a key of a site profile", key);
   const auto found = values.find(key);
   return found == values.end() ? kNothing : found->second.text;
 }

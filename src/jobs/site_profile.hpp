@@ -22,7 +22,7 @@ struct SiteKey {
   std::string name;
   std::string help;
   bool is_number = false;  // a whole number from 0; "" = unknown
-  bool must_say = false;   // "" is no value for it
+  bool must_say = false;   // "" is not a value for it
 };
 
 /// In the order in which profiles have them.

@@ -38,7 +38,7 @@ T chosen(const std::string& place, const std::string& key, const std::string& va
   if (const auto found = choices.find(value); found != choices.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& choice : choices) names.push_back(choice.first);
-  fail(ExitCode::config, "{}: `{}: {}` is none of {}", place, key, value, join(names));
+  fail(ExitCode::config, "{}: `{}: {}` is not one of {}", place, key, value, join(names));
 }
 
 void read_fact(TemplateFacts& facts, const std::string& text, const std::string& place) {
@@ -58,8 +58,8 @@ void read_fact(TemplateFacts& facts, const std::string& text, const std::string&
   } else if (key == "device") {
     facts.needs_gpus = chosen<bool>(place, key, value, {{"cuda", true}});
   } else {
-    fail(ExitCode::config, "{}: `{}` says nothing about a template: write description, nodes, tasks or device, as `#@ nodes: 1`",
-         place, key);
+    fail(ExitCode::config,
+         "{}: `{}` is not a property of templates: write description, nodes, tasks or device, as in `#@ nodes: 1`", place, key);
   }
 }
 
@@ -68,13 +68,13 @@ void read_lines(JobTemplate& job, const fs::path& file, bool is_part) {
   for (std::string& line : split(read_file(file, "job template"), '\n')) {
     const std::string place = fmt::format("{}:{}", file.string(), ++number);
     if (line.starts_with(kFact)) {
-      if (is_part) fail(ExitCode::config, "{}: a part says nothing about the template that includes it", place);
+      if (is_part) fail(ExitCode::config, "{}: a part cannot set properties of the template that includes it", place);
       read_fact(job.facts, line.substr(kFact.size()), place);
     } else if (line.starts_with(kInclude)) {
-      if (is_part) fail(ExitCode::config, "{}: a part includes no other", place);
+      if (is_part) fail(ExitCode::config, "{}: a part cannot include another", place);
       const fs::path part = file.parent_path() / "parts" / line.substr(kInclude.size());
       std::error_code error;
-      if (!fs::is_regular_file(part, error)) fail(ExitCode::config, "{}: there is no part {}", place, part.string());
+      if (!fs::is_regular_file(part, error)) fail(ExitCode::config, "{}: no part {}", place, part.string());
       read_lines(job, part, true);
     } else {
       job.lines.push_back({place, std::move(line)});
@@ -95,7 +95,7 @@ const std::string& value_of(const std::string& name, const std::string& place, c
 void check_request(const std::string& name, const std::string& value, const std::string& place) {
   const std::size_t at = value.find_first_of(" \t\"'#$\\");
   if (at == std::string::npos) return;
-  fail(ExitCode::config, "{}: {} = \"{}\" holds '{}', which sbatch does not take in a line #SBATCH", place, name, value,
+  fail(ExitCode::config, "{}: {} = \"{}\" contains '{}', which sbatch does not accept in an #SBATCH line", place, name, value,
        value[at]);
 }
 
@@ -107,7 +107,7 @@ bool fill(std::string& out, const TemplateLine& line, const std::map<std::string
     const std::string& value = value_of(name, line.place, values);
     const bool alone = begin == 0 && end == line.text.size();
     if (!alone && value.find('\n') != std::string::npos)
-      fail(ExitCode::config, "{}: @{}@ has several lines and must stand alone in its line", line.place, name);
+      fail(ExitCode::config, "{}: @{}@ has several lines and must be alone on its line", line.place, name);
     if (line.text.starts_with(kRequest)) check_request(name, value, line.place);
     has_empty = has_empty || value.empty();
     out += line.text.substr(done, begin - done) + value;
@@ -127,8 +127,7 @@ JobTemplate read_template(const fs::path& file) {
   JobTemplate job;
   job.name = file.stem().string();
   read_lines(job, file, false);
-  if (job.facts.description.empty())
-    fail(ExitCode::config, "{}:1: a template says what it is for in a line `#@ description: ...`", file.string());
+  if (job.facts.description.empty()) fail(ExitCode::config, "{}:1: a template needs a line `#@ description: ...`", file.string());
   return job;
 }
 

@@ -22,7 +22,7 @@ class LogDeduplicator {
 
   explicit LogDeduplicator(std::function<void(LogRecord&&)> sink) : sink_(std::move(sink)) {}
 
-  /// Records in the order of time. They reach the sink in that order, each when no rank can join it any more.
+  /// Records in order of time. They reach the sink in that order, each when no rank can join it any more.
   void add(LogRecord&& record);
   /// All that is held back.
   void flush();

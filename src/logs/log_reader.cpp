@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace cohort {
 namespace {
@@ -96,7 +97,9 @@ bool LogReader::next(LogRecord& record, bool grows) {
     take(line.size());
   } while (peek(line, grows) && !parse_header(line));
   if (!record.text.ends_with('\n')) record.text += '\n';
-  if (left_out > 0) record.text += fmt::format("... and {} more bytes of this message in {}\n", left_out, path_.string());
+  if (left_out > 0)
+    record.text += fmt::format("... and {} of this message in {}\n", counted(static_cast<std::int64_t>(left_out), "more byte"),
+                               path_.string());
   return true;
 }
 

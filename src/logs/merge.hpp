@@ -1,4 +1,4 @@
-// The rank logs of a run as one sequence of messages in the order of time: a merge of the logs, each of which is in order (a heap
+// The rank logs of a run as one sequence of messages in order of time: a merge of the logs, each of which is in order (a heap
 // of the next message of each). Of each rank one message and one block of its log are in memory, and one file at a time is open.
 #pragma once
 

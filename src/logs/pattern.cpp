@@ -30,11 +30,10 @@ Pattern::Pattern(const std::string& text, std::string_view option) {
   if (problem == 0) return;
   std::array<char, 256> reason{};
   regerror(problem, &compiled_, reason.data(), reason.size());
-  fail(
-      ExitCode::usage,
-      "{} '{}': {}, from character {} on; it is a regular expression as of grep -E: 'norm [1-9][0-9]' or 'saved|stopping', and a "
-      "backslash before each of ( [ {{ * + ? . | that stands for itself",
-      option, text, reason.data(), first_fault(text) + 1);
+  fail(ExitCode::usage,
+       "{} '{}': {}, at character {}; give a regular expression as for grep -E, such as 'norm [1-9][0-9]' or 'saved|stopping', "
+       "with a backslash before each literal ( [ {{ * + ? . |",
+       option, text, reason.data(), first_fault(text) + 1);
 }
 
 Pattern::~Pattern() { regfree(&compiled_); }

@@ -26,7 +26,7 @@ std::vector<RankRange> parse_rank_ranges(std::string_view text, std::string_view
   while (true) {
     const std::size_t begin = text.size() - rest.size() + 1;
     const auto refuse = [&](std::string_view problem) {
-      fail(ExitCode::usage, "{} '{}': {} at character {}; say 2, 0,3 or 2,4-7", option, text, problem, begin);
+      fail(ExitCode::usage, "{} '{}': {} at character {}; write 2, 0,3 or 2,4-7", option, text, problem, begin);
     };
     RankRange range;
     range.first = range.last = take_rank(rest);
@@ -34,11 +34,11 @@ std::vector<RankRange> parse_rank_ranges(std::string_view text, std::string_view
       rest.remove_prefix(1);
       range.last = take_rank(rest);
     }
-    if (range.first < 0 || range.last < 0) refuse("there is no rank or range of ranks");
+    if (range.first < 0 || range.last < 0) refuse("a rank or range of ranks is missing");
     if (range.last < range.first) refuse("the range ends before it begins");
     ranges.push_back(range);
     if (rest.empty()) return ranges;
-    if (!rest.starts_with(',')) refuse("this is no rank or range of ranks");
+    if (!rest.starts_with(',')) refuse("not a rank or range of ranks");
     rest.remove_prefix(1);
   }
 }

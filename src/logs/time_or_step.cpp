@@ -17,7 +17,7 @@ constexpr std::string_view kStep = "step:";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view option, std::size_t at, std::string_view problem) {
   fail(ExitCode::usage,
-       "{} '{}': {} at character {}; say step:100, a time in UTC such as 2025-03-01T12:00 or 2025-03-01T12:00:00.250Z, or how "
+       "{} '{}': {} at character {}; write step:100, a time in UTC such as 2025-03-01T12:00 or 2025-03-01T12:00:00.250Z, or how "
        "long ago: 90s, 10m, 2h, 1d",
        option, text, problem, at + 1);
 }
@@ -53,7 +53,7 @@ std::int64_t parse_date(std::string_view text, std::string_view option) {
   const std::size_t said = full.size();
   if (said < kStart.size()) full += kStart.substr(said);
   const ParsedTime time = parse_time(full);
-  if (time.fault != std::string_view::npos) refuse(text, option, time.fault, "this is no date or time");
+  if (time.fault != std::string_view::npos) refuse(text, option, time.fault, "not a date or time");
   const bool whole_parts = said == 10 || said == 16 || said == 19 || said == 23;
   if (!whole_parts) refuse(text, option, said, "the date or time ends too early");
   return time.milliseconds;
@@ -68,17 +68,17 @@ std::int64_t now_milliseconds() {
 TimeOrStep parse_time_or_step(std::string_view text, std::string_view option, std::int64_t now) {
   if (text.starts_with(kStep)) {
     const auto [step, length] = leading_number(text.substr(kStep.size()));
-    if (length == 0) refuse(text, option, kStep.size(), "there is no step");
-    if (kStep.size() + length < text.size()) refuse(text, option, kStep.size() + length, "the number of the step has ended");
+    if (length == 0) refuse(text, option, kStep.size(), "the step is missing");
+    if (kStep.size() + length < text.size()) refuse(text, option, kStep.size() + length, "unexpected text after the step");
     return {.step = step};
   }
   const auto [number, length] = leading_number(text);
-  if (length == 0) refuse(text, option, 0, "this is no moment");
+  if (length == 0) refuse(text, option, 0, "not a time, step or age");
   if (length < text.size() && text[length] == '-') return {.time = parse_date(text, option)};
   const std::int64_t unit = length < text.size() ? milliseconds_of(text[length]) : 0;
-  if (unit == 0) refuse(text, option, length, "there is no unit");
-  if (length + 1 < text.size()) refuse(text, option, length + 1, "the unit has ended");
-  if (number > std::numeric_limits<std::int64_t>::max() / 2 / unit) refuse(text, option, 0, "this is too long ago");
+  if (unit == 0) refuse(text, option, length, "a unit (s, m, h or d) is missing");
+  if (length + 1 < text.size()) refuse(text, option, length + 1, "unexpected text after the unit");
+  if (number > std::numeric_limits<std::int64_t>::max() / 2 / unit) refuse(text, option, 0, "too long ago");
   return {.time = now - number * unit};
 }
 

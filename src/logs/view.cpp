@@ -32,7 +32,7 @@ void check_folder(const fs::path& run) {
     others.push_back(entry->path().filename());
   }
   const std::string nearest = nearest_name(run.filename().string(), others);
-  fail(ExitCode::io, "{}: there is no such folder{}", run.string(),
+  fail(ExitCode::io, "{}: no such folder{}", run.string(),
        nearest.empty() ? "" : fmt::format("; did you mean {}?", (run.parent_path() / nearest).string()));
 }
 
@@ -40,8 +40,7 @@ void check_ranks(const LogViewOptions& options) {
   const std::vector<int> present = ranks_with_logs(options.run);
   if (present.empty()) {
     fail(ExitCode::io,
-         "{}: there is no logs/rank_N/train.log: is it the folder of a run? Its logs appear when training begins "
-         "(--follow waits for them)",
+         "{}: no logs/rank_N/train.log: is it a run folder? Logs appear when training begins (--follow waits for them)",
          options.run.string());
   }
   constexpr std::size_t kMostNamed = 8;

@@ -14,7 +14,7 @@ namespace cohort {
 struct LogViewOptions {
   std::filesystem::path run;
   LogSelection selection{};
-  std::optional<Count> last{};  // so many messages of what is there; nothing: all
+  std::optional<Count> last{};  // the last so many of the existing messages; nothing: all
   bool fold = false;            // see logs/deduplicate.hpp
   bool follow = false;          // follow until `ended`
 };

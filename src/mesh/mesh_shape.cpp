@@ -39,7 +39,7 @@ auto distance(const MeshShape& a, const MeshShape& b) {
 /// A degree that a run file or a command line gave.
 int checked_degree(Axis axis, Count degree) {
   if (degree < 1 || degree > std::numeric_limits<int>::max()) {
-    fail(ExitCode::config, "the mesh cannot have {} = {}: a degree is a number of ranks, from 1", name_of(axis), degree);
+    fail(ExitCode::config, "the mesh cannot have {} = {}: a degree is a number of ranks, 1 or more", name_of(axis), degree);
   }
   return static_cast<int>(degree);
 }

@@ -6,7 +6,7 @@
 // so that tensor-parallel ranks, which talk most, are neighbours and share a node, and pipeline stages, which talk least, are far
 // apart.
 //
-// A group along an axis holds the ranks that differ in that coordinate alone. Groups along several axes at once are fused: along
+// A group along an axis holds the ranks that differ only in that coordinate. Groups along several axes at once are fused: along
 // {cp, dp} are the ranks that hold the same weights, over which gradients are reduced.
 #pragma once
 

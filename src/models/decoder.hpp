@@ -65,7 +65,7 @@ class Decoder : public Model {
 
   /// What the forward pass of a micro-batch through a chunk keeps for its backward pass.
   struct Saved {
-    Arena* memory = nullptr;  // where it lies; set by the caller. context.activations is for scratch alone, and may be the same
+    Arena* memory = nullptr;  // where it lies; set by the caller. context.activations is only for scratch, and may be the same
     std::vector<Block::Saved> blocks = {};
     Tensor last = {};  // [own rows, C] output of the last block
     Norm::Saved norm = {};

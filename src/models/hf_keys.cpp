@@ -129,14 +129,13 @@ void HfKeys::require(const std::string& key, std::initializer_list<Json> allowed
   if (std::find(allowed.begin(), allowed.end(), json_[key]) != allowed.end()) return;
   std::vector<std::string> names;
   for (const Json& value : allowed) names.push_back(value.dump());
-  refuse(key, names.empty() ? "the model here has none" : fmt::format("the model here has {}", join(names, " or ")));
+  refuse(key, names.empty() ? "Cohort's model has none" : fmt::format("Cohort's model has {}", join(names, " or ")));
 }
 
 void HfKeys::refuse_others() const {
   for (const auto& [key, value] : json_.items()) {
     if (value.is_null() || asked_.contains(key) || is_harmless(key)) continue;
-    refuse(key,
-           "not a key that is known here, so it may change what the model computes; if it does not, delete it from the file");
+    refuse(key, "unknown key, which may change what the model computes; if it does not, delete it from the file");
   }
 }
 

@@ -66,13 +66,13 @@ bool read_rope_object(const HfKeys& config, const std::string& key, double& thet
       config.read(value, key, theta, "rope_theta");
       has_theta = true;
     } else if (name == "partial_rotary_factor") {
-      if (value != 1.0) config.refuse(key, "here all of a head is rotated");
+      if (value != 1.0) config.refuse(key, "Cohort rotates whole heads");
     } else if (name == "rope_type" || name == "type") {
-      if (value != "default") config.refuse(key, "rotary positions here are not scaled");
+      if (value != "default") config.refuse(key, "Cohort does not scale rotary positions");
     } else if (value.is_object()) {
-      config.refuse(key, fmt::format("{}: here all layers have the same rotary positions", name));
+      config.refuse(key, fmt::format("{}: Cohort has the same rotary positions in all layers", name));
     } else {
-      config.refuse(key, fmt::format("{}: rotary positions here are not scaled", name));
+      config.refuse(key, fmt::format("{}: Cohort does not scale rotary positions", name));
     }
   }
   return has_theta;
@@ -90,7 +90,7 @@ void read_rope(const HfKeys& config, ModelSection& model) {
     const bool has_theta = read_rope_object(config, key, theta);
     const HfKeys::Json& rope = config.at(key);
     if (key == std::string_view("rope_scaling") && !rope.empty() && !rope.contains("rope_type") && !rope.contains("type")) {
-      config.refuse(key, "no rope_type: rotary positions here are not scaled");
+      config.refuse(key, "no rope_type: Cohort does not scale rotary positions");
     }
     if (has_theta && known && theta != model.rope_theta) {
       config.refuse(key, fmt::format("rope_theta is {} elsewhere in the file: remove the wrong one", model.rope_theta));

@@ -27,7 +27,7 @@ class Predictor {
  public:
   virtual ~Predictor() = default;
 
-  /// Adds the sum of the loss (nats) over the counted targets to context.loss_sum: in a pipeline, on its last rank alone. No
+  /// Adds the sum of the loss (nats) over the counted targets to context.loss_sum: in a pipeline, only on its last rank. No
   /// gradients, no dropout, few activations. Calls the hooks of forward. // Collective over: pp, tp
   virtual void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
   /// The hooks of loss, for ranks that have no samples while others have.

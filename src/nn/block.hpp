@@ -50,7 +50,7 @@ class Block {
 
  private:
   Saved::Inside run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const;
-  // out = x + dropout(branch), where branch(y, residual) writes residual + its result, or its result alone, to y.
+  // out = x + dropout(branch), where branch(y, residual) writes residual + its result, or only its result, to y.
   template <class Branch>
   void add_branch(const StepContext& context, const Tensor& out, const Tensor& x, std::uint32_t place,
                   const Branch& branch) const;

@@ -29,7 +29,7 @@ struct StepContext {
   std::function<void(const std::string&, const Tensor&)> inspect = {};
 
   // If set, the model calls it at each layer of a pass, forward and backward: on one CPU that of a large model may take minutes,
-  // and nobody else would show that the process goes on.
+  // and nobody else would show that the process continues.
   void (*heartbeat)() = nullptr;
   void show_life() const {
     if (heartbeat != nullptr) heartbeat();

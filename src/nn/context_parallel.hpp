@@ -1,5 +1,5 @@
 // What attention needs where only a part of each sample's tokens is here (context parallelism): the layers work on the rows that
-// are here, each token by itself; attention alone looks at other tokens, and asks this for it.
+// are here, each token by itself; only attention looks at other tokens, and asks this for it.
 #pragma once
 
 #include "ops/attention_shape.hpp"

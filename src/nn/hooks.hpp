@@ -1,4 +1,4 @@
-// Where a parallel strategy meets a model: the model calls these as it goes. DDP and sharding are written with them alone, so
+// Where a parallel strategy meets a model: the model calls these as it goes. DDP and sharding are written only with them, so
 // that models know nothing of ranks.
 #pragma once
 

@@ -41,9 +41,9 @@ class Linear {
   void start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const;
   /// The gradients of weight and bias += dy^T x and the column sums of dy.
   void backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const;
-  /// The bias's gradient alone, if there is a bias: += column sums of dy.
+  /// Only the bias's gradient, if there is a bias: += column sums of dy.
   void backward_bias(const StepContext& context, const Tensor& dy) const;
-  /// The weight's gradient alone, where the bias's is computed from other rows, or with what precedes.
+  /// Only the weight's gradient, where the bias's is computed from other rows, or with what precedes.
   void backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const;
 
   /// All weights [outputs, inputs] and biases [outputs] as one tensor, as layers read them; valid after

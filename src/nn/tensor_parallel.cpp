@@ -126,7 +126,7 @@ void PartialGradients::sum(const StepContext& context) const {
     Count begin = 0;
     for (const Parameter* parameter : parameters_) {
       const BoxMap map(parameter->global_shape, parameter->box());
-      COHORT_CHECK(map.run() == parameter->elements(), "the part of {} lies scattered", parameter->name);
+      COHORT_CHECK(map.run() == parameter->elements(), "the part of {} is not contiguous", parameter->name);
       const Count first = begin + map.global(0);
       act(message.slice(first, first + parameter->elements()).reshaped(parameter->shape), parameter->gradient);
       begin += parameter->global_shape.elements();

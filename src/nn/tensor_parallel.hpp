@@ -3,7 +3,7 @@
 // only the end of the pair has to be summed over the parts: once in forward, once in backward.
 //
 // Sequence parallelism (Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", section 4.2.2):
-// between the pairs each part holds its own rows alone. A pair then begins by gathering all rows and ends by summing them and
+// between the pairs each part holds only its own rows. A pair then begins by gathering all rows and ends by summing them and
 // scattering the sum, which together move as much data as the one sum did, and norms, dropout and the residual stream are no
 // longer computed and kept parts times. The rows are the R = B*T of the micro-batch, cut into as many blocks of equal length: a
 // block may end inside a sample, which only dropout masks have to know, and what is gathered is in order as it arrives.

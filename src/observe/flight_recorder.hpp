@@ -1,4 +1,4 @@
-// What this process has been doing, for whoever must find out why a job stands still: the step, the activity, and a ring of the
+// What this process has been doing, for whoever must find out why a job hangs: the step, the activity, and a ring of the
 // last operations among ranks, with their call sites and times. Every Communicator writes into it; the job's monitor
 // (watch/monitor.hpp) reads it from a thread of its own.
 //
@@ -73,14 +73,14 @@ class FlightRecorder {
   /// is missing or out of date, and nothing else happens.
   void keep_in(const std::filesystem::path& path);
 
-  /// Something went on that is no operation: a piece of a file was written. Who does something long without operations calls it
-  /// now and then, or the monitor takes the process for stuck.
+  /// Something happened that is not an operation: a piece of a file was written. Who does something long without operations calls
+  /// it now and then, or the monitor takes the process for stuck.
   void beat();
   /// For those who take a plain function: of_process().beat().
   static void heartbeat_of_process() { of_process().beat(); }
 
   /// For calls that may take minutes and cannot say how they get on, such as an fsync of a large file: while one lives the
-  /// process counts as going on, for at most kLongestCall seconds. Scopes of several threads may overlap.
+  /// process counts as making progress, for at most kLongestCall seconds. Scopes of several threads may overlap.
   class LongCall {
    public:
     explicit LongCall(std::string_view activity, FlightRecorder& recorder = of_process());
@@ -105,7 +105,7 @@ class FlightRecorder {
     double now = 0.0;
   };
   State state() const;
-  /// A number that rises with all that is recorded, and in a LongCall with time: if it stands still, so does this process.
+  /// A number that rises with all that is recorded, and in a LongCall with time: when it stops rising, this process hangs.
   std::uint64_t progress() const;
   /// Oldest first.
   std::vector<OperationRecord> records() const;

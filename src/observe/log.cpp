@@ -37,7 +37,7 @@ LogLevel log_level_from_name(std::string_view name) {
   for (const LogLevel level : kLogLevels) {
     if (name_of(level) == name) return level;
   }
-  fail(ExitCode::config, "unknown log level '{}'; known are debug, info, warning, error", name);
+  fail(ExitCode::config, "unknown log level '{}'; choose debug, info, warning or error", name);
 }
 
 RankLog::RankLog(const std::filesystem::path& run_directory, int rank, LogLevel level, bool append)

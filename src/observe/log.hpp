@@ -14,15 +14,15 @@
 
 namespace cohort {
 
-/// error: what ended the run; by log_error() alone.
+/// error: what ended the run; only by log_error().
 enum class LogLevel { debug, info, warning, error };
 inline constexpr std::array<LogLevel, 4> kLogLevels{LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error};
 
 /// "debug", "info", "warning", "error".
 std::string_view name_of(LogLevel level);
 
-/// The inverse, of log.level in a run file (where error is no choice: it is always written) and of --level; throws Error(config)
-/// on an unknown name.
+/// The inverse, of log.level in a run file (where error is not a choice: it is always written) and of --level; throws
+/// Error(config) on an unknown name.
 LogLevel log_level_from_name(std::string_view name);
 
 /// Lines read "2025-03-01T12:00:00.250Z info rank 3: message". Each is flushed when written, so that the last line before a crash

@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-/// Whether a person watches stdout. Under mpirun, Open MPI gives each rank a pseudo-terminal even if its own output goes to a
+/// Whether a user watches stdout. Under mpirun, Open MPI gives each rank a pseudo-terminal even if its own output goes to a
 /// file; there the output of mpirun itself decides.
 bool stdout_is_terminal();
 

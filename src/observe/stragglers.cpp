@@ -76,8 +76,8 @@ std::string Stragglers::news_of(std::span<const double> own_work, std::span<cons
       first_step_ == last_step_ ? fmt::format("step {}", last_step_) : fmt::format("steps {} to {}", first_step_, last_step_);
   if (changed != kNobody) {
     return fmt::format(
-        "rank {} on {} is slow: its own work took {:.3g} s a step where the median is {:.3g} s ({}){}", changed, hosts_[changed],
-        own_work[changed], usual[changed], steps,
+        "rank {} on {} is slow: its own work took {:.3g} s per step where the median is {:.3g} s ({}){}", changed,
+        hosts_[changed], own_work[changed], usual[changed], steps,
         slow_ranks > 1 ? fmt::format("; {} more {} slow, too", slow_ranks - 1, slow_ranks == 2 ? "is" : "are") : "");
   }
   if (recovered != kNobody && slow_ranks == 0) {

@@ -42,7 +42,7 @@ class Stragglers {
     double min = 0.0, median = 0.0, max = 0.0;  // own work of all ranks, seconds a step
     std::string news{};                         // a sentence, if somebody became slow, much slower, or keeps up again
   };
-  /// Compares the ranks' own work (seconds a step, in the order of ranks), and begins anew. steps() must not be 0.
+  /// Compares the ranks' own work (seconds a step, in the order of ranks), and starts over. steps() must not be 0.
   Comparison compare(std::span<const double> own_work);
 
  private:

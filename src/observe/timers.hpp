@@ -37,7 +37,7 @@ class StepTimers {
   /// Seconds spent in a phase since begin_step(); an open scope counts up to the last change of phase.
   double seconds(Phase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
   /// Seconds of the step that this rank worked and did not wait for others: data, forward, backward, communication and optimizer,
-  /// less the waits in them. On a GPU it is the host's part alone: its waits for the device, whose kernels work and communicate,
+  /// less the waits in them. On a GPU it is only the host's part: its waits for the device, whose kernels work and communicate,
   /// cannot be told apart.
   double own_work() const { return own_work_; }
   /// Seconds since begin_step().

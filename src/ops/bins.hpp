@@ -90,7 +90,7 @@ void add_rows_to_bins(const std::string& label, Count rows, Count columns, Count
   const std::int32_t* order = sorted_by_bin(label, rows, bin_count, bins, static_cast<std::int32_t*>(gpu::workspace()));
   auto* partial = reinterpret_cast<float*>(static_cast<std::byte*>(gpu::workspace()) + sort_bytes);
   const Count chunks = (rows + length - 1) / length, packs = columns / kPack;
-  // Of each chunk the sums of a bin that began before it, and of one that begins in it and goes on behind it.
+  // Of each chunk the sums of a bin that began before it, and of one that begins in it and continues behind it.
   for_each_index(
       DeviceKind::gpu, label, chunks * packs, KOKKOS_LAMBDA(Count thread) {
         const Count index = thread / packs, c = thread % packs * kPack;

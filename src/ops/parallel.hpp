@@ -120,7 +120,7 @@ class Row {
 #endif
   }
 
-  /// What zip does, at element i alone. It comes behind what a zip of n elements did there through such views.
+  /// What zip does, only at element i. It comes behind what a zip of n elements did there through such views.
   template <class Body, class... Views>
   KOKKOS_FORCEINLINE_FUNCTION void at([[maybe_unused]] Count n, Count i, const Body& body, const Views&... views) const {
 #if COHORT_ON_DEVICE

@@ -188,7 +188,7 @@ inline NumberOfRow number_of_row(const float* data) { return {data}; }
 /// N elements of each view, from element c on.
 template <int N, class... Views>
 KOKKOS_FORCEINLINE_FUNCTION auto held_at(Count c, const Views&... views) {
-  return std::make_tuple(views.template hold<N>(c)...);  // clang takes std::tuple(...) for code of hosts alone
+  return std::make_tuple(views.template hold<N>(c)...);  // clang takes std::tuple(...) only for host code
 }
 
 /// Packs that a thread of a GPU fetches before it works on the first of them: as many as its registers hold well.

@@ -42,15 +42,14 @@ bool LossScale::update(bool overflowed) {
 std::string LossScale::at_minimum_in_words() const {
   return fmt::format(
       "fp16 overflows although the loss is scaled by only {}, near the floor precision.min_loss_scale = {}: training has "
-      "diverged, or the model needs more range; lower optimizer.learning_rate, or choose precision.policy = \"bf16\"",
+      "diverged, or the model needs more range; lower optimizer.learning_rate, or set precision.policy = \"bf16\"",
       scale_, options_.minimum);
 }
 
 void LossScale::restore(double scale, Count good_steps) {
   if (!active_) return;
   if (!(scale > 0.0) || std::isinf(scale) || good_steps < 0) {
-    fail(ExitCode::checkpoint, "the checkpoint's loss scale is {} after {} good steps: it is damaged or edited", scale,
-         good_steps);
+    fail(ExitCode::checkpoint, "the checkpoint's loss scale is {} after {} good steps: damaged or edited", scale, good_steps);
   }
   scale_ = scale;
   good_steps_ = good_steps;

@@ -1,4 +1,4 @@
-// Who updates which matrix, where ranks hold parts of them and the update needs wholes: arithmetic alone, the same on every rank.
+// Who updates which matrix, where ranks hold parts of them and the update needs wholes: only arithmetic, the same on every rank.
 // Each matrix has one owner among the ranks that hold a model between them (its holders); owners are chosen so that each has
 // about as much to compute. Matrices are done in rounds, one of each owner at a time, so that all owners compute at once and
 // nobody needs memory for more than a round.

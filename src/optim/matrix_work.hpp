@@ -17,7 +17,7 @@ namespace cohort {
 
 /// Who holds a model between them, and what of its matrices that are updated whole; the same on all.
 struct MatrixHolders {
-  Communicator* group = nullptr;  // null: this rank alone, which holds them whole
+  Communicator* group = nullptr;  // null: only this rank, which holds them whole
   std::vector<HeldMatrix> matrices = {};
 };
 

@@ -49,7 +49,7 @@ const ParameterGroup& ParameterGroups::of(const Parameter& parameter) const {
   if (!rules.whole_matrices || parameter.role == ParameterRole::matrix) return own;
   if (!rule.named) return groups_[rule.other];
   if (parameter.global_shape.dims() == 2) return own;
-  fail(ExitCode::config, "{}: optimizer {} updates matrices, but {} has the shape {}; match matrices alone", rule.origin,
+  fail(ExitCode::config, "{}: optimizer {} updates matrices, but {} has the shape {}; match only matrices", rule.origin,
        rules.kind, parameter.name, parameter.global_shape.str());
 }
 
@@ -70,7 +70,7 @@ std::string ParameterGroups::check(const ParameterRegistry& whole_model) const {
       std::vector<std::string> names;
       for (const auto& parameter : whole_model.all()) names.push_back(parameter->name);
       const std::string nearest = nearest_name(pattern, names);
-      fail(ExitCode::config, "{}: \"{}\" matches no parameter of this model{}; names are such as {}", rule.origin, pattern,
+      fail(ExitCode::config, "{}: \"{}\" matches no parameter of this model{}; names look like {}", rule.origin, pattern,
            nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), names.front());
     }
   }

@@ -27,7 +27,7 @@ class ParameterGroups {
   explicit ParameterGroups(const OptimizerSection& section);
 
   /// The first group of the run file that has a pattern of its name, or what [optimizer] says. An optimizer of whole matrices
-  /// takes matrices of blocks, and of a group that names it, everything: Error (config) if that is no matrix.
+  /// takes matrices of blocks, and of a group that names it, everything: Error (config) if that is not a matrix.
   const ParameterGroup& of(const Parameter& parameter) const;
   const std::vector<ParameterGroup>& all() const { return groups_; }
 

@@ -31,7 +31,8 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
   if (config.data == "zero1") return std::make_unique<Zero1>(model, group, shards);
   if (config.data == "zero2") return std::make_unique<Zero2>(model, group, shards);
   if (config.data == "zero3") return std::make_unique<Zero3>(model, group, shards);
-  fail(ExitCode::config, "parallel.data = \"{}\": known are monolith, manual, naive, hooks, bucketed, zero1, zero2, zero3",
+  fail(ExitCode::config,
+       "parallel.data = \"{}\" is unknown; available: monolith, manual, naive, hooks, bucketed, zero1, zero2, zero3",
        config.data);
 }
 

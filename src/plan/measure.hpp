@@ -30,7 +30,7 @@ struct Measurement {
   Bytes arenas = 0;
   /// Tensors of other labels.
   std::map<std::string, Bytes> others;
-  /// Of the last step; receives are left out, since each is somebody's send.
+  /// Of the last step; receives are left out, since each is another rank's send.
   std::vector<MeasuredTraffic> traffic;
   double step_seconds = 0.0;  // of the last step
   /// The last step of the pipeline that this rank is in, in seconds; empty without a pipeline. The only part that is not the same

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
 #include "config/model_rules.hpp"
 #include "config/optimizer_rules.hpp"
 #include "config/pipeline.hpp"
@@ -40,7 +41,7 @@ PaperMemory paper_activations(const RunConfig& config) {
   }
   const double width = halves(config) ? 1.0 : 2.0;
   return {width * static_cast<double>(most) * layer.bytes,
-          fmt::format("{}{} x {} layers (Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, most)};
+          fmt::format("{}{} x {} (Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, counted(most, "layer"))};
 }
 
 ByKind<Bytes> by_kind(const MemoryEstimate& estimate) {

@@ -35,12 +35,12 @@ PaperTraffic tensor_parallel(const RunConfig& config, const PlannedPart& part) {
   const auto t = static_cast<double>(config.parallel.tp);
   const Bytes layers = config.train.accumulation * part.layers() * part.stream_bytes();
   return {"tp", 8.0 * static_cast<double>(layers) * (t - 1.0) / t,
-          "8 R C e (t-1)/t a layer and micro-batch (Megatron 2021, 3.2)"};
+          "8 R C e (t-1)/t per layer and micro-batch (Megatron 2021, 3.2)"};
 }
 
 PaperTraffic pipeline_parallel(const PlannedPart& part) {
   const Count sends = pipeline::sends_of(part.schedule(), part.stage());
-  return {"pp", static_cast<double>(sends * part.stream_bytes()), "R C e a micro-batch and boundary (Megatron 2021, 3.2)"};
+  return {"pp", static_cast<double>(sends * part.stream_bytes()), "R C e per micro-batch and boundary (Megatron 2021, 3.2)"};
 }
 
 }  // namespace

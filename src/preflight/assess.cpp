@@ -55,7 +55,7 @@ std::string least_bytes(const Nodes& nodes, Bytes Node::*figure) {
 Check check_cores(const Measurements& all) {
   const auto fewer = [](const Node& a, const Node& b) { return a.cores < b.cores; };
   const int least = std::min_element(all.nodes.begin(), all.nodes.end(), fewer)->cores;
-  Check check{"cores", fmt::format("{} or more a node", least), "one a rank, and not another's", {}};
+  Check check{"cores", fmt::format("{} or more per node", least), "one a rank, and not another's", {}};
   for (const std::string& warning : all.bindings) check.problems.push_back({Level::warn, warning});
   return check;
 }
@@ -63,13 +63,13 @@ Check check_cores(const Measurements& all) {
 Check check_memory(const Nodes& nodes) {
   Check check{"memory",
               least_bytes(nodes, &Node::memory_available) + " available",
-              fmt::format("{} a rank, {} of the others' median", human_bytes(kLittleMemory), kFailShare),
+              fmt::format("{} per rank, {} of the others' median", human_bytes(kLittleMemory), kFailShare),
               {}};
   const auto figures = figures_of(nodes, [](const Node& node) { return static_cast<double>(node.memory_available); });
   for (const Outlier& outlier : low_outliers(figures, kFailShare)) {
     const Node& node = nodes[outlier.index];
     check.problems.push_back(
-        {Level::warn, fmt::format("{}: {} available where the others have {} (median): who else runs there?", node.host,
+        {Level::warn, fmt::format("{}: {} available where the others have {} (median): what else runs there?", node.host,
                                   human_bytes(node.memory_available), human_bytes(static_cast<Bytes>(outlier.others_median)))});
   }
   for (const Node& node : nodes) {
@@ -83,14 +83,14 @@ Check check_memory(const Nodes& nodes) {
 Check check_shm(const Nodes& nodes) {
   Check check{"/dev/shm",
               least_bytes(nodes, &Node::shm_free) + " free",
-              fmt::format("{} and {} a rank", human_bytes(kShmWarn), human_bytes(kShmFail)),
+              fmt::format("{} and {} per rank", human_bytes(kShmWarn), human_bytes(kShmFail)),
               {}};
   for (const Node& node : nodes) {
     if (node.shm_free >= kShmWarn * node.ranks) continue;
     const Level level = node.shm_free < kShmFail * node.ranks ? Level::fail : Level::warn;
     check.problems.push_back(
-        {level, fmt::format("{}: {} of {} are free for {}: MPI and NCCL pass messages through it. Delete what is left "
-                            "over there, or give the container more (docker --shm-size, apptainer binds the host's)",
+        {level, fmt::format("{}: {} of {} are free for {}: MPI and NCCL pass messages through it. Delete leftovers there, or "
+                            "give the container more (docker --shm-size, apptainer binds the host's)",
                             node.host, human_bytes(node.shm_free), human_bytes(node.shm_total), counted(node.ranks, "rank"))});
   }
   return check;
@@ -103,8 +103,8 @@ Check check_limits(const Measurements& all) {
   for (const Node& node : all.nodes) {
     if (node.open_files) least = std::min(least.value_or(*node.open_files), *node.open_files);
     if (node.open_files && *node.open_files < need) {
-      check.problems.push_back(
-          {Level::fail, fmt::format("{}: ulimit -n is {}, and {} ranks need {}", node.host, *node.open_files, all.ranks, need)});
+      check.problems.push_back({Level::fail, fmt::format("{}: ulimit -n is {}, but a job of {} needs {}", node.host,
+                                                         *node.open_files, counted(all.ranks, "rank"), need)});
     }
     if (node.locked_memory && !node.fabric.empty()) {
       check.problems.push_back(

@@ -28,7 +28,7 @@ std::size_t gpu_count(const Nodes& nodes) {
 Check check_count(const Nodes& nodes) {
   Check check{"GPUs",
               fmt::format("{} on {}", gpu_count(nodes), counted(static_cast<Count>(nodes.size()), "node")),
-              "as many as Slurm gave, the same on all nodes",
+              "as many as Slurm allocated, the same on all nodes",
               {}};
   std::vector<std::string> counts;
   for (const Node& node : nodes) counts.push_back(fmt::format("{}", node.gpus.size()));
@@ -38,8 +38,8 @@ Check check_count(const Nodes& nodes) {
     const auto seen = static_cast<int>(node.gpus.size());
     const std::string why = node.gpus.empty() && !node.no_gpu.empty() ? fmt::format(" ({})", node.no_gpu) : "";
     if (node.expected_gpus && seen < *node.expected_gpus) {
-      check.problems.push_back({Level::fail, fmt::format("{}: {} of the {} GPUs that Slurm gave are seen{}", node.host, seen,
-                                                         *node.expected_gpus, why)});
+      check.problems.push_back({Level::fail, fmt::format("{}: {} of the {} GPUs that Slurm allocated are visible{}", node.host,
+                                                         seen, *node.expected_gpus, why)});
     } else if (counts[n] != common) {
       check.problems.push_back(
           {Level::fail, fmt::format("{}: {} where the others have {}{}", node.host, counted(seen, "GPU"), common, why)});
@@ -93,7 +93,7 @@ std::vector<Measured> figures_of(const Nodes& nodes, const std::function<double(
 }
 
 Check check_health(const Nodes& nodes) {
-  Check check{"GPU health", "", "no uncorrected memory errors, no slow-down by the hardware", {}};
+  Check check{"GPU health", "", "no uncorrected memory errors, no hardware slowdown", {}};
   int hottest = 0;
   for (const Node& node : nodes) {
     for (const Gpu& gpu : node.gpus) {
@@ -102,14 +102,14 @@ Check check_health(const Nodes& nodes) {
       };
       hottest = std::max(hottest, gpu.celsius.value_or(0));
       if (!gpu.problem.empty()) say(Level::fail, gpu.problem);
-      if (gpu.remap_failed) say(Level::fail, "no spare rows of memory are left: have the card replaced");
-      if (gpu.remap_pending) say(Level::warn, "a faulty row of memory waits for a reset of the card to be replaced");
+      if (gpu.remap_failed) say(Level::fail, "no spare memory rows left: have the card replaced");
+      if (gpu.remap_pending) say(Level::warn, "a faulty memory row is remapped at the next reset of the card");
       if (gpu.uncorrected_errors.value_or(0) > 0) {
         say(Level::warn,
             fmt::format("{} since the driver was loaded", counted(*gpu.uncorrected_errors, "uncorrected memory error")));
       }
       if (gpu.slowed_by_fault) {
-        say(Level::fail, fmt::format("its clock is held back by {}: look at its cooling and power", join(gpu.slowed, " and ")));
+        say(Level::fail, fmt::format("its clock is throttled by {}: check its cooling and power", join(gpu.slowed, " and ")));
       }
     }
   }
@@ -147,7 +147,7 @@ std::vector<Check> check_pairs(const Nodes& nodes) {
       ++pairs;
       direct += pair.peer_access ? 1 : 0;
       if (pair.peer_access) continue;
-      peers.problems.push_back({Level::warn, fmt::format("{}: GPU {} does not reach {}: their data goes through the host",
+      peers.problems.push_back({Level::warn, fmt::format("{}: GPU {} cannot access {} directly: data goes through the host",
                                                          node.host, pair.from, pair.to)});
     }
   }

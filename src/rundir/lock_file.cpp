@@ -104,8 +104,8 @@ class Draft {
     if (written) return;
     if (descriptor >= 0) unlink(path_.c_str());
     fail(ExitCode::io,
-         "cannot write in {}: {}; the user that runs the job needs the right and the space to write there; or choose another "
-         "place with --set run.directory=FOLDER",
+         "cannot write to {}: {}; the user running the job needs write permission and space there; or choose another place with "
+         "--set run.directory=FOLDER",
          lock.parent_path().string(), reason(error));
   }
   ~Draft() { unlink(path_.c_str()); }
@@ -126,8 +126,8 @@ bool take_free(const fs::path& path, const LockOwner& self) {
   if (look(path).text == self.text()) return true;  // NFS may lose the answer to a link that it made
   if (error == EEXIST) return false;
   fail(ExitCode::io,
-       "cannot make the lock {}: {}; it takes a hard link, which some file systems do not have (vfat, SMB, some of FUSE): choose "
-       "a place on another one with --set run.directory=FOLDER",
+       "cannot create the lock {}: {}; it needs hard links, which some file systems lack (vfat, SMB, some FUSE): choose another "
+       "one with --set run.directory=FOLDER",
        path.string(), reason(error));
 }
 
@@ -141,10 +141,9 @@ bool take_from_the_dead(const fs::path& path, const Sight& found, const LockOwne
 }
 
 void require_a_lock(const fs::path& path, const Sight& found) {
-  if (found.error != 0) fail(ExitCode::io, "cannot look at the lock {}: {}", path.string(), reason(found.error));
+  if (found.error != 0) fail(ExitCode::io, "cannot read the lock {}: {}", path.string(), reason(found.error));
   if (found.is_file) return;
-  fail(ExitCode::io, "{} is a link, a folder, or something else that is no file; a lock is made there: move it away",
-       path.string());
+  fail(ExitCode::io, "{} is not a regular file, but the run needs its lock there: move it away", path.string());
 }
 
 // A folder given by mistake may have a file of this name, which is not to be replaced. One that is empty, or cannot be read, is
@@ -152,8 +151,8 @@ void require_a_lock(const fs::path& path, const Sight& found) {
 void require_one_of_ours(const fs::path& path, const Sight& found, const LockOwner& owner) {
   if (found.text.empty() || !owner.token.empty()) return;
   fail(ExitCode::io,
-       "{} was not written by Cohort, which makes a lock of that name: choose another folder with --set "
-       "run.directory=FOLDER, or move the file away",
+       "{} was not written by Cohort, which needs that name for its lock: choose another folder with --set run.directory=FOLDER, "
+       "or move the file away",
        path.string());
 }
 
@@ -183,19 +182,18 @@ class Watch {
   void tell_of(const LockOwner& owner) {
     if (std::exchange(told_, true)) return;
     options_.say(
-        fmt::format("waiting for {}, who has the lock of {}: until it shows life, which comes within {:g} s and ends this start, "
-                    "or has shown none for {:g} s",
+        fmt::format("waiting for {}, which holds the lock of {}: if it is alive, that shows within {:g} s and this start ends; "
+                    "if not, it takes over after {:g} s",
                     owner.str(), path_.parent_path().string(), 2 * options_.heartbeat, options_.abandoned));
   }
 
   // Somebody made a file that cannot be seen from here, unless it is gone already.
   void require_to_see() const {
     if (unchanged() < kGraceSeconds) return;
-    fail(
-        ExitCode::io,
-        "the lock {} can neither be made, since a file of that name is there, nor looked at, since none is; the file system does "
-        "not show this node what it has: start again later",
-        path_.string());
+    fail(ExitCode::io,
+         "the lock {} can neither be created (it exists) nor read (it does not): this node's view of the file system is stale; "
+         "start again later",
+         path_.string());
   }
 
   void wait() const {
@@ -207,10 +205,10 @@ class Watch {
   }
 
   [[noreturn]] void refuse(const LockOwner& owner, Life seen) const {
-    fail(ExitCode::launch, "{} belongs to a running job: {}; {}. Wait for its end, or {}", path_.parent_path().string(),
+    fail(ExitCode::launch, "{} belongs to a running job: {}; {}. Wait for it to end, or {}", path_.parent_path().string(),
          owner.str(),
-         seen == Life::alive ? "its process is there"
-                             : fmt::format("its last sign of life came {:.1f} s ago at most", seconds_between_looks()),
+         seen == Life::alive ? "its process is alive"
+                             : fmt::format("its last heartbeat was at most {:.1f} s ago", seconds_between_looks()),
          options_.way_out);
   }
 

@@ -9,7 +9,7 @@
 //     for how long it has seen no change; what time the file is said to be touched at does not matter, since on some file systems
 //     that is the clock of the node that touched it.
 // The lock of a dead owner is replaced under a second lock of the same kind, FILE.takeover, so that of several processes that
-// find it one gets it. An owner that was taken for dead (a node that was cut off, a file system that stood still) learns that it
+// find it one gets it. An owner that was taken for dead (a node that was cut off, a file system that hung) learns that it
 // has lost the lock when it next calls touch().
 #pragma once
 
@@ -34,7 +34,7 @@ class LockFile {
  public:
   /// Takes the lock; its folder must exist. Returns at once if nobody has it, or if the owner is known to be dead. An owner on
   /// this machine gets a few seconds to end, as a killed one needs; one of which nothing is known is watched (see above), while
-  /// the flight recorder sees this process going on. Throws Error(launch) that says who has the lock, since when, and when it
+  /// the flight recorder sees this process progress. Throws Error(launch) that says who has the lock, since when, and when it
   /// showed life; Error(interrupted) if a stop signal comes meanwhile; Error(io) if the folder cannot be written, or has
   /// something else of that name, be it a file that no LockFile wrote.
   LockFile(std::filesystem::path path, const JobStart& job, const LockOptions& options);

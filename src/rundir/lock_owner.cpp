@@ -109,7 +109,7 @@ std::string LockOwner::text() const {
 }
 
 std::string LockOwner::str() const {
-  if (host.empty()) return "somebody whose lock file tells nothing, or cannot be read";
+  if (host.empty()) return "an unknown job, whose lock file is empty or unreadable";
   return fmt::format("{}process {} on {}, since {}", job.id.empty() ? "" : fmt::format("SLURM job {}, ", job.id), process, host,
                      since);
 }

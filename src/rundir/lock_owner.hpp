@@ -38,7 +38,7 @@ struct LockOwner {
     unknown  // cannot be told from here; only the file may show it
   };
   /// As a process of `job` on this machine sees it. On the owner's own machine its process decides, whatever SLURM counts. Else
-  /// an owner in an earlier start of the same SLURM job counts as dead: SLURM starts a job anew when it has ended, or when it has
+  /// an owner in an earlier start of the same SLURM job counts as dead: SLURM restarts a job when it has ended, or when it has
   /// given up a node of it. On such a node the owner may live on; that it has lost its lock it learns from LockFile::touch().
   Life life_seen_by(const JobStart& job) const;
 };

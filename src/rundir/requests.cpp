@@ -52,8 +52,7 @@ void refuse_if_stopped(Communicator& world, const fs::path& run_folder) {
   fail_together(world, "looking whether the run was stopped", [&] {
     const fs::path stop = run_folder / "stop";
     if (world.rank() == 0 && is_there(stop)) {
-      fail(ExitCode::stopped, "a person stopped this run with the file {}; remove it to resume: rm {}", stop.string(),
-           stop.string());
+      fail(ExitCode::stopped, "this run was stopped by the file {}; remove it to resume: rm {}", stop.string(), stop.string());
     }
   });
 }

@@ -2,7 +2,7 @@
 // RUN/save. Each rank says what it has been asked for; the trainer adds that up over ranks with numbers that it exchanges at each
 // step anyway, so all ranks act at the same step.
 //
-// Files are looked for by rank 0 alone, once a second at most. On NFS it can take as long as the client caches a folder's entries
+// Files are looked for only by rank 0, once a second at most. On NFS it can take as long as the client caches a folder's entries
 // (acdirmax, a minute by default) until it sees a new one.
 #pragma once
 
@@ -25,7 +25,7 @@ class Requests {
   /// 1 for each RunRequest that this rank has, in the order of the enum. RUN/save counts once, until save_done().
   std::array<std::int64_t, kRunRequests> poll();
   /// What RUN/save asks for is on disk: removes the file, if it is there, seen or not. False if that cannot be done; then it
-  /// stays, and counts no more.
+  /// stays, and no longer counts.
   bool save_done();
 
  private:
@@ -39,7 +39,7 @@ class Requests {
 };
 
 /// Throws SharedError(stopped) if RUN/stop is there: whoever made it does not want the run to continue, and a chain of jobs must
-/// not start what a person stopped. // Collective over: world
+/// not start what a user stopped. // Collective over: world
 void refuse_if_stopped(Communicator& world, const std::filesystem::path& run_folder);
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kMark = "cohort-run";
 constexpr const char* kMarkText =
-    "This is the folder of a run of Cohort, which replaces and removes its own files here: run.toml, metrics.jsonl,\n"
+    "This is a run folder of Cohort, which replaces and removes its own files here: run.toml, metrics.jsonl,\n"
     "logs/rank_N/, flight/, faults/, checkpoints/step_N/.\n";
 constexpr const char* kOtherFolder = "choose another folder with --set run.directory=FOLDER";
 
@@ -73,8 +73,8 @@ void require_run_or_room(const fs::path& folder) {
     if (!stands_at(path) || holds_nothing(path)) continue;
     if (path == checkpoints_folder(folder) && holds_checkpoints_alone(folder)) continue;
     fail(ExitCode::usage,
-         "{} is there, and nothing says that {} is the folder of a run (it has no file {}): a run would mix with it; {}, or move "
-         "it away; if it is of a run, say so with: touch {}",
+         "{} already exists, but {} is not marked as a run folder (it has no file {}); {}, or move it away; if it is part of a "
+         "run, mark the folder with: touch {}",
          path.string(), folder.string(), kMark, kOtherFolder, (folder / kMark).string());
   }
 }
@@ -142,8 +142,7 @@ fs::path named_checkpoint(const fs::path& folder, const std::string& from, const
     if (fs::equivalent(checkpoint.folder, named, error)) return checkpoint.folder;
   }
   if (found.empty()) return named;
-  fail(ExitCode::usage,
-       "--resume-from {}: that is not a checkpoint of {}, which has its own (steps {}): name one of these, or {}", from,
+  fail(ExitCode::usage, "--resume-from {}: not a checkpoint of {}, which has its own (steps {}): name one of these, or {}", from,
        folder.string(), steps_of(found), kOtherFolder);
 }
 
@@ -152,8 +151,8 @@ void require_no_later_on_its_way(const fs::path& folder, Count newest) {
   const std::vector<StoredCheckpoint> incomplete = incomplete_beyond(folder, newest);
   if (incomplete.empty()) return;
   fail(ExitCode::checkpoint,
-       "{} has no {}: if it is still being copied, wait until it is whole; else resume without it by --resume-from {} (it is "
-       "then set aside), or let that happen by itself with --set checkpoint.fallback=previous",
+       "{} has no {}: if it is still being copied, wait until the copy is complete; otherwise resume without it by --resume-from "
+       "{} (it is then set aside), or automatically with --set checkpoint.fallback=previous",
        incomplete.back().folder.string(), kManifestFile, newest);
 }
 
@@ -174,7 +173,7 @@ std::vector<fs::path> checkpoints_to_go_on_from(const fs::path& folder, Existing
       if (!found.empty()) break;
       require_removable_checkpoints(folder);
       fail(ExitCode::checkpoint,
-           "--resume: there is no complete checkpoint in {}; leave out --resume to start, or check run.name and run.directory",
+           "--resume: no complete checkpoint in {}; omit --resume to start, or check run.name and run.directory",
            checkpoints_folder(folder).string());
     case ExistingRun::resume_if_any:
       if (found.empty()) return {};

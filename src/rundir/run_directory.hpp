@@ -28,7 +28,7 @@ struct ResumeOptions {
 
 /// Prepares the folder on rank 0 and returns on all ranks the checkpoints to resume from, the newest first: the first that is
 /// sound is meant, and without `falls_back` there is but one. Empty: a fresh start, for which what an earlier run left is
-/// deleted: by name, what Cohort writes alone. Links and mount points in the folder stay. Errors, before anything is changed:
+/// deleted: by name, only what Cohort writes. Links and mount points in the folder stay. Errors, before anything is changed:
 /// usage: the folder is not a run's and holds what a run would write; a run that is there (refuse); checkpoint: no checkpoint to
 /// resume from; a step without a manifest, which may be on its way from another disk. // Collective over: world
 std::vector<std::filesystem::path> prepare_run_directory(Communicator& world, const std::filesystem::path& folder,

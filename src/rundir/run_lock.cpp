@@ -21,7 +21,7 @@ RunLock::RunLock(Communicator& world, fs::path run_folder, const LauncherFacts& 
     file_ = std::make_unique<LockFile>(folder_ / "lock", job, options_);
   });
   if (!file_) return;
-  if (!file_->dead_owner().empty()) options_.say("taken over from a job that is dead: " + file_->dead_owner());
+  if (!file_->dead_owner().empty()) options_.say("taken over from a dead job: " + file_->dead_owner());
   heart_ = std::thread([this] { keep_alive(); });
 }
 
@@ -51,9 +51,8 @@ void RunLock::fail_lost() const {
   throw SharedError(
       ExitCode::launch,
       fmt::format(
-          "{} is not this job's any more: its lock was removed, or taken over by another job after a minute without a sign "
-          "of life; this job ends without saving, since the other one writes there now (a save that was under way may "
-          "still come to its end)",
+          "{} no longer belongs to this job: its lock was removed, or taken over by another job after a minute without a "
+          "heartbeat; this job ends without saving, since the other one writes there now (a save in progress may still complete)",
           folder_.string()));
 }
 

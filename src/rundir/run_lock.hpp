@@ -27,7 +27,7 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// Whether the lock is another job's now: this process, or the file system, stood still for more than a minute. Rank 0 alone
+  /// Whether the lock is another job's now: this process, or the file system, hung for more than a minute. Rank 0 alone
   /// knows, as late as a heartbeat (LockOptions); costs nothing. Let ranks agree, then all call fail_lost().
   bool is_lost() const { return lost_; }
   /// Throws SharedError(launch) that says so.

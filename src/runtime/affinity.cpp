@@ -49,7 +49,7 @@ void check_group(const std::string& host, const std::vector<int>& cores, const G
   } else {
     // More ranks than the machine has cores: on a laptop on purpose, and no binding would help.
     auto& where = whole_machine ? findings.notes : findings.warnings;
-    where.push_back(fmt::format("{} share {} ({}): oversubscribed, so they take turns; right, but slow", who,
+    where.push_back(fmt::format("{} share {} ({}): oversubscribed, so they take turns; correct, but slow", who,
                                 counted(static_cast<Count>(cores.size()), "core"), cores_text(cores)));
   }
 }
@@ -71,7 +71,7 @@ void check_overlaps(const std::string& host, const Groups& groups, BindingFindin
     }
   }
   if (pairs == 0) return;
-  const std::string more = pairs > 1 ? fmt::format(", and so are {} more pairs", pairs - 1) : "";
+  const std::string more = pairs > 1 ? fmt::format(", and so on for {}", counted(pairs - 1, "more pair")) : "";
   findings.warnings.push_back(first + more +
                               ": give each rank its own with `mpirun --bind-to core`, or with `srun --cpu-bind=cores`");
 }
@@ -94,7 +94,7 @@ std::vector<int> allowed_cores() {
     }
     if (errno != EINVAL) break;
   }
-  fail(ExitCode::launch, "cannot learn which cores this process may use: sched_getaffinity: {}", std::strerror(errno));
+  fail(ExitCode::launch, "cannot determine which cores this process may use: sched_getaffinity: {}", std::strerror(errno));
 }
 
 int online_cores() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }

@@ -30,7 +30,9 @@ std::string table_of(const std::vector<RankDevices>& all, const std::string& hos
                none ? "-" : fmt::to_string(device_index(of)),
                none ? "-" : of.pci_ids[static_cast<std::size_t>(device_index(of))]});
   }
-  const std::string rest = rows > kTableRows ? fmt::format("... and {} more ranks of this host\n", rows - kTableRows) : "";
+  const std::string rest =
+      rows > kTableRows ? fmt::format("... and {} of this host\n", counted(static_cast<Count>(rows - kTableRows), "more rank"))
+                        : "";
   std::string text = "\n" + table.str(2) + rest;
   text.pop_back();  // the message ends without a newline
   return text;
@@ -44,8 +46,8 @@ Error missing(const std::vector<RankDevices>& all) {
     return Error(ExitCode::launch, fmt::format("no rank sees a GPU; on {}: {}", first.host, first.why_none));
   }
   return Error(ExitCode::launch,
-               fmt::format("rank {} on {} sees no GPU ({}), while {} of {} ranks see one. Ask for a GPU for each rank: srun "
-                           "--gpus-per-task=1, or --gres=gpu:N with N ranks a node{}",
+               fmt::format("rank {} on {} sees no GPU ({}), while {} of {} ranks can see one. Ask for a GPU for each rank: srun "
+                           "--gpus-per-task=1, or --gres=gpu:N with N ranks per node{}",
                            first.rank, first.host, first.why_none, all.size() - without, all.size(), table_of(all, first.host)));
 }
 
@@ -59,14 +61,14 @@ Error shared(const std::vector<RankDevices>& all, const RankDevices& one, const 
   }
   const auto hidden = static_cast<std::size_t>(one.on_node) > devices.size();
   const std::string advice =
-      hidden ? fmt::format(
-                   "The node has {} GPUs: let each rank see all of them, or one of its own (srun --gpus-per-task=1, or "
-                   "--gres=gpu:N), and look at CUDA_VISIBLE_DEVICES; with these {} alone, start at most {} a node "
-                   "(--ntasks-per-node={})",
-                   one.on_node, devices.size(), devices.size(), devices.size())
+      hidden
+          ? fmt::format(
+                "The node has {} GPUs: let each rank see all of them, or one of its own (srun --gpus-per-task=1, or "
+                "--gres=gpu:N), and check CUDA_VISIBLE_DEVICES; with these {}, start at most {} per node (--ntasks-per-node={})",
+                one.on_node, devices.size(), devices.size(), devices.size())
       : ranks > devices.size()
-          ? fmt::format("Start at most {} a node (--ntasks-per-node={})", devices.size(), devices.size())
-          : "Let each rank see all GPUs of its node, or one of its own: look at CUDA_VISIBLE_DEVICES and the options of srun";
+          ? fmt::format("Start at most {} per node (--ntasks-per-node={})", devices.size(), devices.size())
+          : "Let each rank see all GPUs of its node, or one of its own: check CUDA_VISIBLE_DEVICES and the options of srun";
   return Error(ExitCode::launch,
                fmt::format("ranks {} and {} would share one GPU: {} has {} ranks and they see {}. {}. If sharing is meant, set "
                            "device.share = true{}",
@@ -91,7 +93,7 @@ std::string pack(const RankDevices& of) {
 int to_int_of_devices(const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  COHORT_CHECK(error == std::errc{} && end == text.data() + text.size(), "'{}' is no number", text);
+  COHORT_CHECK(error == std::errc{} && end == text.data() + text.size(), "'{}' is not a number", text);
   return value;
 }
 

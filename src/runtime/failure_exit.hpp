@@ -24,7 +24,7 @@ void print_error_line(std::string_view text) noexcept;
 /// any error of a single rank, ends MPI in order. Any other error while MPI is up calls MPI_Abort with that code and does not
 /// return: the other ranks are waiting for this one.
 int end_with_error(const Error& error) noexcept;
-/// The same for an exception that is no cohort::Error, as as_error() of base/exception.hpp takes it.
+/// The same for an exception that is not a cohort::Error, as as_error() of base/exception.hpp takes it.
 int end_with_exception(const std::exception& error) noexcept;
 
 /// Ends all ranks from a thread that is not main, whatever the others are doing: MPI_Abort, and if that does not end this process

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace cohort {
 namespace {
@@ -28,8 +29,8 @@ std::string_view text_of(const Environment& environment, std::string_view name) 
 
 [[noreturn]] void fail_variable(std::string_view name, std::string_view value, std::string_view wanted) {
   fail(ExitCode::launch,
-       "environment variable {}='{}' is not {}: the launcher sets it, so look for an export of it in the job script or the "
-       "shell, and unset it",
+       "environment variable {}='{}' is not {}: the launcher sets it, so look for an export in the job script or the shell, and "
+       "remove it",
        name, value, wanted);
 }
 
@@ -126,9 +127,9 @@ void read_slurm_step(LauncherFacts& facts, const Environment& environment) {
     const int sum = std::accumulate(facts.tasks_per_node.begin(), facts.tasks_per_node.end(), 0);
     if (facts.size && sum != *facts.size) {
       fail(ExitCode::launch,
-           "{}='{}' adds up to {} tasks, but {}={}: unset the one that the job script exports, or start with `srun "
+           "{}='{}' adds up to {}, but {}={}: unset the one that the job script exports, or start with `srun "
            "--mpi=pmix` and let Slurm set both",
-           name, text, sum, facts.size_variable, *facts.size);
+           name, text, counted(sum, "task"), facts.size_variable, *facts.size);
     }
     const auto node = static_cast<std::size_t>(facts.node_rank.value_or(0));
     if (facts.node_rank && node < facts.tasks_per_node.size()) facts.local_size = facts.tasks_per_node[node];

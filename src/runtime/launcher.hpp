@@ -9,7 +9,7 @@
 //   3. SLURM_PROCID with SLURM_STEP_ID: a task of srun.
 //   4. SLURM_PROCID without a step: the shell of a batch script (it has SLURM_JOB_ID), where SLURM_NTASKS is what the job asked
 //      for and nobody has started; or variables set by hand (it has not).
-//   5. PMI_RANK or PMIX_RANK alone: another launcher.
+//   5. only PMI_RANK or PMIX_RANK: another launcher.
 //   6. SLURM_NTASKS without SLURM_PROCID, or in a special step of one task: a shell in an allocation (salloc); nothing was
 //   launched.
 #pragma once

@@ -10,13 +10,13 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kUsePmix =
-    "start it with `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm offers), or with mpirun inside the job";
+    "start it with `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm supports), or with mpirun inside the job";
 
 // "srun started 4 tasks (SLURM_NTASKS=4)"
 std::string claim(const LauncherFacts& facts) {
   const int tasks = facts.size.value_or(1);
-  const std::string numbers = fmt::format("{} task{} ({}={})", tasks, tasks == 1 ? "" : "s", facts.size_variable, tasks);
-  if (facts.launcher == Launcher::fake) return fmt::format("the environment speaks of {} without being a Slurm job's", numbers);
+  const std::string numbers = fmt::format("{} ({}={})", counted(tasks, "task"), facts.size_variable, tasks);
+  if (facts.launcher == Launcher::fake) return fmt::format("the environment names {} but is not that of a Slurm job", numbers);
   return fmt::format("{} started {}", name_of(facts.launcher), numbers);
 }
 
@@ -41,7 +41,7 @@ void check_started_by_hand(const LauncherFacts& facts, const MpiFacts& mpi, std:
   if (facts.launcher == Launcher::batch_script) {
     fail(ExitCode::launch,
          "the job has {} tasks (SLURM_NTASKS={}), but its script started cohort without a launcher, so it would run as 1 rank. "
-         "Put `srun --mpi=pmix` before it (`srun --mpi=list` shows what this Slurm offers); for one rank on purpose, `srun "
+         "Put `srun --mpi=pmix` before it (`srun --mpi=list` shows what this Slurm supports); for one rank on purpose, `srun "
          "--mpi=pmix -n 1`",
          *facts.job_tasks, *facts.job_tasks);
   }
@@ -73,8 +73,7 @@ void check_job_tasks(const LauncherFacts& facts, const MpiFacts& mpi, std::vecto
   warnings.push_back(fmt::format(
       "{} started {}, but the Slurm job has {} (SLURM_NTASKS={}): {}. If {} were meant, leave -np out or use `srun --mpi=pmix`",
       name_of(facts.launcher), counted(mpi.size, "rank"), counted(*facts.job_tasks, "task"), *facts.job_tasks,
-      mpi.size < *facts.job_tasks ? "a part of what it has been given is idle" : "ranks share the cores that it has been given",
-      *facts.job_tasks));
+      mpi.size < *facts.job_tasks ? "part of its allocation is idle" : "ranks share the allocated cores", *facts.job_tasks));
 }
 
 // Variables of another job in the environment (a script that exports them, sbatch from inside a job): what is right of them
@@ -83,10 +82,10 @@ void check_node_list(const LauncherFacts& facts) {
   const auto names = facts.launcher == Launcher::srun ? expand_node_list(facts.nodelist) : std::nullopt;
   if (!names) return;
   constexpr const char* kFix =
-      "is there an SLURM_* of another job in the environment? Start from a clean one: sbatch --export=NONE";
+      "is there a SLURM_* variable of another job in the environment? Start from a clean one: sbatch --export=NONE";
   if (facts.node_count && static_cast<std::size_t>(*facts.node_count) != names->size()) {
-    fail(ExitCode::launch, "srun's list of nodes, {}, has {} names, and the step has {} nodes: {}", facts.nodelist, names->size(),
-         *facts.node_count, kFix);
+    fail(ExitCode::launch, "srun's list of nodes, {}, has {}, and the step has {}: {}", facts.nodelist,
+         counted(static_cast<Count>(names->size()), "name"), counted(*facts.node_count, "node"), kFix);
   }
   if (!facts.node_name.empty() && std::find(names->begin(), names->end(), facts.node_name) == names->end()) {
     fail(ExitCode::launch, "this rank is on {}, which is not in srun's list of nodes, {}: {}", facts.node_name, facts.nodelist,
@@ -96,8 +95,8 @@ void check_node_list(const LauncherFacts& facts) {
 
 void check_local(const LauncherFacts& facts, const MpiFacts& mpi, std::vector<std::string>& warnings) {
   if (!facts.local_size || *facts.local_size == mpi.local_size) return;
-  const std::string differ = fmt::format("{} put {} ranks on this node, but {} of them share memory by MPI",
-                                         name_of(facts.launcher), *facts.local_size, mpi.local_size);
+  const std::string differ = fmt::format("{} put {} on this node, but {} of them share memory by MPI", name_of(facts.launcher),
+                                         counted(*facts.local_size, "rank"), mpi.local_size);
   // Fewer: local ranks repeat on one node, and two ranks would take the same GPU.
   if (mpi.local_size < *facts.local_size) {
     fail(ExitCode::launch,
@@ -145,7 +144,7 @@ std::optional<std::string> check_cores(const LauncherFacts& facts, int allowed_c
   if (facts.launcher != Launcher::srun || facts.cpus_per_task.value_or(0) <= allowed_cores) return std::nullopt;
   return fmt::format(
       "the job asked for {} cores per task (SLURM_CPUS_PER_TASK={}), but this process may run on {}: srun of Slurm 22.05 and "
-      "later does not take --cpus-per-task over from sbatch. Add `--cpus-per-task={}` to srun, or export SRUN_CPUS_PER_TASK={}",
+      "later does not inherit --cpus-per-task from sbatch. Add `--cpus-per-task={}` to srun, or export SRUN_CPUS_PER_TASK={}",
       *facts.cpus_per_task, *facts.cpus_per_task, allowed_cores, *facts.cpus_per_task, *facts.cpus_per_task);
 }
 

@@ -121,7 +121,7 @@ void Runtime::start_monitor(double timeout) {
     if (answers[r] == "no") unreachable.push_back(static_cast<int>(r));
   }
   if (!unreachable.empty()) {
-    warnings_.push_back(fmt::format("{} cannot reach rank 0 on {} by TCP: if one of them is lost or stuck, nobody will say so",
+    warnings_.push_back(fmt::format("{} cannot reach rank 0 on {} by TCP: if one of them is lost or stuck, that is not reported",
                                     name_ranks(unreachable), host_));
   }
   monitor_->start(unreachable);

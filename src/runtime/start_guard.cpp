@@ -35,11 +35,10 @@ std::string job_of(const Environment& environment) {
   if (speaker < 0 || speaker == self.rank.value_or(speaker)) {
     const std::string missing = who_is_missing(ranks, self);
     print_error_line(fmt::format(
-        "the ranks did not find each other within {:g} s: {}. A start that takes longer needs {}=SECONDS (0: wait for ever)",
-        seconds,
-        missing.empty()
-            ? "all of this host run, so one on another host is stopped or was not started, or hosts cannot reach each other"
-            : missing,
+        "the ranks did not find each other within {:g} s: {}. A slower start needs {}=SECONDS (0: wait forever)", seconds,
+        missing.empty() ? "all on this host are running, so one on another host is stopped or was not started, or hosts cannot "
+                          "reach each other"
+                        : missing,
         kTimeoutVariable));
   } else {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -55,8 +54,8 @@ double watch_timeout(const Environment& environment) {
   char* end = nullptr;
   const double seconds = std::strtod(found->second.c_str(), &end);
   if (*end != '\0' || !(seconds >= 0.0) || seconds > 1e6) {
-    fail(ExitCode::launch, "{}='{}': must be a number of seconds, 0 to 1000000 (0: never end a job that stands still)",
-         kTimeoutVariable, found->second);
+    fail(ExitCode::launch, "{}='{}': must be a number of seconds, 0 to 1000000 (0: never end a job that hangs)", kTimeoutVariable,
+         found->second);
   }
   return seconds;
 }
@@ -107,8 +106,8 @@ std::string who_is_missing(const std::map<int, LocalRank>& ranks, const Launcher
   }
   const int expected = self.local_size.value_or(static_cast<int>(ranks.size()));
   if (static_cast<int>(ranks.size()) < expected)
-    found.push_back(fmt::format("{} of the {} ranks of this host have ended or were not started",
-                                expected - static_cast<int>(ranks.size()), expected));
+    found.push_back(fmt::format("{} of {} on this host ended or never started", expected - static_cast<int>(ranks.size()),
+                                counted(expected, "rank")));
   return join(found, "; ");
 }
 

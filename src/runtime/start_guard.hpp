@@ -1,4 +1,4 @@
-// Watches over the start of a job, before there is a monitor: MPI_Init waits for all ranks, and for ever if one of them is
+// Watches over the start of a job, before there is a monitor: MPI_Init waits for all ranks, and forever if one of them is
 // stopped, or was never started.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-/// The time-out of the watch until a run file sets another: COHORT_WATCH_TIMEOUT seconds, else Monitor::kDefaultSeconds. Throws
-/// Error(launch) if the variable is no number of at least 0.
+/// The timeout of the watch until a run file sets another: COHORT_WATCH_TIMEOUT seconds, else Monitor::kDefaultSeconds. Throws
+/// Error(launch) if the variable is not a number of at least 0.
 double watch_timeout(const Environment& environment);
 
 class StartGuard {

@@ -17,10 +17,9 @@ void claim_step(const Environment& environment, const LauncherFacts& facts) {
   if (descriptor >= 0) {
     ::close(descriptor);
   } else if (errno == EEXIST) {
-    throw SharedError(
-        ExitCode::launch,
-        "another program has used MPI in this step of srun before, and Slurm starts MPI only once in a step: give each "
-        "program an srun of its own, as in `srun --mpi=pmix cohort topo && srun --mpi=pmix cohort train ...`");
+    throw SharedError(ExitCode::launch,
+                      "another program has already used MPI in this srun step, and Slurm starts MPI only once per step: give "
+                      "each program its own srun, as in `srun --mpi=pmix cohort topo && srun --mpi=pmix cohort train ...`");
   }
 }
 

@@ -1,5 +1,5 @@
 // One MPI program in a step of srun. SLURM's PMIx serves each rank of a step once; a second program in it, as in
-// `srun bash -c "cohort topo; cohort train ..."`, ends in the MPI_Init of Open MPI 4 with words that help nobody. So each rank
+// `srun bash -c "cohort topo; cohort train ..."`, ends in the MPI_Init of Open MPI 4 with an unhelpful message. So each rank
 // leaves a mark in the folder that SLURM keeps for the step on each node, and removes with it.
 #pragma once
 

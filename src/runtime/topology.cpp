@@ -19,7 +19,7 @@ std::string pack(const Runtime& runtime) {
 int to_int(const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  COHORT_CHECK(error == std::errc{} && end == text.data() + text.size(), "'{}' is no number", text);
+  COHORT_CHECK(error == std::errc{} && end == text.data() + text.size(), "'{}' is not a number", text);
   return value;
 }
 

@@ -26,7 +26,7 @@ std::vector<Place> gather_places(const Runtime& runtime);
 
 BindingFindings check_places(const std::vector<Place>& places);
 
-/// What a person should know before a long run: Runtime::warnings() and the warnings about bindings. On rank 0; empty on the
+/// What a user should know before a long run: Runtime::warnings() and the warnings about bindings. On rank 0; empty on the
 /// others.
 // Collective over: world
 std::vector<std::string> startup_warnings(const Runtime& runtime);

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-/// What rank 0 learns; the others get `own` alone.
+/// What rank 0 learns; the others get only `own`.
 struct GpuReport {
   gpu::GpuSummary own;                        // of this rank's GPU
   std::vector<gpu::GpuSummary> of_all_ranks;  // rank 0: by rank

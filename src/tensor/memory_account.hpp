@@ -28,7 +28,7 @@ struct MemoryUse {
 
 /// By label, without the prefix "cohort::". Safe from any thread, as all here.
 std::map<std::string, MemoryUse> memory_account(DeviceKind device);
-/// Peaks begin anew from what is live, and what arenas and pools that are gone had used is forgotten.
+/// Peaks start over from what is live, and what arenas and pools that are gone had used is forgotten.
 void reset_memory_peaks();
 /// What scratch files of the optimizer take on a disk, of the thread that counts since it began to.
 Bytes counted_disk();

@@ -50,10 +50,9 @@ std::string describe(const DeviceMemoryReport& report) {
   for (const auto& [label, use] : report.tensors) tensors += use.live;
   const std::string largest = report.largest ? fmt::format(" (largest block {})", human_bytes(*report.largest)) : "";
   const Bytes others = std::max<Bytes>(0, report.total - report.free - tensors);
-  return fmt::format(
-      "of {} of device memory {} are free{}; tensors have {}: {}; others {} (CUDA, NCCL, cuBLASLt, other processes)",
-      human_bytes(report.total), human_bytes(report.free), largest, human_bytes(tensors), describe_tensors(report.tensors),
-      human_bytes(others));
+  return fmt::format("{} of device memory, {} free{}; tensors {}: {}; other {} (CUDA, NCCL, cuBLASLt, other processes)",
+                     human_bytes(report.total), human_bytes(report.free), largest, human_bytes(tensors),
+                     describe_tensors(report.tensors), human_bytes(others));
 }
 
 }  // namespace cohort

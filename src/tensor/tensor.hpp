@@ -25,8 +25,8 @@ class Tensor {
   /// Owns zeroed memory. `label` is what Kokkos tools show; it gets the prefix "cohort::".
   static Tensor zeros(const std::string& label, const Shape& shape, DType dtype = DType::f32,
                       DeviceKind device = DeviceKind::cpu);
-  /// The same in memory of the host that the GPU copies from and to while the host goes on (pinned); in plain memory of the host
-  /// if the process has no GPU.
+  /// The same in memory of the host that the GPU copies from and to while the host continues (pinned); in plain memory of the
+  /// host if the process has no GPU.
   static Tensor pinned(const std::string& label, const Shape& shape, DType dtype = DType::f32);
   /// Somebody else's memory, which must outlive the tensor.
   static Tensor wrap(void* data, const Shape& shape, DType dtype = DType::f32, DeviceKind device = DeviceKind::cpu);

@@ -5,7 +5,7 @@
 //   stories.h5 train=33792 crc32=1234abcd validation=3755 crc32=89ab4567 tokenizer=char vocabulary=65 crc32=0badcafe
 //   two_moons samples=1000 inputs=2 seed=1
 // Of each split the tokens and the CRC-32 of all of them, the same whatever the version of the file. Checkpoints of Cohort 0.1.0
-// end before "tokenizer": then the splits are compared alone. Imported weights have no record: "".
+// end before "tokenizer": then only the splits are compared. Imported weights have no record: "".
 #pragma once
 
 #include <string>

@@ -50,8 +50,8 @@ void check_some_tokens(Communicator& world, const TokenFile& file) {
   fail_together(world, "verifying the token file", [&] { all = file.verify_within(kCheckedAtStart); });
   if (all || file.version() > 1 || world.rank() != 0) return;
   print_error_line(
-      fmt::format("note: {} is a token file of version 1, without checksums by block: each rank reads a split whole before "
-                  "it first uses it; prepare the text again to spare that",
+      fmt::format("note: {} is a token file of version 1, without block checksums: each rank reads a whole split before it first "
+                  "uses it; prepare the text again to avoid that",
                   file.path()));
 }
 
@@ -63,13 +63,13 @@ void require_same_tokenizer(const RunData& data, const std::string& trained_on) 
   if (before.empty()) {
     const bool other = !trained_on.empty() && !data_changes(trained_on, data.description).empty();
     if (other && is_printing_rank())
-      print_error_line("note: the checkpoint does not record its tokenizer; if it is not that of " + data.tokens->path() +
-                       ", its token ids mean other text");
+      print_error_line("note: the checkpoint does not record its tokenizer; if it differs from that of " + data.tokens->path() +
+                       ", the token ids mean different text");
     return;
   }
   throw SharedError(ExitCode::data,
-                    fmt::format("{}: its tokenizer ({}) is not that of the model ({}), for which its token ids mean other text; "
-                                "prepare the text again with: --tokenizer FILE.h5, a token file of the model's run",
+                    fmt::format("{}: its tokenizer ({}) is not that of the model ({}), for which its token ids mean different "
+                                "text; prepare the text again with: --tokenizer FILE.h5, a token file of the model's run",
                                 data.tokens->path(), now, before));
 }
 
@@ -98,10 +98,10 @@ std::string unused_rows_warning(const RunConfig& config, const RunData& data) {
   const Count rows = config.model.vocabulary, used = data.tokens->vocabulary_size();
   if (rows <= 2 * used) return "";
   return fmt::format(
-      "model.vocabulary = {}, but the tokenizer of {} has {} tokens: the other rows of the embedding stand for no text. They "
-      "cost memory and time, and as their logits all fall together the loss may jump early in training. Set model.vocabulary = "
-      "0, which is as many rows as tokens; if the size itself is wanted, a lower optimizer.learning_rate or model.tied_head = "
-      "false helps more than a longer warm-up",
+      "model.vocabulary = {}, but the tokenizer of {} has {} tokens: the other rows of the embedding match no text. They cost "
+      "memory and time, and as their logits all fall together the loss may jump early in training. Set model.vocabulary = 0, "
+      "which gives one row per token; if that size is intended, a lower optimizer.learning_rate or model.tied_head = false helps "
+      "more than a longer warm-up",
       rows, config.data.tokens, used);
 }
 

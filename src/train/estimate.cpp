@@ -44,11 +44,11 @@ LargestMemory largest_memory(const RunConfig& config) { return largest_memory(co
 
 std::string describe_memory(const LargestMemory& largest) {
   const MemoryEstimate& memory = largest.kinds;
-  std::string text = fmt::format("{} a rank: parameters {}, gradients {}, optimizer {}, activations {}",
+  std::string text = fmt::format("{} per rank: parameters {}, gradients {}, optimizer {}, activations {}",
                                  human_bytes(largest.total), human_bytes(memory.parameters), human_bytes(memory.gradients),
                                  human_bytes(memory.optimizer), human_bytes(memory.activations));
   if (memory.buffers > 0) text += fmt::format(", buffers {}", human_bytes(memory.buffers));
-  if (memory.host > 0) text += fmt::format("; in the host's memory {}", human_bytes(memory.host));
+  if (memory.host > 0) text += fmt::format("; in host memory {}", human_bytes(memory.host));
   if (memory.disk > 0) text += fmt::format("; on disk {}", human_bytes(memory.disk));
   return text;
 }
@@ -58,9 +58,8 @@ void check_device_memory(const RunConfig& config, const CountedStep& counted) {
   const gpu::MemoryInfo have = gpu::memory();
   if (need.total() + reserves_of(counted.arenas) <= have.free) return;
   fail(ExitCode::memory,
-       "the run does not fit on {}: it needs {}, and {} of {} are free. Lower train.micro_batch (now {}; raise "
-       "train.accumulation to keep the batch), set model.activation_checkpointing = true, choose precision.policy = \"bf16\", or "
-       "shrink the model",
+       "the run does not fit on {}: it needs {}, and {} of {} is free. Lower train.micro_batch (now {}; raise train.accumulation "
+       "to keep the batch), set model.activation_checkpointing = true or precision.policy = \"bf16\", or shrink the model",
        gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
        config.train.micro_batch);
 }
@@ -69,7 +68,8 @@ std::string batch_arithmetic(const RunConfig& config) {
   const TrainSection& train = config.train;
   std::string text = fmt::format("global batch {} = micro-batch {} x dp {} x accumulation {}", train.global_batch,
                                  train.micro_batch, config.parallel.dp, train.accumulation);
-  if (attention_of(config.model)) text += fmt::format(": {} a step", counted(train.global_batch * config.model.context, "token"));
+  if (attention_of(config.model))
+    text += fmt::format(": {} per step", counted(train.global_batch * config.model.context, "token"));
   return text;
 }
 

@@ -55,8 +55,7 @@ void require_finite(Communicator& world, const std::string& what, const Evaluati
   const std::string where = first_not_finite_in_words(world, search.unit());
   throw SharedError(
       ExitCode::training,
-      fmt::format("{}: the validation loss is {}, which is no result; {}", what,
-                  std::isinf(evaluation.loss) ? "infinite" : "not a number",
+      fmt::format("{}: the validation loss is {}; {}", what, std::isinf(evaluation.loss) ? "infinite" : "not a number",
                   where.empty() ? "all layers' outputs are finite: the output matrix or the logits are not" : where));
 }
 

@@ -23,7 +23,7 @@ bool can_be_drawn_from(std::span<const float> logits) {
 
 LogitsNotFinite::LogitsNotFinite(Count token, std::string first_unit)
     : Error(ExitCode::training, fmt::format("the logits of token {} of the text are not finite{}", token,
-                                            first_unit.empty() ? "" : "; the first output that is not is that of " + first_unit)),
+                                            first_unit.empty() ? "" : "; the first non-finite output is that of " + first_unit)),
       unit(std::move(first_unit)) {}
 
 std::int32_t draw_token(std::span<const float> logits, double temperature, Count top_k, double uniform) {

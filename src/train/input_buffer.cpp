@@ -38,12 +38,12 @@ void InputBuffer::grow(Bytes bytes) {
 
 void InputBuffer::check(const ModelInput& host) const {
   for (std::size_t i = 0; i < host.inputs.size(); ++i) {
-    COHORT_CHECK(host.inputs[i] >= 0 && host.inputs[i] < classes_, "token {} at place {} is outside the vocabulary of {}",
+    COHORT_CHECK(host.inputs[i] >= 0 && host.inputs[i] < classes_, "token {} at position {} is outside the vocabulary of {}",
                  host.inputs[i], i, classes_);
   }
   for (std::size_t i = 0; i < host.targets.size(); ++i) {
     COHORT_CHECK(host.targets[i] == ops::kIgnoredTarget || (host.targets[i] >= 0 && host.targets[i] < classes_),
-                 "target {} at place {} is outside the {} classes", host.targets[i], i, classes_);
+                 "target {} at position {} is outside the {} classes", host.targets[i], i, classes_);
   }
 }
 

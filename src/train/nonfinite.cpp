@@ -23,7 +23,7 @@ std::string first_not_finite_in_words(Communicator& world, const std::string& ow
   const int first = all_reduce_value(world, own.empty() ? 0 : world.size() - world.rank(), ReduceOp::max);
   if (first == 0) return "";
   const int rank = world.size() - first;
-  return fmt::format("the first output that is not finite is that of {} on rank {}", broadcast_text(world, own, rank), rank);
+  return fmt::format("the first non-finite output is that of {} on rank {}", broadcast_text(world, own, rank), rank);
 }
 
 }  // namespace cohort

@@ -133,8 +133,8 @@ void share(Communicator& world, ProofResult& result) {
 
 Tolerance proof_tolerance(const PrecisionSection& precision) {
   if (precision.policy == "fp32")
-    return {1e-5, "fp32 sums of some hundred terms in another order differ by a few 1e-7 of the largest"};
-  return {1e-2, "operands rounded to " + precision.policy + " in another order of sums; one part in some hundred"};
+    return {1e-5, "fp32 sums of a few hundred terms in another order differ by a few 1e-7 of the largest"};
+  return {1e-2, "operands rounded to " + precision.policy + " and summed in another order: about one part in a hundred"};
 }
 
 std::vector<double> losses_of_one_rank(const RunConfig& run, const RunData& data, Communicator& world, Count steps) {

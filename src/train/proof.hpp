@@ -11,7 +11,7 @@
 // Why weights are not compared with those of one rank that goes its own way: AdamW's step is m/(sqrt(v) + epsilon), about as
 // large for a small gradient as for a large one. Its change by an error e of the gradient g is about rate * e / (|g| + epsilon),
 // up to two whole steps where |g| < e. A gradient of nothing but rounding (the bias of keys, which softmax cancels: exactly 0 in
-// one layout, -4e-12 in another) so moves weights apart by rounding alone, and the gradients of later steps, at weights which
+// one layout, -4e-12 in another) so moves weights apart by rounding only, and the gradients of later steps, at weights which
 // differ, with them: no bound of them would be both tight enough to catch faults and wide enough for every run. Here rounding
 // enters where it arises, in sums, and the allowance follows from that.
 #pragma once

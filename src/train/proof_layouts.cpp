@@ -69,7 +69,7 @@ RunConfig reference_config(const RunConfig& run) {
 
 Layout layout_from_words(const RunConfig& run, const std::string& words, int ranks) {
   Layout layout{.name = {}, .config = without_layout(run), .ranks = ranks};
-  if (words.empty()) fail(ExitCode::config, "a layout without words: it has keys of [parallel], as dp=2,tp=2,data=zero1");
+  if (words.empty()) fail(ExitCode::config, "empty layout: give keys of [parallel], such as dp=2,tp=2,data=zero1");
   for (const std::string& word : split(words, ',')) apply_override(layout.config, "parallel." + word);
   for (auto& [key, origin] : layout.config.origins) {
     if (key.starts_with("parallel.")) origin = "layout '" + words + "'";

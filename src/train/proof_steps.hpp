@@ -42,7 +42,7 @@ class ProofRun {
   StepResult step(Count step) { return train_step_.run(load(step), timers_); }
   TrainStep& train_step() { return train_step_; }
   StepTimers& timers() { return timers_; }
-  /// Of the values alone. Gradients have the same names.
+  /// Only of the values. Gradients have the same names.
   std::vector<StateShard> weights() const;
   std::vector<StateShard> gradients() const { return train_step_.gradient_shards(); }
 

@@ -39,7 +39,7 @@ std::string keep_schedule(const TrainingState& saved, RunConfig& now) {
   if (!follows || before.decay_steps == schedule.decay_steps) return "";
   const Count steps = std::exchange(schedule.decay_steps, before.decay_steps);
   return fmt::format(
-      "the learning rate keeps the decay that this run began with: to {:g} at step {}, and not at step {} (train.steps); for "
+      "the learning rate keeps the decay that this run started with: to {:g} at step {}, not at step {} (train.steps); for "
       "another decay add --set schedule.decay_steps={} --allow-changes",
       now.optimizer.learning_rate * schedule.final_fraction, schedule.decay_steps, now.train.steps, steps);
 }

@@ -41,8 +41,8 @@ std::string ways_around(const TrainingRun& run, const fs::path& damaged) {
   }
   if (others.empty()) return fmt::format("; {} has no other checkpoint", run.config.run.directory);
   return fmt::format(
-      "; {} has steps {} besides: name one with --resume-from STEP, or let the newest that is sound be taken with "
-      "--set checkpoint.fallback=previous; later ones are then set aside, not deleted",
+      "; {} also has steps {}: name one with --resume-from STEP, or use the newest intact one with --set "
+      "checkpoint.fallback=previous; later ones are then set aside, not deleted",
       run.config.run.directory, join(others));
 }
 
@@ -99,7 +99,7 @@ void resume_run(TrainingRun& run, const TrainerOptions& options) {
   const std::vector<std::string> changes = changes_since(saved, run.config, run.data.description);
   if (!changes.empty() && !options.allow_changes) {
     throw SharedError(ExitCode::config,
-                      fmt::format("{} was trained otherwise; {}. Undo the changes, or accept them with --allow-changes",
+                      fmt::format("{} was trained with other settings; {}. Undo the changes, or accept them with --allow-changes",
                                   checkpoint.string(), join(changes, "; ")));
   }
   if (run.done >= run.config.train.steps) {
@@ -108,10 +108,10 @@ void resume_run(TrainingRun& run, const TrainerOptions& options) {
                                   checkpoint.string(), counted(run.done, "step"), run.config.train.steps));
   }
   if (run.data.tokens && tokenizer_of_record(saved.data).empty())
-    run.say("note: the checkpoint is older than records of tokenizers: the tokens were compared, what they stand for was not");
+    run.say("note: the checkpoint predates records of tokenizers: tokens were compared, but not what they stand for");
   for (const std::string& change : changes) {
     run.say("accepted change: " + change);
-    run.history += fmt::format("from step {} on: {}\n", run.done + 1, change);
+    run.history += fmt::format("from step {}: {}\n", run.done + 1, change);
   }
 }
 

@@ -1,4 +1,4 @@
-// How a run goes on from a checkpoint; what may differ then says train/resume.hpp.
+// How a run resumes from a checkpoint; what may differ then says train/resume.hpp.
 #pragma once
 
 #include "train/training_run.hpp"
@@ -10,7 +10,7 @@ namespace cohort {
 /// of another model; config if keys that bind the run have changed, or if no step is left. // Collective over: world
 void resume_run(TrainingRun& run, const TrainerOptions& options);
 
-/// Sets aside, on rank 0, checkpoints and metrics of steps beyond the one that the run goes on from, before anything else of the
+/// Sets aside, on rank 0, checkpoints and metrics of steps beyond the one that the run resumes from, before anything else of the
 /// run is changed; run.notes say where they are. // Collective over: world
 void set_aside_later_steps(TrainingRun& run);
 

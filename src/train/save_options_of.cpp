@@ -36,7 +36,7 @@ SaveOptions save_options_of(const CheckpointSection& config) {
   if (config.write != "site") storage.collective = config.write == "collective";
   if (config.write == "collective" && !hdf5::File::has_parallel()) {
     fail(ExitCode::config,
-         "checkpoint.write = \"collective\": this Cohort was built with an HDF5 without MPI (`cohort info`); set write = "
+         "checkpoint.write = \"collective\": Cohort was built with an HDF5 without MPI (`cohort info`); set write = "
          "\"gathered\", form = \"per_rank\", or build with a parallel HDF5");
   }
   return options;

@@ -1,7 +1,9 @@
 #include "train/train_step.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/counting.hpp"
 #include "base/text.hpp"
@@ -29,7 +31,10 @@
 namespace cohort {
 namespace {
 
-double mean(double sum, Count count) { return count > 0 ? sum / static_cast<double>(count) : 0.0; }
+// Arithmetic may make a NaN with a sign, which texts would show as "-nan".
+double without_sign_of_nan(double number) { return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number; }
+
+double mean(double sum, Count count) { return count > 0 ? without_sign_of_nan(sum / static_cast<double>(count)) : 0.0; }
 
 LossScale loss_scale_of(const RunConfig& config) {
   const PrecisionSection& precision = config.precision;
@@ -241,7 +246,7 @@ StepResult TrainStep::finish_step(StepTimers& timers) {
   StepResult result;
   result.loss = mean(values.loss, running_.global_valid_targets);
   result.own_loss = mean(values.own_loss, running_.own_valid_targets);
-  result.gradient_norm = values.norm;
+  result.gradient_norm = without_sign_of_nan(values.norm);
   result.learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, running_.step);
   result.valid_targets = running_.global_valid_targets;
   result.skipped = values.decisions.skip != 0;

@@ -25,7 +25,7 @@ namespace cohort {
 /// What one step did; all but own_loss are the same on every rank.
 struct StepResult {
   double loss = 0.0;           // nats, mean over the valid targets of the global batch
-  double own_loss = 0.0;       // the same over this rank's valid targets alone
+  double own_loss = 0.0;       // the same over this rank's valid targets only
   double gradient_norm = 0.0;  // before clipping
   double learning_rate = 0.0;
   Count valid_targets = 0;  // of the global batch

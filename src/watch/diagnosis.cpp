@@ -8,6 +8,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/text.hpp"
+
 namespace cohort {
 namespace {
 
@@ -101,7 +103,7 @@ std::string describe_waiting(const std::vector<RankView>& ranks) {
   std::size_t shown = 0;
   for (const auto& [text, waiting] : by_text) {
     if (shown++ == kDescribed) {
-      lines += fmt::format("\n  ... and {} more operations", by_text.size() - kDescribed);
+      lines += fmt::format("\n  ... and {}", counted(static_cast<std::int64_t>(by_text.size() - kDescribed), "more operation"));
       break;
     }
     lines += fmt::format("\n  {} {} in {}", name_ranks(waiting), waiting.size() == 1 ? "waits" : "wait", text);
@@ -117,7 +119,7 @@ std::string describe(const RankView& view, std::size_t ranks) {
   const std::string place =
       report.activity.empty() ? "" : fmt::format(" When last heard of, it was {}: {}", name_step(report.step), report.activity);
   if (view.link == RankView::Link::gone) {
-    text += "has ended without a word: killed, crashed, or out of memory?" + place;
+    text += "ended without a message: killed, crashed, or out of memory?" + place;
   } else if (view.link == RankView::Link::silent) {
     text += fmt::format("has been silent for {:.0f} s: {}.{}", view.seconds,
                         view.process_state.empty() ? "its process is stopped, or its node or network is down"
@@ -162,9 +164,9 @@ Diagnosis diagnose(std::vector<RankView> ranks, double seconds) {
   if (diagnosis.culprits.empty()) diagnosis.culprits = roots_of(edges);
   if (diagnosis.culprits.empty()) {
     const bool circle = !edges.empty();
-    diagnosis.text = fmt::format("nothing has moved for {:.0f} s: ", seconds);
-    diagnosis.text += circle ? "ranks wait for each other in different operations, which can never end:"
-                             : "no rank waits for one that has not come. Is a device, the network or a disk stuck?";
+    diagnosis.text = fmt::format("no progress for {:.0f} s: ", seconds);
+    diagnosis.text += circle ? "ranks wait for each other in different operations (deadlock):"
+                             : "no rank waits for a missing one. Is a device, the network or a disk stuck?";
     for (std::size_t i = 0; !circle && i < std::min(ranks.size(), kDescribed); ++i) {
       const RankReport& report = ranks[i].report;
       diagnosis.text += fmt::format("\n  rank {} {}: {} for {:.0f} s", report.rank, name_step(report.step), report.activity,
@@ -174,8 +176,7 @@ Diagnosis diagnose(std::vector<RankView> ranks, double seconds) {
   for (std::size_t i = 0; i < std::min(diagnosis.culprits.size(), kDescribed); ++i) {
     diagnosis.text += (i == 0 ? "" : "\n") + describe(ranks[static_cast<std::size_t>(diagnosis.culprits[i])], ranks.size());
   }
-  if (diagnosis.culprits.size() > kDescribed)
-    diagnosis.text += fmt::format("\n... all in all {}", name_ranks(diagnosis.culprits));
+  if (diagnosis.culprits.size() > kDescribed) diagnosis.text += fmt::format("\n... in all {}", name_ranks(diagnosis.culprits));
   diagnosis.text += describe_waiting(ranks);
   return diagnosis;
 }

@@ -1,4 +1,4 @@
-// Who is to blame when a job stands still, from what every rank last said of itself. Pure: no threads, no sockets, no clock.
+// Who is to blame when a job hangs, from what every rank last said of itself. Pure: no threads, no sockets, no clock.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace cohort {
 /// A rank as rank 0 sees it at the end.
 struct RankView {
   /// heard: it answers, and its report is of now. silent: connected, but its process says nothing. gone: its connection has ended
-  /// without a farewell. In the latter two the report has only what it said last: no operations.
+  /// without notice. In the latter two the report has only what it said last: no operations.
   enum class Link { heard, silent, gone };
   RankReport report;
   Link link = Link::heard;

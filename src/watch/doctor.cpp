@@ -76,7 +76,8 @@ std::string table_of(const std::vector<RankReport>& reports, const std::map<int,
                link == links.end() ? "" : link->second, what_it_does(report)});
   }
   std::string text = table.str(5);
-  if (reports.size() > kMostRanks) text += fmt::format("... and {} more ranks\n", reports.size() - kMostRanks);
+  if (reports.size() > kMostRanks)
+    text += fmt::format("... and {}\n", counted(static_cast<std::int64_t>(reports.size() - kMostRanks), "more rank"));
   return text;
 }
 
@@ -177,23 +178,21 @@ std::string errors_in(const std::map<int, LogEnd>& ends, const std::string& verd
 /// Where there is no verdict: where each rank was, and where its log ends.
 std::string page_of_logs(const fs::path& run_folder, const std::map<int, LogEnd>& ends, const std::vector<RankReport>& kept) {
   if (ends.empty()) {
-    fail(ExitCode::io, "{}: no flight/verdict.json and no logs/rank_N/train.log: is it the folder of a run?",
-         run_folder.string());
+    fail(ExitCode::io, "{}: no flight/verdict.json and no logs/rank_N/train.log: is it a run folder?", run_folder.string());
   }
   std::string text = errors_in(ends);
-  text +=
-      text.empty()
-          ? "No verdict: the job ended normally or is still running; or it was killed from outside, as when memory or time run "
-            "out (Slurm: scontrol show job, sacct).\n"
-          : "No verdict: the job ended by what a rank says above.\n";
-  if (!kept.empty()) text += fmt::format("\nWhere each rank was last:\n{}", table_of(kept, {}));
+  text += text.empty() ? "No verdict: the job ended normally, is still running, or was killed from outside, such as out of "
+                         "memory or time (Slurm: scontrol show job, sacct).\n"
+                       : "No verdict: the job ended with the error above.\n";
+  if (!kept.empty()) text += fmt::format("\nLast position of each rank:\n{}", table_of(kept, {}));
   text += "\nThe ends of the logs:\n";
   std::size_t shown = 0;
   for (const auto& [rank, end] : ends) {
     if (shown++ == kMostRanks) break;
     text += end.line + "\n";
   }
-  if (ends.size() > kMostRanks) text += fmt::format("... and {} more ranks\n", ends.size() - kMostRanks);
+  if (ends.size() > kMostRanks)
+    text += fmt::format("... and {}\n", counted(static_cast<std::int64_t>(ends.size() - kMostRanks), "more rank"));
   return text;
 }
 
@@ -201,7 +200,7 @@ std::string page_of_logs(const fs::path& run_folder, const std::map<int, LogEnd>
 
 std::string examine(const fs::path& run_folder) {
   std::error_code error;
-  if (!fs::is_directory(run_folder, error)) fail(ExitCode::io, "{}: there is no such folder", run_folder.string());
+  if (!fs::is_directory(run_folder, error)) fail(ExitCode::io, "{}: no such folder", run_folder.string());
   const fs::path folder = flight_folder(run_folder);
   std::map<int, Json> dumps;
   if (fs::is_directory(folder, error)) dumps = read_dumps(folder);
@@ -225,7 +224,7 @@ std::string examine(const fs::path& run_folder) {
         links.emplace(reports.back().rank, rank.at("link").get<std::string>());
       }
     } else {
-      text = errors_in(ends) + "No verdict of rank 0: it was lost itself. What the others left:\n\n";
+      text = errors_in(ends) + "No verdict from rank 0, which was lost itself. The dumps of the others:\n\n";
       for (const auto& [rank, dump] : dumps) reports.push_back(report_from(dump));
       for (const RankReport& report : kept) {
         reports.push_back(report);
@@ -236,7 +235,7 @@ std::string examine(const fs::path& run_folder) {
     text += table_of(reports, links);
     for (const int rank : worth_listing(culprits, dumps)) text += history_of(dumps.at(rank));
   } catch (const Json::exception& problem) {
-    fail(ExitCode::io, "{}: not as Cohort writes it: {}", folder.string(), problem.what());
+    fail(ExitCode::io, "{}: not in Cohort's format: {}", folder.string(), problem.what());
   }
   return text;
 }

@@ -38,7 +38,7 @@ class LineSocket {
 
   /// `line` without newlines. False once the connection has ended.
   bool send(const std::string& line);
-  /// The lines that have come, whole ones alone. After the peer has ended the connection is_open() is false, and what came before
+  /// The lines that have come, only whole ones. After the peer has ended the connection is_open() is false, and what came before
   /// is handed out still.
   std::vector<std::string> receive();
   /// A peer that sends a longer line is cut off (kMostKept unless set).

@@ -28,7 +28,7 @@ void allow_connections(int count) {
   if (limit.rlim_cur >= wanted) return;
   if (limit.rlim_max < wanted) {
     fail(ExitCode::launch,
-         "rank 0 watches {} ranks, for which it needs {} open files, and may have {} (ulimit -Hn): raise that limit", count,
+         "rank 0 watches {} ranks and needs {} open files for that, but may have {} (ulimit -Hn): raise that limit", count,
          wanted, limit.rlim_max);
   }
   limit.rlim_cur = wanted;

@@ -2,9 +2,9 @@
 //
 // A thread on each rank, and a TCP connection from each to rank 0, beside MPI. Several times a second each rank says how much it
 // has done (FlightRecorder::progress()). Rank 0 ends the job when
-//   - a connection ends without a farewell: the process was killed, or crashed;
-//   - a rank is silent for most of the time-out: it was stopped, or its node or network is down;
-//   - nothing moves on any rank for most of the time-out: somebody is stuck, and sooner or later all wait for it. (One rank that
+//   - a connection ends without notice: the process was killed, or crashed;
+//   - a rank is silent for most of the timeout: it was stopped, or its node or network is down;
+//   - nothing moves on any rank for most of the timeout: somebody is stuck, and sooner or later all wait for it. (One rank that
 //     works while the others wait for it is not stuck: it moves.)
 // It then asks all for a report, names who is to blame (watch/diagnosis.hpp), and every rank writes a dump of its flight recorder
 // (RUN/flight) for `cohort doctor`. If it is rank 0 that is lost, the others find out in the same way, and rank 1 speaks.
@@ -106,7 +106,7 @@ class Monitor {
   void try_to_dump(const RankReport& report) const;
   std::filesystem::path folder() const;
   double interval() const;
-  /// After so many seconds of silence or standstill the job is ended: earlier than the time-out, for saying why takes a while.
+  /// After so many seconds of silence or standstill the job is ended: earlier than the timeout, for saying why takes a while.
   double limit() const { return 0.75 * timeout_; }
 
   Options options_;

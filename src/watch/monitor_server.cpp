@@ -71,7 +71,7 @@ bool Monitor::take(int rank, const std::string& line, double now) {
     }
   } catch (const Json::exception& error) {  // it does not count as heard
     if (!std::exchange(peer.garbled, true))
-      options_.say(fmt::format("warning: rank {} told the monitor something that cannot be read: {}", rank, error.what()));
+      options_.say(fmt::format("warning: rank {} sent the monitor an unreadable message: {}", rank, error.what()));
   }
   return false;
 }

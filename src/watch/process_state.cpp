@@ -9,7 +9,7 @@ namespace cohort {
 
 std::string process_state(std::int64_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
-  if (!file) return std::ifstream("/proc/self/stat") ? "no longer there" : "";
+  if (!file) return std::ifstream("/proc/self/stat") ? "gone" : "";
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::size_t name_end = text.rfind(") ");  // proc(5): the name in parentheses may hold anything
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return "";

@@ -1,4 +1,4 @@
-// What a rank says of itself when a job stands still: on the wire to rank 0, and in the dump that `cohort doctor` reads.
+// What a rank says of itself when a job hangs: on the wire to rank 0, and in the dump that `cohort doctor` reads.
 #pragma once
 
 #include <cstdint>

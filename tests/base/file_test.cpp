@@ -38,7 +38,7 @@ TEST(ReadFile, SaysThatThePermissionIsMissing) {
   if (user == 0) {
     ASSERT_EQ(::seteuid(kNobody), 0);  // root may read everything
   }
-  EXPECT_ERROR(read_file(folder / "secret"), ExitCode::io, "Permission denied", "right to read");
+  EXPECT_ERROR(read_file(folder / "secret"), ExitCode::io, "Permission denied", "read permission");
   ASSERT_EQ(::seteuid(user), 0);
 }
 

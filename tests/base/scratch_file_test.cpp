@@ -96,7 +96,7 @@ TEST_F(ScratchFileTest, AFileThatWasCutShortIsAnError) {
   fs::resize_file(path_, 40);
   std::vector<char> back(64);
   ScratchFile::Transfer good = file.read(0, back.data(), 40), bad = file.read(16, back.data(), 48);
-  EXPECT_ERROR(bad.wait(), ExitCode::io, path_.c_str(), "read 24 bytes at offset 40", "cut it short");
+  EXPECT_ERROR(bad.wait(), ExitCode::io, path_.c_str(), "read 24 bytes at offset 40", "truncated it");
   EXPECT_NO_THROW(good.wait());
 }
 
@@ -112,7 +112,7 @@ TEST_F(ScratchFileTest, PlacesThatCannotBeWrittenAreRefused) {
 
 TEST_F(ScratchFileTest, ADiskThatIsTooSmallShowsAtOnce) {
   const FileSizeLimit limit(1 << 16);
-  EXPECT_ERROR(ScratchFile(path_, 1 << 20), ExitCode::io, "set aside 1.0 MiB", path_.c_str(), "free", "larger disk");
+  EXPECT_ERROR(ScratchFile(path_, 1 << 20), ExitCode::io, "reserve 1.0 MiB", path_.c_str(), "free", "larger disk");
   EXPECT_FALSE(fs::exists(path_));
 }
 

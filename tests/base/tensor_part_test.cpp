@@ -103,7 +103,7 @@ TEST(TensorPart, RefusesWhatLiesOutside) {
   const Shape shape{4, 3};
   EXPECT_ERROR(Box::range(shape, 0, 1, 5), ExitCode::internal, "1 to 5 of dim 0", "[4, 3]");
   EXPECT_ERROR(Box::range(shape, 2, 0, 1), ExitCode::internal, "dim 2");
-  EXPECT_ERROR(TensorPart(shape, Box{{0, 2}, {4, 2}}), ExitCode::internal, "2 elements from 2 on along dim 1");
+  EXPECT_ERROR(TensorPart(shape, Box{{0, 2}, {4, 2}}), ExitCode::internal, "2 elements from offset 2 along dim 1");
   EXPECT_ERROR(TensorPart(shape, Box{{0, -1}, {4, 2}}), ExitCode::internal, "dim 1");
   EXPECT_ERROR(TensorPart(shape, Box{{0, std::numeric_limits<Count>::max()}, {4, 2}}), ExitCode::internal, "dim 1");
   EXPECT_ERROR(TensorPart(shape, Box{{0}, {4}}), ExitCode::internal, "a box of 1 offsets and 1 counts");

@@ -90,7 +90,7 @@ TEST(Algorithms, OneRankAloneNeedsNobody) {
 TEST(Algorithms, Names) {
   for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms)
     EXPECT_EQ(all_reduce_algorithm_from_name(name_of(algorithm)), algorithm);
-  EXPECT_ERROR(all_reduce_algorithm_from_name("rings"), ExitCode::usage, "'rings'", "mpi, naive, tree, ring");
+  EXPECT_ERROR(all_reduce_algorithm_from_name("rings"), ExitCode::usage, "'rings'", "available: mpi, naive, tree, ring");
 }
 
 }  // namespace

@@ -42,9 +42,9 @@ class CkptCommand : public CkptCommandTest {
 TEST_F(CkptCommand, ShowsTensorsAndState) {
   const std::string text = output({"show", run_.string()});
   expect_mentions(text, {"step_00000100", "samples_seen", "1200", kModel, "blocks/0/attention/qkv", "  bias", "[12]", "fp32",
-                         "embedding/weight", "[7, 4]", "89 parameters; every checksum is right"});
+                         "embedding/weight", "[7, 4]", "89 parameters; all checksums match"});
   const std::string fast = output({"show", run_.string(), "--fast"});
-  expect_mentions(fast, {"embedding/weight", "no element was read"});
+  expect_mentions(fast, {"embedding/weight", "elements not read"});
   EXPECT_EQ(fast.find("norm"), std::string::npos);
 }
 
@@ -132,9 +132,9 @@ TEST_F(CkptCommand, Ls) {
 
 TEST_F(CkptCommand, Verify) {
   save(run_, 200);
-  expect_mentions(output({"verify", run_.string(), "--all"}), {"step_00000100: sound", "step_00000200: sound"});
+  expect_mentions(output({"verify", run_.string(), "--all"}), {"step_00000100: OK", "step_00000200: OK"});
   damage_bias(folder(100) / kModelFile);
-  expect_mentions(output({"verify", run_.string()}), {"step_00000200: sound"});
+  expect_mentions(output({"verify", run_.string()}), {"step_00000200: OK"});
   const Json verified = json({"verify", run_.string(), "--all"}, static_cast<int>(ExitCode::checkpoint));
   ASSERT_EQ(verified.size(), 2u);
   EXPECT_EQ(verified[0].at("sound"), false);
@@ -149,7 +149,7 @@ TEST_F(CkptCommand, SaysWhichPartsAreMissing) {
   const fs::path part = folder(200) / "rank_00000.h5";
   fs::rename(part, run_ / "part");
   const std::string what = "rank_00000.h5 (missing)";
-  expect_mentions(output({"ls", run_.string()}), {"step_00000200 (damaged", "1 of its 2 files is not as written: " + what});
+  expect_mentions(output({"ls", run_.string()}), {"step_00000200 (damaged", "1 of its 2 files is missing or truncated: " + what});
   expect_mentions(output({"verify", run_.string()}, static_cast<int>(ExitCode::checkpoint)), {"DAMAGED", part.string()});
   // All but the elements is shown, in every way of showing, and it is an error.
   for (std::vector<std::string> words : std::vector<std::vector<std::string>>{{}, {"--fast"}, {"--shards"}, {"--json"}}) {
@@ -168,7 +168,7 @@ TEST_F(CkptCommand, SaysWhichPartsAreMissing) {
   // The index was copied alone: no manifest says what it lacks, but it does itself.
   fs::create_directories(run_ / "copy");
   fs::copy_file(index, run_ / "copy" / kModelFile);
-  const auto copied = {"model.h5 is an index, and files that it needs are missing (rank_00000.h5)", "copy the whole folder"};
+  const auto copied = {"model.h5 is an index whose files are missing (rank_00000.h5)", "copy the whole folder"};
   for (const fs::path& path : {run_ / "copy", run_ / "copy" / kModelFile}) {
     for (const char* command : {"show", "verify"}) {
       expect_mentions(error_of(ExitCode::checkpoint, [&] { run({command, path.string()}); }), {copied.begin(), copied.end()});
@@ -233,7 +233,7 @@ TEST_F(CkptCommand, Prune) {
   write_all(folder(500) / kManifestFile, "{}");
   fs::create_directories(checkpoints_folder(run_) / temporary_name(200));
   output({"prune", run_.string(), "--keep", "1"});
-  EXPECT_EQ(steps(), (std::vector<Count>{200, 400, 500})) << "500 is damaged, 400 the newest sound one, 200 being saved again";
+  EXPECT_EQ(steps(), (std::vector<Count>{200, 400, 500})) << "500 is damaged, 400 the newest intact one, 200 being saved again";
   output({"prune", run_.string(), "--keep", "1", "--leftovers"});
   EXPECT_EQ(steps(), (std::vector<Count>{400, 500}));
   EXPECT_EQ(entries(), 2u);

@@ -33,8 +33,8 @@ TEST_F(CkptSplits, AreListedShownVerifiedAndCompared) {
   save("run", {.experts = 2, .tensor = 2, .zero = 2});
   save("other", {.experts = 3, .inner = 2});
   expect_mentions(output({"ls", path("run")}), {"100   per_rank", "1.12M", "newest"});
-  expect_mentions(output({"verify", path("run")}), {"step_00000100: sound"});
-  expect_mentions(output({"show", path("run")}), {"[6, 170, 1100]", "every checksum is right", "parts in"});
+  expect_mentions(output({"verify", path("run")}), {"step_00000100: OK"});
+  expect_mentions(output({"show", path("run")}), {"[6, 170, 1100]", "all checksums match", "parts in"});
   // Two of six experts, a third of the last dim; ZeRO's boundary lies in the box.
   const std::string up = output({"show", path("run"), "--tensor", "/model/experts/up/weight"});
   expect_mentions(up, {"rank_00000.h5 /model/experts/up/weight/0: dim 0 from 0 to 2, dim 2 from 0 to 366",
@@ -47,7 +47,7 @@ TEST_F(CkptSplits, AreListedShownVerifiedAndCompared) {
   expect_mentions(output({"diff", path("run"), path("other")}), {"10 of 10 tensors equal"});
   output({"consolidate", path("other"), "--out", path("whole")});
   expect_mentions(output({"diff", path("run"), path("whole")}), {"10 of 10 tensors equal"});
-  expect_mentions(output({"verify", path("whole")}), {"sound"});
+  expect_mentions(output({"verify", path("whole")}), {": OK"});
   // One element of a part, in its second run of neighbours: the place that is told is that in the whole tensor.
   std::vector<StateShard> shards = shards_of_split({.experts = 3, .inner = 2}, 5, true);
   shards.front().elements.to_host().f32()[1] += 1.0f;
@@ -126,7 +126,7 @@ TEST_F(CkptSplits, AreReshardedToTheBytesOfTheLayout) {
       ++files;
     }
     EXPECT_GE(files, 3u);
-    expect_mentions(output({"verify", path("from_boxes")}), {"sound"});
+    expect_mentions(output({"verify", path("from_boxes")}), {": OK"});
     expect_mentions(output({"diff", path("boxes"), path("from_boxes")}), {"tensors equal"});
   }
   output({"reshard", path("boxes"), "--layout", "tp=2", "--in-place"});

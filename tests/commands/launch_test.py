@@ -73,7 +73,7 @@ job.check("srun --mpi=pmi2", outcome[0] != 0 and "srun --mpi=pmix" in outcome[2]
 job.expect("variables set by hand", job.run(["topo"], SLURM_PROCID="0", SLURM_NTASKS="4"), 4, ["srun --mpi=pmix", "unset"], lines=1)
 batch = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
 job.expect("batch script without srun", job.run(["topo"], **batch), 4, ["SLURM_NTASKS=4", "srun --mpi=pmix"], lines=1)
-for tasks, more in (("4", "a part of what it has been given is idle"), ("1", "ranks share the cores")):
+for tasks, more in (("4", "part of its allocation is idle"), ("1", "ranks share the allocated cores")):
     outcome = job.run(["topo"], ranks=2, **{**batch, "SLURM_NTASKS": tasks})
     job.check(f"mpirun -np 2 in a job of {tasks}: both numbers are named", outcome[0] == 0 and outcome[1].count("warning: mpirun started 2 ranks") == 1
               and f"SLURM_NTASKS={tasks})" in outcome[1] and more in outcome[1], outcome[1] + outcome[2])

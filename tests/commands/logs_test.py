@@ -64,11 +64,11 @@ def merged_and_selected():
 
 def refusals():
     for what, words, code, parts in (
-            ("a folder that is none", ["dome"], 7, ["there is no such folder", "did you mean", "done"]),
-            ("a folder without logs", ["."], 7, ["is it the folder of a run?"]),
+            ("a folder that is none", ["dome"], 7, ["no such folder", "did you mean", "done"]),
+            ("a folder without logs", ["."], 7, ["is it a run folder?"]),
             ("a rank without a log", ["done", "--rank", "1,3"], 2, ["rank 3 has no log", "ranks 0-2 have one"]),
             ("ranks that are none", ["done", "--rank", "1-x"], 2, ["--rank '1-x'", "at character 1"]),
-            ("a bad expression", ["done", "--grep", "step (1"], 2, ["--grep 'step (1'", "from character 6 on"]),
+            ("a bad expression", ["done", "--grep", "step (1"], 2, ["--grep 'step (1'", "at character 6"]),
             ("a bad moment", ["done", "--since", "2025-02-30"], 2, ["--since '2025-02-30'", "at character 9", "step:100"]),
             ("a bad level", ["done", "--level", "loud"], 2, ["loud"]),
             ("two ends", ["done", "--follow", "--until", "1m"], 2, ["--follow"])):
@@ -118,7 +118,7 @@ def slow_rank_and_follow():
     output = run.finish()[1]
     job.check("Ctrl-C ends following in order", follower.returncode == 0, f"{follower.returncode}\n{rest}")
     job.check("what came was shown while it came", any(" rank 2: step 1 loss" in line for line in seen), "".join(seen))
-    told = r"rank 1 on \S+ is slow: its own work took \S+ s a step where the median is \S+ s \(steps \d+ to \d+\)"
+    told = r"rank 1 on \S+ is slow: its own work took \S+ s per step where the median is \S+ s \(steps \d+ to \d+\)"
     job.check("the slow rank is named in the log", re.search(r"warning rank 0: " + told, "".join(seen)) is not None, "".join(seen))
     job.check("and on the console", re.search("^" + told, output, re.M) is not None, output)
     works = [line for line in training.metrics("slow") if "own_work" in line]

@@ -66,7 +66,7 @@ for keys in PIPELINES:
     overrides = [word for key, value in keys.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
     code, dry, stderr, _ = job.run(["train", training.run_file, *overrides, "--dry-run", "--ranks", "2"])
     code, text, stderr, _ = job.run(plan("--ranks", "2", **keys))
-    said = re.search(r"memory +(\S+ \S+) a rank: parameters (\S+ \S+), gradients (\S+ \S+), optimizer (\S+ \S+), activations (\S+ \S+), buffers (\S+ \S+)", dry)
+    said = re.search(r"memory +(\S+ \S+) per rank: parameters (\S+ \S+), gradients (\S+ \S+), optimizer (\S+ \S+), activations (\S+ \S+), buffers (\S+ \S+)", dry)
     job.check("the dry run says it", said is not None, dry)
     for what, amount in zip(["all, of one rank", "parameters", "gradients", "optimizer", "activations", "buffers"], said.groups()):
         job.check(f"plan and dry run: {what} {amount}", re.search(rf"{what} +{re.escape(amount)}\b", text), text + dry)

@@ -50,7 +50,7 @@ for ranks in (0, 2):
     code, stdout, stderr, _ = job.run(plan("1f1b", 4, 10, "--width", "60"), ranks)
     rows = [line for line in stdout.splitlines() if line.startswith("rank ") and "0" in line]
     job.check(f"timeline, {ranks} ranks", code == 0 and not stderr and len(rows) == 4 and max(map(len, rows)) <= 60, stdout + stderr)
-    job.check(f"formula, {ranks} ranks", "(S-1)/(M+S-1) = 3/13 = 23.1 %" in stdout and "take 8 or 12" in stdout, stdout)
+    job.check(f"formula, {ranks} ranks", "(S-1)/(M+S-1) = 3/13 = 23.1 %" in stdout and "use 8 or 12" in stdout, stdout)
 code, stdout, stderr, _ = job.run(plan("1f1b", 100, 8))
 job.check("many ranks", "rank 63 " in stdout and "rank 64 " not in stdout and "... and 36 more ranks" in stdout, stdout)
 code, stdout, stderr, _ = job.run(["plan", "--help"])
@@ -75,13 +75,13 @@ with tempfile.TemporaryDirectory() as folder:
 
 # What it refuses.
 for ranks in (0, 2):
-    job.expect(f"no stages, {ranks} ranks", job.run(plan("1f1b", 0, 8), ranks), 3, ["0 stages", "fewest is 1"], lines=1)
+    job.expect(f"no stages, {ranks} ranks", job.run(plan("1f1b", 0, 8), ranks), 3, ["0 stages", "at least 1"], lines=1)
 job.expect("negative stages", job.run(plan("1f1b", -2, 8)), 3, ["-2 stages"], lines=1)
 job.expect("no micro-batches", job.run(plan("1f1b", 4, 0)), 3, ["0 micro-batches"], lines=1)
 job.expect("unknown schedule", job.run(plan("1f1", 4, 8)), 3, ["'1f1'", "gpipe, 1f1b, interleaved"], lines=1)
 job.expect("chunks with 1f1b", job.run(plan("1f1b", 4, 8, "--chunks", "2")), 3, ["1f1b with 2 chunks"], lines=1)
 job.expect("interleaved without chunks", job.run(plan("interleaved", 4, 8)), 3, ["2 or more"], lines=1)
-job.expect("interleaved, 9", job.run(plan("interleaved", 4, 9, "--chunks", "2")), 3, ["take 8 or 12"], lines=1)
+job.expect("interleaved, 9", job.run(plan("interleaved", 4, 9, "--chunks", "2")), 3, ["use 8 or 12"], lines=1)
 job.expect("costs of 3 stages", job.run(plan("1f1b", 4, 8, "--stage-costs", "1,1,2")), 3, ["has 3 numbers", "give 4"], lines=1)
 job.expect("costs of chunks", job.run(plan("1f1b", 2, 8, "--stage-costs", "1,1,2,2")), 3, ["has 4 numbers", "give 2"], lines=1)
 for option, value in (("--forward-ms", "0"), ("--backward-ms", "-1"), ("--transfer-ms", "-1"), ("--forward-ms", "nan"), ("--transfer-ms", "inf")):

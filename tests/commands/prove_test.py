@@ -74,7 +74,7 @@ job.expect("no such weights", job.run(prove(*WEIGHTS, "--set", "run.initial_chec
 job.expect("ranks with different options", job.run(
     prove(*layouts("tp=2")) + [":", "-np", "1", job.program, *prove(*layouts("pp=2"))], 1), 2, ["command line differs between ranks: rank 1 on ", "pp=2", "where rank 0 on ", "tp=2"], lines=1)
 job.expect("a layout by --set", job.run(prove("--set", "parallel.tp=2"), 2), 2, ["--layout tp=2"], lines=1)
-job.expect("a layout without words", job.run(prove(*layouts("")), 2), 3, ["without words"], lines=1)
+job.expect("an empty layout", job.run(prove(*layouts("")), 2), 3, ["empty layout"], lines=1)
 job.expect("more ranks than there are", job.run(prove(*layouts("dp=3")), 2), 3, ["needs 3 ranks"], lines=1)
 job.expect("a key that is none", job.run(prove(*layouts("zero=3")), 2), 3, ["parallel.zero"], lines=1)
 job.expect("a sequence that does not divide", job.run(prove("--set", "model.context=30", *layouts("cp=2")), 2), 3,

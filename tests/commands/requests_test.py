@@ -109,7 +109,7 @@ run.finish()
 last = training.checkpoints("owned")[-1]
 after = job.run(training.words("owned", "--resume", **{**ENDLESS, "train__steps": last + 2}), 2)
 job.expect("owned: after kill -9", after, 0, lines=0)
-job.check("owned: says from whom it took the lock", f"taken over from a job that is dead: process {owner} on " in after[1], after[1])
+job.check("owned: says from whom it took the lock", f"taken over from a dead job: process {owner} on " in after[1], after[1])
 
 # 4. What SLURM says of the job is in the log of each rank, on the console once, and in the first record after the start.
 words = training.words("slurm", "--overwrite", **{**SMALL, "train__steps": 3})
@@ -136,7 +136,7 @@ for robbed, most in ((run, 25), (saving, 25)):
     name = robbed.name
     code, output, seconds = robbed.finish()
     job.check(f"{name}: code 4 within {most} s", code == 4 and seconds < most, f"{code}, {seconds} s\n{output}")
-    job.check(f"{name}: says why, once", output.count("is not this job's any more") == 1, output)
+    job.check(f"{name}: says why, once", output.count("no longer belongs to this job") == 1, output)
     job.check(f"{name}: saves nothing", not training.checkpoints(name), str(training.checkpoints(name)))
     with open(training.path(f"{name}/lock"), encoding="utf-8") as file:
         job.check(f"{name}: the lock of the other is still there", file.read() == "another's")
@@ -145,7 +145,7 @@ for robbed, most in ((run, 25), (saving, 25)):
 plant_lock("requeued")
 requeued = job.run(training.words("requeued", **{**SMALL, "train__steps": 3}), 2, SLURM_JOB_ID="77", SLURM_RESTART_COUNT="2")
 job.expect("requeued: has the folder at once", requeued, 0, lines=0, seconds=20)
-job.check("requeued: says from whom", "taken over from a job that is dead: SLURM job 77, process 4711 on node7" in requeued[1], requeued[1])
+job.check("requeued: says from whom", "taken over from a dead job: SLURM job 77, process 4711 on node7" in requeued[1], requeued[1])
 
 # 7. --overwrite forgets which faults have been.
 short = {**SMALL, "train__steps": 3}

@@ -121,7 +121,7 @@ for name, steps, more, code in (("extended", 6, [], 0), ("shortened", 30, ["--fa
     job.expect(f"{name}: a run", job.run(training.words(name, *more, **{**UNSET, "train__steps": steps})), code)
     outcome = job.run(training.words(name, "--resume", **{**UNSET, "train__steps": 9}))
     job.expect(f"{name}: goes on to step 9", outcome, 0, lines=0)
-    job.check(f"{name}: the decay stays", f"at step {steps}, and not at step 9" in outcome[1], outcome[1])
+    job.check(f"{name}: the decay stays", f"at step {steps}, not at step 9" in outcome[1], outcome[1])
 rates = [line["learning_rate"] for line in training.metrics("extended")]
 job.check("extended: at the final rate", rates[6:] == [rates[6]] * 3 and abs(rates[6] - 1e-3) < 1e-12, str(rates))
 job.expect("a decay that was set", job.run(training.words("extended", "--resume", **{**KEYS, "schedule__decay_steps": 20})), 3,

@@ -91,7 +91,7 @@ expect_kept("what is not the run's stays", *("own/" + name for name in OTHERS))
 job.check("what is the run's starts anew", training.checkpoints("own") == [2, 4] and len(training.metrics("own")) == 4)
 job.check("... and the log of the other rank is gone", not os.path.exists(training.path("own/logs/rank_1")))
 write("own/checkpoints/step_00000002/notes.txt")
-refuse("a file of others in a checkpoint", "own", 2, ["step_00000002/notes.txt", "not Cohort's"], "--overwrite")
+refuse("a file of others in a checkpoint", "own", 2, ["step_00000002/notes.txt", "not written by Cohort"], "--overwrite")
 outcome = job.run(["ckpt", "prune", training.path("own"), "--keep", "1"])
 job.check("... is not pruned, either", outcome[0] == 0 and training.checkpoints("own") == [2, 4] and "notes.txt" in outcome[1], outcome[1])
 

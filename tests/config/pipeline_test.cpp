@@ -22,7 +22,8 @@ TEST(CheckPipeline, RefusesWhatDoesNotGoTogether) {
   }
   for (const char* data : {"zero2", "zero3", "manual"}) {
     parallel.data = data;
-    EXPECT_ERROR(check_pipeline(model, parallel, 8), ExitCode::config, data, "parallel.pp = 4", "take");
+    EXPECT_ERROR(check_pipeline(model, parallel, 8), ExitCode::config, data, "parallel.pp = 4",
+                 std::string_view(data) == "manual" ? "set parallel.data" : "use \"zero1\"");
   }
   parallel.data = "bucketed";
   EXPECT_ERROR(check_pipeline(mlp, parallel, 8), ExitCode::config, "mlp", "parallel.pp = 4");

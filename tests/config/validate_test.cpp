@@ -164,7 +164,7 @@ TEST(Validate, TheLayoutMatchesTheWorld) {
   EXPECT_EQ(gpt2({"parallel.cp=2"}, 4).parallel.dp, 2);
   EXPECT_EQ(gpt2({"parallel.cp=2", "device.kind=cuda"}, 4, {.cuda = true}).parallel.dp, 2);
   EXPECT_ERROR(gpt2({"parallel.cp=4", "model.context=20"}, 4), ExitCode::config, "--set parallel.cp=4: ", "model.context = 20",
-               "16 or 24", "cp that fits: 2 or 5");
+               "16 or 24", "cp values that fit: 2 or 5");
   EXPECT_ERROR(mlp({"parallel.cp=2"}, 4), ExitCode::config, "parallel.cp = 2", "no sequence");
   EXPECT_ERROR(gpt2({"parallel.data=monolith"}, 2), ExitCode::config, "\"monolith\" runs on one rank, but the job has 2");
   EXPECT_ERROR(gpt2({"parallel.data=manual"}, 2), ExitCode::config, "\"manual\" runs on one rank");

@@ -86,7 +86,7 @@ TEST(Prepare, RefusesWhatCannotBePrepared) {
   EXPECT_ERROR(prepare("."), ExitCode::io, "directory");
   EXPECT_ERROR(prepare("empty.txt"), ExitCode::data, "empty.txt", "empty");
   EXPECT_ERROR(prepare("latin1.txt"), ExitCode::data, "latin1.txt", "byte 4", "E9");
-  EXPECT_ERROR(prepare("short.txt"), ExitCode::data, "1 tokens for training and 2 for validation", "at least 2");
+  EXPECT_ERROR(prepare("short.txt"), ExitCode::data, "1 token for training and 2 for validation", "at least 2");
   EXPECT_ERROR(prepare("good.txt", "char", 0.1), ExitCode::data, "9 tokens for training and 1 for validation");
   EXPECT_ERROR(prepare("good.txt", "bpe"), ExitCode::usage, "'bpe'", "byte and char");
   for (const double share : {0.0, 1.0, -0.1, 7.0, std::numeric_limits<double>::quiet_NaN()}) {

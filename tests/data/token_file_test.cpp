@@ -191,7 +191,7 @@ TEST(TokenFile, EachPartIsChecked) {
   expect({.train_shape = {1, 3}}, "2 dims");
   expect({.train_shape = {}}, "0 dims");
   expect({.train_shape = {0}}, "0 tokens");
-  expect({.train_shape = {1}}, "1 tokens");
+  expect({.train_shape = {1}}, "1 token,");
   expect({.validation = false}, "no dataset '/validation'");
   expect({.chunk = 2}, "h5repack -f NONE -l CONTI");
   expect({.train_crc = -1}, "impossible checksum");

@@ -63,7 +63,7 @@ Options read_options(int argc, char** argv) {
     } else if (word == "--write-seeds" && has_value) {
       options.seeds_folder = argv[++i];
     } else if (word.starts_with("--")) {
-      fail(ExitCode::usage, "'{}' is not known here, or its value is missing", word);
+      fail(ExitCode::usage, "unknown argument '{}', or its value is missing", word);
     } else {
       options.files.push_back(word);
     }

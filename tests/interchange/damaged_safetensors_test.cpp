@@ -39,9 +39,9 @@ TEST_F(DamagedSafetensors, LengthOfTheHeader) {
 TEST_F(DamagedSafetensors, Json) {
   refused_header(" {}", 0, {"does not begin"});
   refused_header("[1]", 0, {"does not begin"});
-  refused_header("{\"a\":", 0, {"not JSON"});
-  refused_header("{} {}", 0, {"not JSON"});
-  refused_header("{\"\xff\":1}", 0, {"not JSON"});
+  refused_header("{\"a\":", 0, {"not valid JSON"});
+  refused_header("{} {}", 0, {"not valid JSON"});
+  refused_header("{\"\xff\":1}", 0, {"not valid JSON"});
   refused_header("{\"a\":[[[[[[", 0, {"nested deeper"});
   refused_header("{\"a\":" + std::string(1'000'000, '['), 0, {"nested deeper"});
   refused_header(R"({"a":1})", 0, {"'a'", "not an object"});
@@ -89,8 +89,8 @@ TEST_F(DamagedSafetensors, GapsAndOverlaps) {
   };
   refused_header(two("[0,4]", "[2,6]"), 6, {"'b'", "overlap"});
   refused_header(two("[0,4]", "[0,4]"), 4, {"overlap"});
-  refused_header(two("[0,4]", "[5,9]"), 9, {"'b'", "belong to none"});
-  refused_header(two("[1,5]", "[5,9]"), 9, {"'a'", "belong to none"});
+  refused_header(two("[0,4]", "[5,9]"), 9, {"'b'", "belong to no tensor"});
+  refused_header(two("[1,5]", "[5,9]"), 9, {"'a'", "belong to no tensor"});
   refused_header(two("[0,4]", "[4,8]"), 9, {"end at byte 8", "has 9"});
   refused_header("{}", 1, {"end at byte 0"});
 }
@@ -141,7 +141,7 @@ TEST_F(DamagedSafetensors, ShorterWhileItIsRead) {
   const SafetensorsFile file(file_);
   std::filesystem::resize_file(file_, 300'000);
   std::vector<float> values;
-  EXPECT_ERROR(file.read(file.entries()[0], values), ExitCode::checkpoint, "'w'", "shorter");
+  EXPECT_ERROR(file.read(file.entries()[0], values), ExitCode::checkpoint, "'w'", "truncated");
 }
 
 // Every file cut short, and many with a few bytes changed, are read or refused: never anything else.
@@ -185,17 +185,17 @@ class DamagedIndex : public ::testing::Test {
 };
 
 TEST_F(DamagedIndex, Refused) {
-  refused("", {"not JSON"});
+  refused("", {"not valid JSON"});
   refused(R"({"weight_map":{"a":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}}", {"nested deeper"});
   refused("[]", {"weight_map"});
   refused(R"({"weight_map":[]})", {"weight_map"});
   for (const char* file : {"\"../x.safetensors\"", "\"/etc/passwd\"", "\"\"", "\"..\"", "\".\"", "\"a/b\"", "3"}) {
-    refused(fmt::format(R"({{"weight_map":{{"a":{}}}}})", file), {"'a'", "no name of a file"});
+    refused(fmt::format(R"({{"weight_map":{{"a":{}}}}})", file), {"'a'", "not a file name"});
   }
-  refused(R"({"weight_map":{"a":"model-9.safetensors"}})", {"model-9.safetensors", "not there"});
+  refused(R"({"weight_map":{"a":"model-9.safetensors"}})", {"model-9.safetensors", "missing"});
   const auto map = [&](const std::string& text) { return R"({"weight_map":{)" + text + "}}"; };
   refused(map("\"a\":\"" + two_ + "\",\"b\":\"" + one_ + "\""), {"'a'", "says"});
-  refused(map("\"a\":\"" + one_ + "\",\"c\":\"" + two_ + "\""), {"'b'", "does not name it"});
+  refused(map("\"a\":\"" + one_ + "\",\"c\":\"" + two_ + "\""), {"'b'", "does not list it"});
   refused(map("\"a\":\"" + one_ + "\",\"b\":\"" + two_ + "\",\"c\":\"" + one_ + "\""), {"'c'", "is not"});
 }
 
@@ -210,14 +210,14 @@ TEST_F(DamagedIndex, AFileThatItDoesNotNameIsNotRead) {
   EXPECT_EQ(both.tensors()[0].name, "a");
   EXPECT_EQ(both.tensors()[1].name, "b");
   EXPECT_EQ(both.notes(), (std::vector<std::string>{
-                              "model-00003-of-00003.safetensors is not read: model.safetensors.index.json does not name it",
-                              "model.safetensors is not read: model.safetensors.index.json does not name it"}));
+                              "model-00003-of-00003.safetensors is not read: model.safetensors.index.json does not list it",
+                              "model.safetensors is not read: model.safetensors.index.json does not list it"}));
   std::filesystem::remove(folder_ / kIndexFile);
   const SafetensorsFolder single(folder_.path());
   ASSERT_EQ(single.tensors().size(), 1u);
   EXPECT_EQ(single.tensors()[0].name, "stray");
   ASSERT_EQ(single.notes().size(), 3u);
-  EXPECT_TRUE(single.notes()[0].starts_with(one_ + " is not read: there is no model.safetensors.index.json"));
+  EXPECT_TRUE(single.notes()[0].starts_with(one_ + " is not read: without model.safetensors.index.json"));
 }
 
 TEST_F(DamagedIndex, NoWeightsAtAll) {

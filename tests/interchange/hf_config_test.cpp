@@ -196,7 +196,7 @@ TEST_F(HfConfig, KeysThatNobodyHereComputesWith) {
     refused(model, "is_encoder_decoder", true);
     refused(model, "cross_attention_hidden_size", 64);
     for (const auto& [key, value] : unknown.items()) {
-      refused(model, key.c_str(), value, {"not a key that is known here", "delete it"});
+      refused(model, key.c_str(), value, {"unknown key", "delete it"});
     }
   }
   refused(gpt2(), "rope_theta", 10000.0);

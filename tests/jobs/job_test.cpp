@@ -122,7 +122,7 @@ TEST(Jobs, TimeLimitsAreReadAsSlurmReadsThem) {
   EXPECT_EQ(seconds_of_limit("1-12", "t"), 36 * 3600);
   EXPECT_EQ(seconds_of_limit("1-12:30:10", "t"), 36 * 3600 + 1810);
   for (const std::string wrong : {"", "1h", "1:2:3:4", "-5", "1-"})
-    test::expect_error([&] { seconds_of_limit(wrong, "--time"); }, ExitCode::usage, {"--time", "no time limit"});
+    test::expect_error([&] { seconds_of_limit(wrong, "--time"); }, ExitCode::usage, {"--time", "not a time limit"});
   JobRequest asked = request("single_node");
   set_site_value(asked.site, "TIME=3");
   refuses(asked, {"3 min", "SIGNAL_SECONDS", "4 min"});

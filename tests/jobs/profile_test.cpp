@@ -66,8 +66,8 @@ TEST_F(Profiles, RefuseWithFileAndLine) {
   refuses("PARTITION=gpu\n", {"site.env:1", "double quotes", "PARTITION=\"value\""});
   refuses("PARTITION = \"gpu\"\n", {"site.env:1"});
   refuses("PARTITION=\"gpu\n", {"site.env:1", "double quotes"});
-  refuses("PARTITION=\"gpu\" QOS=\"x\"\n", {"site.env:1", "stands behind"});
-  refuses("module load gcc\n", {"site.env:1", "no line of a site profile"});
+  refuses("PARTITION=\"gpu\" QOS=\"x\"\n", {"site.env:1", "follows the value"});
+  refuses("module load gcc\n", {"site.env:1", "not a line of a site profile"});
   refuses("QOS=\"a\"\nQOS=\"b\"\n", {"site.env:2", "line 1"});
   refuses("NODES_MAX=\"many\"\n", {"site.env:1", "NODES_MAX", "many"});
   refuses("NODES_MAX=\"-1\"\n", {"site.env:1", "-1"});
@@ -76,7 +76,7 @@ TEST_F(Profiles, RefuseWithFileAndLine) {
   refuses("export A=\"1; rm\"\n", {"site.env:1", "';'"});
   refuses("QOS=\"a\"\nBASE=\"site\"\n", {"site.env:2", "BASE must be the first"});
   refuses("BASE=\"none\"\n", {"site.env:1", "none.env"});
-  refuses("BASE=\"site\"\n", {"site.env:1", "circle"});
+  refuses("BASE=\"site\"\n", {"site.env:1", "circular"});
 }
 
 TEST_F(Profiles, TheCommandLineSetsKeys) {

@@ -95,15 +95,15 @@ def ends(folder):
                lacks=["requeue 5"])
     for number, code in enumerate(("9", "12", "137", "143"), 30):
         expect(f"after {code} it goes back", job.start(CODE=code, SAVE=f"step_{number}"), int(code), ["scontrol requeue 5"])
-        expect("... if there is progress", job.start(CODE=code), int(code), ["no checkpoint since this one began"], ["requeue 5"])
+        expect("... if there is progress", job.start(CODE=code), int(code), ["no checkpoint since this start began"], ["requeue 5"])
     for code in ("12", "137"):
         expect(f"{code} before training began does not count", job.start(CODE=code, ENDED="yes"), int(code), ["scontrol requeue 5"])
-        expect("... how often", job.start(CODE=code, ENDED="yes", SLURM_RESTART_COUNT="3"), int(code), ["3 times already"], ["requeue 5"])
+        expect("... how often", job.start(CODE=code, ENDED="yes", SLURM_RESTART_COUNT="3"), int(code), ["already restarted 3 times"], ["requeue 5"])
     expect("srun has no place for the ranks, in the first start", job.start(CODE="200", ENDED="yes"), 200, ["--immediate="], ["requeue 5"])
     expect("... beside what the start before has left", job.start(CODE="200", ENDED="yes", SLURM_RESTART_COUNT="1"), 200, ["scontrol requeue 5"])
     expect("srun could not start the ranks: another try", job.start(CODE="168"), 168, ["scontrol requeue 5"])
     expect("start 3 may come back", job.start(CODE="12", SAVE="step_40", SLURM_RESTART_COUNT="2"), 12, ["scontrol requeue 5", "start 3"])
-    expect("start 4 may not", job.start(CODE="12", SAVE="step_41", SLURM_RESTART_COUNT="3"), 12, ["3 times already"], ["requeue 5"])
+    expect("start 4 may not", job.start(CODE="12", SAVE="step_41", SLURM_RESTART_COUNT="3"), 12, ["already restarted 3 times"], ["requeue 5"])
     expect("a cancelled job stays so", job.start(CODE="9", SAVE="step_42", STATE="COMPLETING"), 9, ["COMPLETING"], ["requeue 5"])
     expect("what went wrong is told", job.start(CODE="8", SAY="the first trouble"), 8, ["cohort: the first trouble\n"])
     expect("... and not told again by the next start", job.start(CODE="8", SAY="the second trouble"), 8, ["cohort: the second trouble\n"],
@@ -130,9 +130,9 @@ def signals(folder):
 
 def starts(folder):
     job = Job(folder, "no-folder", "--template", "single_node", "--ranks", "4", "--set", "run.directory=/dev/null/run")
-    expect("no place for the run", job.start(CODE="0"), 7, ["cohort: no folder /dev/null/run/slurm"], [" train "])
+    expect("no place for the run", job.start(CODE="0"), 7, ["cohort: cannot create the folder /dev/null/run/slurm"], [" train "])
     job = Job(folder, "no-program", "--template", "evaluation", "--set", "COHORT=missing/cohort")
-    expect("no program", job.start(CODE="0"), 4, ["cohort: there is no program missing/cohort"], ["srun"])
+    expect("no program", job.start(CODE="0"), 4, ["cohort: no program missing/cohort"], ["srun"])
     site = Path(folder) / "centre.env"
     site.write_text('BASE="generic"\nDESCRIPTION="has modules"\nMODULES="gcc/99"\n')
     job = Job(folder, "no-modules", "--template", "evaluation", "--site", site)

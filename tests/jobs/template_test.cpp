@@ -47,9 +47,9 @@ TEST_F(Templates, PartsAreIncluded) {
   EXPECT_EQ(rendered("@include end.sbatch\nx\n", {{"CODE", "3"}}), "#!/usr/bin/env bash\nexit 3\nx\n");
   write("parts/end.sbatch", "\nexit @CODES@\n");
   refuses("@include end.sbatch\n", {{"CODE", "3"}}, {"parts/end.sbatch:2", "@CODES@", "did you mean @CODE@?"});
-  refuses("@include edn.sbatch\n", {}, {"job.sbatch:3", "there is no part"});
+  refuses("@include edn.sbatch\n", {}, {"job.sbatch:3", "no part ", "edn.sbatch"});
   write("parts/end.sbatch", "@include end.sbatch\n");
-  refuses("@include end.sbatch\n", {}, {"parts/end.sbatch:1", "a part includes no other"});
+  refuses("@include end.sbatch\n", {}, {"parts/end.sbatch:1", "a part cannot include another"});
 }
 
 TEST_F(Templates, FactsAreReadAndDoNotGoIntoTheJob) {

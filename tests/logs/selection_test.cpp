@@ -89,11 +89,11 @@ TEST(Pattern, SaysWhereItIsWrong) {
   const auto expect = [](const char* text, const char* part) {
     EXPECT_ERROR(Pattern(text, "--grep"), ExitCode::usage, "--grep", text, part, "grep -E");
   };
-  expect("step (1|2", "from character 6 on");
-  expect("[a", "from character 1 on");
-  expect("loss [0-9", "from character 6 on");
-  expect("(a)(b", "from character 4 on");
-  expect("a{2,1}", "from character 2 on");
+  expect("step (1|2", "at character 6");
+  expect("[a", "at character 1");
+  expect("loss [0-9", "at character 6");
+  expect("(a)(b", "at character 4");
+  expect("a{2,1}", "at character 2");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(LogView, FollowsUntilItIsEnded) {
 TEST(LogView, SaysWhatIsMissing) {
   const test::TemporaryFolder folder;
   const auto run = folder / "demo";
-  EXPECT_ERROR(shown({.run = run}), ExitCode::io, "demo", "there is no such folder");
+  EXPECT_ERROR(shown({.run = run}), ExitCode::io, "demo", "no such folder");
   std::filesystem::create_directories(run);
   EXPECT_ERROR(shown({.run = folder / "dem"}), ExitCode::io, "did you mean", "/demo?");
   EXPECT_ERROR(shown({.run = run}), ExitCode::io, "logs/rank_N/train.log", "--follow");

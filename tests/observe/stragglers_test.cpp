@@ -29,7 +29,7 @@ Stragglers warmed_up(int ranks, int stages = 1) {
 TEST(Stragglers, NamesTheRankItsHostAndTheSteps) {
   Stragglers stragglers = warmed_up(4);
   EXPECT_EQ(news(stragglers, 20, {0.17, 0.17, 0.31, 0.18}),
-            "rank 2 on node1 is slow: its own work took 0.31 s a step where the median is 0.17 s (steps 20 to 29)");
+            "rank 2 on node1 is slow: its own work took 0.31 s per step where the median is 0.17 s (steps 20 to 29)");
 }
 
 TEST(Stragglers, TheFirstStepDoesNotCount) {

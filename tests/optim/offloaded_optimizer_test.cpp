@@ -164,7 +164,7 @@ TEST(OffloadedOptimizer, AFileThatWasCutShortEndsTheStep) {
   const TemporaryFolder folder;
   const fs::path file = folder / "moments";
   EXPECT_ERROR(train(test_storage(), offloaded(file, 64), [&](const Optimizer&) { fs::resize_file(file, 1000); }), ExitCode::io,
-               file.c_str(), "offset", "cut it short");
+               file.c_str(), "offset", "truncated it");
   EXPECT_FALSE(fs::exists(file)) << "also after an error";
 }
 

@@ -15,7 +15,7 @@ TEST(AssessGpus, AMissingGpu) {
   Measurements job = healthy_job(3, 4);
   job.nodes[1].gpus.pop_back();
   job.nodes[1].pairs.clear();
-  expect_only(job, Level::fail, "GPUs", {"node1: 3 of the 4 GPUs that Slurm gave are seen"});
+  expect_only(job, Level::fail, "GPUs", {"node1: 3 of the 4 GPUs that Slurm allocated are visible"});
   job.nodes[1].expected_gpus.reset();
   expect_only(job, Level::fail, "GPUs", {"node1: 3 GPUs where the others have 4"});
 }
@@ -80,7 +80,7 @@ TEST(AssessGpus, Pairs) {
   expect_only(job, Level::warn, "GPU to GPU", {"25 GB/s", "350 GB/s"});
   job = healthy_job(1, 2);
   job.nodes[0].pairs[1].peer_access = false;
-  expect_only(job, Level::warn, "peer access", {"node0", "0000:2B:00.0 does not reach 0000:1B:00.0"});
+  expect_only(job, Level::warn, "peer access", {"node0", "0000:2B:00.0 cannot access 0000:1B:00.0 directly"});
 }
 
 TEST(AssessGpus, Health) {
@@ -109,8 +109,8 @@ TEST(AssessGpus, WhatCouldNotBeMeasured) {
   expect_only(job, Level::fail, "GPU health", {"node1 GPU 0000:1B:00.0", "illegal memory access"});
   job = healthy_job(2, 2);
   job.nccl = 0.0;
-  job.nccl_problem = "a peer went away";
-  expect_only(job, Level::fail, "NCCL all-reduce", {"a peer went away"});
+  job.nccl_problem = "a peer exited";
+  expect_only(job, Level::fail, "NCCL all-reduce", {"a peer exited"});
   job.nccl_problem = "";
   job.gpu_places = "ranks 0 and 1 would share one GPU";
   expect_only(job, Level::fail, "NCCL all-reduce", {"share one GPU"});

@@ -128,7 +128,7 @@ TEST_F(Lock, OfALivingProcessIsRefused) {
   const LockFile lock(path_, {"12", 0}, options_);
   const std::string process = fmt::format("SLURM job 12, process {} on ", getpid());
   EXPECT_ERROR(LockFile(path_, {"13", 0}, options_), ExitCode::launch, folder_.path().c_str(), process.c_str(), "since 2",
-               "its process is there", "take another");
+               "its process is alive", "take another");
   // A later start of the job does not overrule what can be seen.
   EXPECT_ERROR(LockFile(path_, {"12", 1}, options_), ExitCode::launch, process.c_str());
   EXPECT_TRUE(said_.empty());
@@ -172,7 +172,7 @@ TEST_F(Lock, OfAnotherMachineIsTakenWhenItHasShownNoLifeForLong) {
   EXPECT_LT(took, 10.0);
   EXPECT_NE(dead_owner_.find("on node7"), std::string::npos) << dead_owner_;
   ASSERT_EQ(said_.size(), 1u) << "it says once that it waits";
-  for (const char* part : {"SLURM job 77, process ", "on node7", "within 0.2 s", "for 0.6 s"}) {
+  for (const char* part : {"SLURM job 77, process ", "on node7", "within 0.2 s", "after 0.6 s"}) {
     EXPECT_NE(said_[0].find(part), std::string::npos) << said_[0];
   }
 }
@@ -182,7 +182,7 @@ TEST_F(Lock, OfAnotherMachineThatShowsLifeIsRefused) {
   leave_lock(far_away);
   const pid_t heart = start_heartbeat();
   const double begin = steady_seconds();
-  EXPECT_ERROR(LockFile(path_, {"78", 0}, options_), ExitCode::launch, "on node7", "since 2", "sign of life", "take another");
+  EXPECT_ERROR(LockFile(path_, {"78", 0}, options_), ExitCode::launch, "on node7", "since 2", "heartbeat", "take another");
   EXPECT_LT(steady_seconds() - begin, 10.0);
   EXPECT_EQ(files(), 1u);
   end(heart);
@@ -218,7 +218,7 @@ TEST_F(Lock, OfWhichNothingIsKnownIsWatched) {
   EXPECT_GE(seconds_to_take(), options_.abandoned);
   std::ofstream(path_) << "";
   EXPECT_GE(seconds_to_take(), options_.abandoned);
-  EXPECT_NE(dead_owner_.find("somebody"), std::string::npos);
+  EXPECT_NE(dead_owner_.find("an unknown job"), std::string::npos);
 }
 
 // A folder that was given by mistake may have a file of that name.
@@ -235,7 +235,7 @@ TEST_F(Lock, ThatMayNotBeReadIsWatched) {
     return in_child([&] {
       if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) return 98;
       const LockFile lock(path_, {}, options_);
-      return lock.dead_owner().find("somebody") == std::string::npos ? 97 : 0;
+      return lock.dead_owner().find("an unknown job") == std::string::npos ? 97 : 0;
     });
   };
   ASSERT_EQ(chmod(folder_.path().c_str(), 0777), 0);
@@ -251,10 +251,10 @@ TEST_F(Lock, ThatMayNotBeReadIsWatched) {
 
 TEST_F(Lock, WhereSomethingElseHasItsName) {
   fs::create_symlink(folder_ / "nowhere", path_);
-  EXPECT_ERROR(LockFile(path_, {}, options_), ExitCode::io, path_.c_str(), "no file", "move it away");
+  EXPECT_ERROR(LockFile(path_, {}, options_), ExitCode::io, path_.c_str(), "not a regular file", "move it away");
   fs::remove(path_);
   fs::create_directory(path_);
-  EXPECT_ERROR(LockFile(path_, {}, options_), ExitCode::io, path_.c_str(), "no file", "move it away");
+  EXPECT_ERROR(LockFile(path_, {}, options_), ExitCode::io, path_.c_str(), "not a regular file", "move it away");
   EXPECT_EQ(files(), 1u);
 }
 
@@ -309,7 +309,7 @@ TEST_F(Lock, IsTouchedAtAHeartbeat) {
   std::ofstream(path_) << "another's";
   while (!lock.is_lost() && steady_seconds() - begin < 10.0) sleep_for(0.01);
   EXPECT_TRUE(lock.is_lost());
-  EXPECT_ERROR(lock.fail_lost(), ExitCode::launch, folder_.path().c_str(), "is not this job's any more");
+  EXPECT_ERROR(lock.fail_lost(), ExitCode::launch, folder_.path().c_str(), "no longer belongs to this job");
 }
 
 TEST_F(Lock, ALostOneIsNotGivenBack) {

@@ -72,13 +72,13 @@ TEST(DeviceChoice, TheOtherGpusOfTheNodeAreHidden) {
   EXPECT_ERROR(judge(all), ExitCode::launch, "ranks 0 and 1 would share one GPU", "The node has 4 GPUs: let each rank see all",
                "--gpus-per-task=1", "CUDA_VISIBLE_DEVICES");
   for (RankDevices& of : all) of.on_node = 1;
-  EXPECT_ERROR(judge(all), ExitCode::launch, "GPU. Start at most 1 a node");
+  EXPECT_ERROR(judge(all), ExitCode::launch, "GPU. Start at most 1 per node");
 }
 
 // CUDA_VISIBLE_DEVICES=0 exported to all ranks: numbers differ from what they seem, addresses do not.
 TEST(DeviceChoice, TheSameSingleGpuForAllIsRefused) {
   EXPECT_ERROR(judge({on(0, "n1", 0, {"1B"}), on(1, "n1", 1, {"1B"})}), ExitCode::launch, "ranks 0 and 1",
-               "Start at most 1 a node");
+               "Start at most 1 per node");
   // Enough GPUs on the node, but shown so that two ranks take the same one.
   EXPECT_ERROR(judge({on(0, "n1", 0, {"1B", "2C"}), on(1, "n1", 1, {"1B"})}), ExitCode::launch, "ranks 0 and 1",
                "CUDA_VISIBLE_DEVICES");
@@ -87,7 +87,8 @@ TEST(DeviceChoice, TheSameSingleGpuForAllIsRefused) {
 
 TEST(DeviceChoice, OneRankWithoutAGpu) {
   EXPECT_ERROR(judge({on(0, "n1", 0, {"1B"}), on(1, "n1", 1, {"2C"}), on(2, "n2", 0, {})}), ExitCode::launch,
-               "rank 2 on n2 sees no GPU (no NVIDIA driver is loaded on this node)", "2 of 3 ranks see one", "--gpus-per-task=1");
+               "rank 2 on n2 sees no GPU (no NVIDIA driver is loaded on this node)", "2 of 3 ranks can see one",
+               "--gpus-per-task=1");
 }
 
 TEST(DeviceChoice, NoGpuAnywhere) {

@@ -48,7 +48,7 @@ TEST(CheckAgainstMpi, MpirunWithAnotherNumberThanTheJobHas) {
     ASSERT_EQ(warnings.size(), 1U) << tasks;
     EXPECT_NE(warnings[0].find("mpirun started 4 ranks"), std::string::npos) << warnings[0];
     EXPECT_NE(warnings[0].find("SLURM_NTASKS=" + std::string(tasks)), std::string::npos) << warnings[0];
-    EXPECT_NE(warnings[0].find(*tasks == '2' ? "share the cores" : "is idle"), std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].find(*tasks == '2' ? "share the allocated cores" : "is idle"), std::string::npos) << warnings[0];
   }
 }
 

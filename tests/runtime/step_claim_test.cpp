@@ -22,7 +22,7 @@ class StepClaim : public ::testing::Test {
 TEST_F(StepClaim, ASecondProgramOfTheStepIsRefusedOnEachRank) {
   for (int rank = 0; rank < 4; ++rank) EXPECT_NO_THROW(claim(srun_pmix_task(rank)));
   for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_ERROR(claim(srun_pmix_task(rank)), ExitCode::launch, "in this step of srun", "srun of its own");
+    EXPECT_ERROR(claim(srun_pmix_task(rank)), ExitCode::launch, "in this srun step", "its own srun");
   }
 }
 

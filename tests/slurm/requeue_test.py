@@ -43,5 +43,5 @@ job.check("a job that may not start itself anew trains", slurm.wait_for_step("gu
 slurm.run("scancel", "--batch", "--signal=USR1", number)
 facts = slurm.wait_for(number, *ENDED)
 job.check("... ends with exit code 9", facts.get("ExitCode") == "9:0" and facts["Restarts"] == "0", slurm.why(number))
-job.check("... and says why", "not requeued: started anew 0 times already" in slurm.log(number), slurm.why(number))
+job.check("... and says why", "not requeued: already restarted 0 times" in slurm.log(number), slurm.why(number))
 slurm.end()

@@ -91,5 +91,5 @@ outcome = slurm.srun("--mpi=pmix", "--kill-on-bad-exit=1", "--export=ALL,COHORT_
 job.check("two programs in one step, one without MPI", outcome[0] not in (0, "none: it hangs") and outcome[3] < 40, str(outcome))
 twice = f"{job.program} topo >/dev/null && {job.program} topo"
 outcome = slurm.srun("--mpi=pmix", "sh", "-c", twice)
-job.expect("two programs in one step, one after the other", outcome, 4, ["in this step of srun", "srun of its own"], lines=1)
+job.expect("two programs in one step, one after the other", outcome, 4, ["in this srun step", "its own srun"], lines=1)
 slurm.end()

@@ -87,11 +87,10 @@ TEST(MemoryReport, LargestLabelsFirstAndTheRestSummed) {
   for (int i = 1; i <= 10; ++i) report.tensors[std::string(1, static_cast<char>('a' + i))].live = i * kGiB;
   report.tensors["k"].used = 8 * kGiB;
   report.tensors["gone"] = {.live = 0, .peak = kGiB, .used = kGiB};
-  EXPECT_EQ(
-      describe(report),
-      "of 100.0 GiB of device memory 40.0 GiB are free (largest block 39.0 GiB); tensors have 55.0 GiB: k 10.0 GiB (8.0 GiB "
-      "used), j 9.0 GiB, i 8.0 GiB, h 7.0 GiB, g 6.0 GiB, f 5.0 GiB, e 4.0 GiB, d 3.0 GiB, 2 more 3.0 GiB; others 5.0 GiB (CUDA, "
-      "NCCL, cuBLASLt, other processes)");
+  EXPECT_EQ(describe(report),
+            "100.0 GiB of device memory, 40.0 GiB free (largest block 39.0 GiB); tensors 55.0 GiB: k 10.0 GiB (8.0 GiB used), j "
+            "9.0 GiB, i 8.0 GiB, h 7.0 GiB, g 6.0 GiB, f 5.0 GiB, e 4.0 GiB, d 3.0 GiB, 2 more 3.0 GiB; other 5.0 GiB (CUDA, "
+            "NCCL, cuBLASLt, other processes)");
   report.largest.reset();
   EXPECT_EQ(describe(report).find("largest"), std::string::npos);
 }

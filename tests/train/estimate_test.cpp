@@ -200,7 +200,7 @@ TEST(ReductionEstimate, CountsTheRoundedGradients) {
 TEST(BatchArithmetic, NamesEveryFactor) {
   const RunConfig gpt2 = make_config("gpt2", {"train.micro_batch=4", "train.global_batch=32"}, 4);
   EXPECT_EQ(gpt2.train.accumulation, 2);
-  EXPECT_EQ(batch_arithmetic(gpt2), "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 1024 tokens a step");
+  EXPECT_EQ(batch_arithmetic(gpt2), "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 1024 tokens per step");
   const RunConfig mlp = make_config("mlp", {"train.micro_batch=3", "train.accumulation=5"}, 2);
   EXPECT_EQ(batch_arithmetic(mlp), "global batch 30 = micro-batch 3 x dp 2 x accumulation 5");
 }

@@ -31,7 +31,7 @@ TEST(Faults, AreReadFromTheShortForm) {
   EXPECT_EQ(faults[1], (FaultSection{.kind = "kill"}));
   EXPECT_EQ(faults[2], (FaultSection{.kind = "slow", .rank = 3, .step = 2, .phase = "backward", .once = false, .seconds = 0.25}));
   EXPECT_EQ(describe_fault(faults[0]), "rank 2 will exit with code 3 at step 5");
-  EXPECT_EQ(describe_fault(faults[2]), "rank 3 will take 0.25 s more for each step from step 2, in backward");
+  EXPECT_EQ(describe_fault(faults[2]), "rank 3 will take 0.25 s longer for each step from step 2, in backward");
 }
 
 TEST(Faults, OfTheRunFileComeFirst) {
@@ -47,7 +47,7 @@ TEST(Faults, ThatCannotHappenAreRefused) {
   const RunConfig run = run_of();
   const auto refused = [&](const std::string& text) { return faults_of(run, {text}, 4); };
   EXPECT_ERROR(refused("exti:rank=2"), ExitCode::config, "--fault exti:rank=2", "did you mean \"exit\"?");
-  EXPECT_ERROR(refused("none"), ExitCode::config, "none is no fault");
+  EXPECT_ERROR(refused("none"), ExitCode::config, "none is not a fault");
   EXPECT_ERROR(refused(""), ExitCode::config, "fault.kind");
   EXPECT_ERROR(refused("exit:rnak=2"), ExitCode::config, "fault.rnak", "did you mean fault.rank?");
   EXPECT_ERROR(refused("exit:rank"), ExitCode::config, "'rank'", "KEY=VALUE");
@@ -121,7 +121,7 @@ TEST_F(Injector, PoisonsOneStepAndSlowsEveryOne) {
     const double took = steady_seconds() - begin;
     EXPECT_GE(took, step == 1 ? 0.0 : 0.02);
   }
-  EXPECT_NE(read_file(log_.path()).find("fault: now, at step 2: rank 1 will take 0.02 s more"), std::string::npos);
+  EXPECT_NE(read_file(log_.path()).find("fault: now, at step 2: rank 1 will take 0.02 s longer"), std::string::npos);
 }
 
 TEST_F(Injector, PhasesReachItThroughTheTimers) {

@@ -129,7 +129,7 @@ TEST_F(Precision, BelowTheFloorTheRunStops) {
   RunConfig run = with_absurd_scale(config({"run.name=run", "precision.policy=fp16"}));
   run.precision.min_loss_scale = 0x1p27;
   EXPECT_ERROR(train(run), ExitCode::training, "step 2: loss", "min_loss_scale", "bf16",
-               "the first gradient that is not is that of");
+               "the first non-finite gradient is that of");
 }
 
 // Sums over ranks in bf16: less exact, but the same training, and the same on all ranks.

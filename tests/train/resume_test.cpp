@@ -178,7 +178,7 @@ TEST_F(Resume, RefusesAnotherModelEvenWhenChangesAreAllowed) {
   for (const char* change : {"model.width=32", "model.layers=1", "model.heads=4", "model.tied_head=false"}) {
     SCOPED_TRACE(change);
     EXPECT_ERROR(train(config({"run.name=run", change}), ExistingRun::resume, true), ExitCode::checkpoint, "another model",
-                 "width=16", "run file of the checkpoint");
+                 "width=16", "run file inside the checkpoint");
   }
 }
 

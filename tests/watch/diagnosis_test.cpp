@@ -75,8 +75,8 @@ TEST(Diagnosis, OutOfStepInTheSameGroup) {
   ranks[2].report.waiting = {collective("barrier of 0 u8", "dp", {0, 1, 2}, 5)};  // the same number: a mismatch
   const Diagnosis found = diagnose(ranks, 8.0);
   EXPECT_TRUE(found.culprits.empty());
-  expect_says(found, {"nothing has moved for 8 s", "different operations", "ranks 0 and 1 wait in all_reduce",
-                      "rank 2 waits in barrier"});
+  expect_says(found,
+              {"no progress for 8 s", "different operations", "ranks 0 and 1 wait in all_reduce", "rank 2 waits in barrier"});
 }
 
 // On GPUs: rank 1's host hangs after it has put two operations into the GPU's queue, and never asks whether they have ended. Rank
@@ -125,13 +125,13 @@ TEST(Diagnosis, GoneComesBeforeSilentComesBeforeStuck) {
   ranks[3].link = Link::gone;
   found = diagnose(ranks, 8.0);
   EXPECT_EQ(found.culprits, std::vector<int>{3});
-  expect_says(found, {"rank 3 of 4", "ended without a word"});
+  expect_says(found, {"rank 3 of 4", "ended without a message"});
 }
 
 TEST(Diagnosis, NobodyWaitsAndNobodyMoves) {
   const Diagnosis found = diagnose(job(2), 8.0);
   EXPECT_TRUE(found.culprits.empty());
-  expect_says(found, {"no rank waits for one that has not come", "rank 0 at step 14: forward for 8 s", "rank 1 at step 14"});
+  expect_says(found, {"no rank waits for a missing one", "rank 0 at step 14: forward for 8 s", "rank 1 at step 14"});
 }
 
 // All are there, and the operation does not end.

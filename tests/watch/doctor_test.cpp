@@ -55,7 +55,7 @@ TEST_F(Doctor, TheVerdictTheRanksAndTheirLastOperations) {
 
 TEST_F(Doctor, DumpsWithoutAVerdict) {
   leave_dumps();
-  expect_page(folder_.path(), {"No verdict of rank 0", "node1", "last operations of rank 0"});
+  expect_page(folder_.path(), {"No verdict from rank 0", "node1", "last operations of rank 0"});
 }
 
 TEST_F(Doctor, OnlyLogs) {
@@ -90,19 +90,19 @@ TEST_F(Doctor, WhereEachRankWas) {
   recorder.keep_in(kept_file(folder_ / "flight", 0));
   recorder.set_step(5);
   recorder.set_activity("backward");
-  expect_page(folder_.path(), {"No verdict", "Where each rank was last", "5", "backward\n", "step 4 loss 3.0"});
+  expect_page(folder_.path(), {"No verdict", "Last position of each rank", "5", "backward\n", "step 4 loss 3.0"});
   leave_dumps();
   recorder.keep_in(kept_file(folder_ / "flight", 2));
-  expect_page(folder_.path(), {"No verdict of rank 0", "no dump", "backward\n"});
+  expect_page(folder_.path(), {"No verdict from rank 0", "no dump", "backward\n"});
 }
 
 TEST_F(Doctor, WhatIsNoRun) {
   EXPECT_ERROR(examine(folder_ / "absent"), ExitCode::io, "absent", "no such folder");
-  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "verdict.json", "is it the folder of a run");
+  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "verdict.json", "is it a run folder");
   write(folder_ / "flight/verdict.json", "{");
   EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "verdict.json", "not a dump");
   write(folder_ / "flight/verdict.json", "{}");
-  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "flight", "not as Cohort writes it");
+  EXPECT_ERROR(examine(folder_.path()), ExitCode::io, "flight", "not in Cohort's format");
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_F(MonitorTest, WhatCannotBeReadIsDroppedAndSaidOnce) {
     work(0.05);
   }
   EXPECT_FALSE(ended_) << said();
-  EXPECT_NE(said().find("rank 2 told the monitor something that cannot be read"), std::string::npos) << said();
+  EXPECT_NE(said().find("rank 2 sent the monitor an unreadable message"), std::string::npos) << said();
   EXPECT_EQ(said().find("rank 2"), said().rfind("rank 2")) << said();
   broken.close();
   work(kTimeout);

@@ -42,7 +42,7 @@ def free_network():
             network, bridge = ipaddress.ip_network(f"{prefix}.{number}.0/24"), f"cohort{number}"
             if not any(network.overlaps(route) for route in routes) and not Path(f"/sys/class/net/{bridge}").exists():
                 return str(network), bridge
-    stop("every private network that was tried (10.203.200.0/24 and the like) is in use on this machine: `ip route`")
+    stop("all private networks that were tried (10.203.200.0/24 and others) are in use on this machine: `ip route`")
 
 
 def free_port(address, first):
@@ -50,7 +50,7 @@ def free_port(address, first):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((address, port))
             return port
-    stop(f"no free port on {address} from {first} on")
+    stop(f"no free port on {address} at or above {first}")
 
 
 def make_bridge(record):
@@ -122,5 +122,5 @@ def wait_for_nodes(names, seconds=60):
         return
     for log in sorted((STATE / "log").iterdir()):
         print(f"--- {log}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:]), file=sys.stderr)
-    stop(f"after {seconds} s SLURM sees the nodes as {node_states() or 'nothing at all'}; the ends of the logs are above. Try "
+    stop(f"after {seconds} s SLURM sees the nodes as {node_states() or 'nothing at all'}; the log tails are above. Try "
          "`tools/cluster down` and `up` again")

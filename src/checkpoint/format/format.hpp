@@ -3,7 +3,7 @@
 //
 //   RUN/checkpoints/step_00000100/       named by the optimizer steps done, at least eight digits
 //     model.h5                           the training state, and every tensor as one dataset, whole whatever layout wrote it
-//     rank_00000.h5, rank_00001.h5 ...   in the form "per_rank" alone: what each rank held; no file if it held nothing
+//     rank_00000.h5, rank_00001.h5 ...   only in the form "per_rank": what each rank held; no file if it held nothing
 //     manifest.json                      what these files hold; written last: without it there is no checkpoint
 //   RUN/checkpoints/.step_00000100.tmp/  a save in progress, or what a killed one left; never counts, removed by the next save
 //   RUN/checkpoints/.step_00000100.old/  the former checkpoint of a step that is being saved again: there while the new one

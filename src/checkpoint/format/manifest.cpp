@@ -58,7 +58,7 @@ Shape shape_from(const Json& json) {
     // So that products of sizes and bytes cannot overflow, whatever was put into the file.
     if (size < 0 || __builtin_mul_overflow(elements, std::max<Count>(size, 1), &elements) ||
         elements > std::numeric_limits<Count>::max() / 16) {
-      throw std::invalid_argument(fmt::format("a tensor of the impossible size {}", size));
+      throw std::invalid_argument(fmt::format("a tensor of impossible size {}", size));
     }
   }
   return Shape(dims);
@@ -181,7 +181,7 @@ Count Manifest::parameters() const {
 
 void check_coverage(const std::string& name, const Shape& shape, std::vector<const TensorPart*> parts) {
   if (cover_once(shape, std::move(parts))) return;
-  fail(ExitCode::internal, "the parts of {} do not cover its shape {} once", name, shape.str());
+  fail(ExitCode::internal, "the parts of {} do not cover its shape {} exactly once", name, shape.str());
 }
 
 std::string to_json_text(const Manifest& manifest) {
@@ -200,14 +200,14 @@ std::string to_json_text(const Manifest& manifest) {
   }
   json["manifest_crc32"] = kNoChecksum;
   std::string text = json.dump(1) + "\n";
-  COHORT_CHECK(seal(text), "the manifest has no place for its checksum");
+  COHORT_CHECK(seal(text), "the manifest has no checksum field");
   return text;
 }
 
 Manifest manifest_from_text(const std::string& text, const std::string& path) {
   std::string sealed = text;
   if (!seal(sealed) || sealed != text) {
-    fail(ExitCode::checkpoint, "{}: damaged or edited: it does not match its own checksum; use another checkpoint", path);
+    fail(ExitCode::checkpoint, "{}: damaged or edited: its checksum does not match; use another checkpoint", path);
   }
   Count version = 0;
   try {
@@ -222,9 +222,9 @@ Manifest manifest_from_text(const std::string& text, const std::string& path) {
       return manifest;
     }
   } catch (const std::exception& error) {  // of the JSON library, or what a number or name is wrong for
-    fail(ExitCode::checkpoint, "{}: not a manifest of a checkpoint: {}", path, error.what());
+    fail(ExitCode::checkpoint, "{}: not a checkpoint manifest: {}", path, error.what());
   }
-  fail(ExitCode::checkpoint, "{}: format version {}, but this Cohort knows versions up to {}: use a newer Cohort", path, version,
+  fail(ExitCode::checkpoint, "{}: format version {}, but this version of Cohort reads up to {}: use a newer one", path, version,
        kFormatVersion);
 }
 
@@ -232,7 +232,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifestFile;
   std::error_code unreadable;
   if (!std::filesystem::exists(path, unreadable) && !unreadable) {
-    fail(ExitCode::checkpoint, "{}: not there, so this folder is not a checkpoint; a save that was cut short leaves no manifest",
+    fail(ExitCode::checkpoint, "{}: not found, so this folder is not a checkpoint; an interrupted save leaves no manifest",
          path.string());
   }
   return manifest_from_text(read_file(path, "manifest"), path.string());

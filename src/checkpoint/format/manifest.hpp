@@ -24,7 +24,7 @@ std::string_view name_of(CheckpointForm form);  // "consolidated", "per_rank"
 struct ManifestFile {
   std::string name;  // within the checkpoint's folder
   Bytes bytes = 0;   // its exact size
-  // Of all its bytes; of the index of "per_rank" alone, whose mappings HDF5 keeps without a checksum. Compared before HDF5 opens
+  // Of all its bytes; only of the index of "per_rank", whose mappings HDF5 keeps without a checksum. Compared before HDF5 opens
   // the file: on damaged mappings HDF5 itself may crash.
   std::optional<std::uint32_t> crc32{};
 };

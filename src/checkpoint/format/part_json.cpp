@@ -32,7 +32,7 @@ TensorPart part_from_range(const Json& json, const Shape& shape) {
   Box box = Box::whole(shape);
   if (json.contains("range")) {
     const auto [dim, begin, end] = json["range"].get<std::array<Count, 3>>();
-    if (dim < 0 || dim >= shape.dims()) throw std::invalid_argument("a range of a dim that is none");
+    if (dim < 0 || dim >= shape.dims()) throw std::invalid_argument("a range in a dim that does not exist");
     box = Box::range(shape, static_cast<int>(dim), begin, end);
   }
   return run_of(json, shape, box);

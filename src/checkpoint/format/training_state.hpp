@@ -1,4 +1,4 @@
-// What a checkpoint holds beside the tensors: enough to go on as if nothing had happened.
+// What a checkpoint holds beside the tensors: enough to continue as if nothing had happened.
 #pragma once
 
 #include <cstdint>

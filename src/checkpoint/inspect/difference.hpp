@@ -30,7 +30,7 @@ struct TensorDifference {
   double root_mean_square() const;
 };
 
-/// All tensors of both, in A's order, then those of B alone. A tensor of another dtype is compared by its values, if both are of
+/// All tensors of both, in A's order, then those only in B. A tensor of another dtype is compared by its values, if both are of
 /// floating types up to 32 bits, and is other_dtype only where the types are not comparable. Errors (checkpoint): damage.
 std::vector<TensorDifference> compare_tensors(const TensorReader& a, const TensorReader& b, double tolerance,
                                               const ReadingProgress& progress = {});
@@ -39,7 +39,7 @@ std::vector<TensorDifference> compare_tensors(const TensorReader& a, const Tenso
 struct StateDifference {
   std::string name;
   std::string a, b;
-  bool decides = true;  // training goes on from it; false for who wrote the checkpoint, what it measured, its history
+  bool decides = true;  // training resumes from it; false for who wrote the checkpoint, what it measured, its history
 };
 
 /// All but the run file.

@@ -51,7 +51,7 @@ void judge_by_name(CheckpointEntry& entry) {
   if (const auto step = step_of_temporary(name)) {
     entry.step = *step;
     entry.kind = EntryKind::leftover;
-    entry.reason = "a save in progress, or what a killed one left; the next save removes it";
+    entry.reason = "a save in progress, or left by a killed one; the next save removes it";
   } else if (const auto replaced = step_of_replaced(name)) {
     entry.step = *replaced;
     if (is_complete(entry.folder) && !is_complete(entry.folder.parent_path() / step_name(*replaced))) return;
@@ -61,10 +61,10 @@ void judge_by_name(CheckpointEntry& entry) {
     entry.step = *complete;
     if (is_complete(entry.folder)) return;
     entry.kind = EntryKind::incomplete;
-    entry.reason = "no manifest.json: not a complete checkpoint; nothing reads it" + missing_sources_text(entry.folder);
+    entry.reason = "no manifest.json: not a complete checkpoint; ignored" + missing_sources_text(entry.folder);
   } else {
     entry.kind = EntryKind::stranger;
-    entry.reason = "not a name of Cohort's; nothing reads it";
+    entry.reason = "not a name that Cohort uses; ignored";
   }
 }
 
@@ -109,7 +109,7 @@ std::vector<CheckpointEntry> inventory_of(const fs::path& run_folder) {
     entry.folder = set_aside_folder(run_folder) / name;
     entry.kind = EntryKind::set_aside;
     entry.step = step_of_name(name.substr(0, name.find('.'))).value_or(-1);
-    entry.reason = "nothing resumes from it by itself: delete it when you do not need it";
+    entry.reason = "never resumed from automatically; delete it if you do not need it";
     entry.bytes = bytes_in(entry.folder);
     entries.push_back(std::move(entry));
   }

@@ -1,4 +1,4 @@
-// Saving and loading as a job: rank 0 alone touches the file system and decides, the others learn from it. One reader of a file
+// Saving and loading as a job: only rank 0 touches the file system and decides, the others learn from it. One reader of a file
 // however many ranks there are, no opinion of other ranks on what exists (file systems over the network disagree), and a failure
 // of rank 0 is the same SharedError on all.
 // shards.hpp has saving and loading of what ranks hold in training.

@@ -43,7 +43,7 @@ std::vector<StateShard> shards_of(const std::vector<OwnedSegment>& owned, const 
                                   const Replica& replica);
 
 /// Reads the checkpoint `path` (or the newest of the run there) into all ranks' shards, those that do not write included. `model`
-/// describes the model in the words that were saved as TrainingState::model. Rank 0 alone decides what there is and reads the
+/// describes the model in the words that were saved as TrainingState::model. Only rank 0 decides what there is and reads the
 /// manifest; then each rank reads its own. Errors (checkpoint) name file and dataset, and are the same SharedError on all ranks.
 /// Format, version, model, names, shapes and types are compared before anything is overwritten; checksums as blocks are read, so
 /// after a checksum error the shards are partly overwritten and of no use. // Collective over: comm

@@ -35,18 +35,17 @@ std::string differences(const Manifest& manifest, const std::vector<StateShard>&
     const std::string& name = manifest.tensors()[i].name;
     if (name.starts_with(kModelGroup) && wanted[i] == 0) extra.push_back(name);
   }
-  return titled("not in the file", missing) + titled("only in the file", extra) + titled("of another shape or type", other);
+  return titled("not in the file", missing) + titled("only in the file", extra) + titled("with a different shape or type", other);
 }
 
 void check_optimizer_state(const TensorReader& reader, const StateShard& shard) {
   const ManifestTensor* stored = reader.manifest().find(shard.tensor);
   if (stored == nullptr) {
-    fail(ExitCode::checkpoint,
-         "{}: the optimizer state {} is not in it: training cannot be resumed from this checkpoint with this optimizer",
+    fail(ExitCode::checkpoint, "{}: no optimizer state {}: training cannot resume from this checkpoint with this optimizer",
          reader.file_name(0), shard.tensor);
   }
   if (!fits(*stored, shard)) {
-    fail(ExitCode::checkpoint, "{}: {} is {} {}, but {} is wanted", reader.file_name(0), shard.tensor, name_of(stored->dtype),
+    fail(ExitCode::checkpoint, "{}: {} is {} {}, but {} is needed", reader.file_name(0), shard.tensor, name_of(stored->dtype),
          stored->shape.str(), shard.part.shape().str());
   }
 }
@@ -66,8 +65,7 @@ void check_model(const TensorReader& reader, const TrainingState& state, std::st
   const std::string differing = differences(reader.manifest(), shards, wanted);
   if (!differing.empty() || state.model != model) {
     fail(ExitCode::checkpoint,
-         "{}: a checkpoint of another model: the file's is '{}', this one is '{}'{}; use the run file of the checkpoint (it is "
-         "inside, as {})",
+         "{}: a checkpoint of another model: '{}' in the file, '{}' in this run{}; use the run file inside the checkpoint ({})",
          reader.file_name(0), state.model, model, differing, kRunFileDataset);
   }
   for (const StateShard& shard : shards) {

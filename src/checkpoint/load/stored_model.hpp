@@ -1,4 +1,4 @@
-// What a checkpoint must hold for a run to go on from it.
+// What a checkpoint must hold for a run to resume from it.
 #pragma once
 
 #include <cstdint>

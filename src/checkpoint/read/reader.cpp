@@ -12,9 +12,8 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& folder) : Tensor
   if (file(0).string_attribute("format") != kFormatName) fail(ExitCode::checkpoint, "{}: not a Cohort checkpoint", model_file());
   const Count version = file(0).int_attribute("version");
   if (version != manifest().version) {
-    fail(ExitCode::checkpoint,
-         "{}: of format version {}, but the manifest is of version {}: the files of two checkpoints were mixed", model_file(),
-         version, manifest().version);
+    fail(ExitCode::checkpoint, "{}: format version {}, but the manifest has version {}: files of two checkpoints are mixed",
+         model_file(), version, manifest().version);
   }
   read_state();
 }
@@ -31,8 +30,8 @@ void CheckpointReader::read_state() {
     }
   });
   if (state_.step != manifest().step) {
-    fail(ExitCode::checkpoint, "{}: of step {}, but the manifest is of step {}: the files of two checkpoints were mixed",
-         model_file(), state_.step, manifest().step);
+    fail(ExitCode::checkpoint, "{}: step {}, but the manifest is of step {}: files of two checkpoints are mixed", model_file(),
+         state_.step, manifest().step);
   }
   for_each_text(state_, [&](const std::string& name, std::string& text) {
     if (manifest().version >= 3 || "/" + name == kRunFileDataset) {
@@ -47,13 +46,12 @@ std::string CheckpointReader::read_text(const std::string& name) const {
   std::string text = file(0).read_text(name);
   const auto written = manifest().texts.find("/" + name);
   if (written == manifest().texts.end()) {
-    fail(ExitCode::checkpoint, "{}: /{} has no checksum in the manifest: the files of two checkpoints were mixed", model_file(),
-         name);
+    fail(ExitCode::checkpoint, "{}: /{} has no checksum in the manifest: files of two checkpoints are mixed", model_file(), name);
   }
   const std::uint32_t crc = crc32_of(text.data(), static_cast<Bytes>(text.size()));
   if (crc != written->second) {
-    fail(ExitCode::checkpoint, "{}: /{} is damaged: its checksum is {:08x} where {:08x} was written; use another checkpoint",
-         model_file(), name, crc, written->second);
+    fail(ExitCode::checkpoint, "{}: /{} is damaged: checksum {:08x}, expected {:08x}; use another checkpoint", model_file(), name,
+         crc, written->second);
   }
   return text;
 }

@@ -31,7 +31,7 @@ class CheckpointReader : public TensorReader {
   TrainingState state_;
 };
 
-/// The training state alone: the run file and model of a checkpoint before there is a registry.
+/// Only the training state: the run file and model of a checkpoint before there is a registry.
 TrainingState read_training_state(const std::filesystem::path& folder);
 
 }  // namespace cohort

@@ -74,8 +74,8 @@ void TensorReader::check_size(std::size_t index) const {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   if (error)
-    fail(ExitCode::checkpoint, "{}: {}; the manifest says that it was written: copied without it, or being deleted?", path,
-         error.message());
+    fail(ExitCode::checkpoint, "{}: {}, but the manifest lists it: was the checkpoint copied without it, or is it being deleted?",
+         path, error.message());
   if (static_cast<Bytes>(bytes) != wanted) {
     fail(ExitCode::checkpoint, "{}: {} bytes long, but {} were written: truncated or replaced; use another checkpoint", path,
          bytes, wanted);
@@ -89,9 +89,8 @@ void TensorReader::check_content(std::size_t index) const {
   const std::string content = read_file(path, "checkpoint");
   const std::uint32_t crc = crc32_of(content.data(), static_cast<Bytes>(content.size()));
   if (crc == *written) return;
-  fail(ExitCode::checkpoint,
-       "{}: damaged, or of another checkpoint: it has the checksum {:08x} where {:08x} was written; use another checkpoint", path,
-       crc, *written);
+  fail(ExitCode::checkpoint, "{}: damaged, or from another checkpoint: checksum {:08x}, expected {:08x}; use another checkpoint",
+       path, crc, *written);
 }
 
 hdf5::Dataset TensorReader::open(const ManifestTensor& tensor, const ManifestPart& part) const {
@@ -117,8 +116,7 @@ void TensorReader::read_block(const hdf5::Dataset& dataset, const ManifestPart& 
   const std::uint32_t crc = crc32_of(into.data(), static_cast<Bytes>(into.size()));
   const std::uint32_t written = part.crc32[static_cast<std::size_t>(block)];
   if (crc == written) return;
-  fail(ExitCode::checkpoint,
-       "{}: {} is damaged: elements {} to {} have the checksum {:08x} where {:08x} was written; use another checkpoint",
+  fail(ExitCode::checkpoint, "{}: {} is damaged: elements {} to {} have checksum {:08x}, expected {:08x}; use another checkpoint",
        file_name(part.file), part.dataset, begin, begin + elements, crc, written);
 }
 

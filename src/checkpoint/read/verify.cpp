@@ -82,8 +82,7 @@ class Search {
     if (error) fail(ExitCode::io, "{}: cannot be listed: {}", reader_.folder().string(), error.message());
     std::sort(strangers.begin(), strangers.end());
     for (const std::string& path : strangers) {
-      found_.push_back(
-          {path, "", path + ": no part of this checkpoint, whose manifest does not list it: of another one? Remove it"});
+      found_.push_back({path, "", path + ": not listed in the checkpoint's manifest: from another checkpoint? Remove it"});
     }
   }
 

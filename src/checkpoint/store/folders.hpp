@@ -1,5 +1,5 @@
 // What a checkpoint's folder holds, and taking away what Cohort wrote there. Whoever deletes goes through this page: a file that
-// Cohort did not write, and a link that a person made, are never removed.
+// Cohort did not write, and a link that a user made, are never removed.
 #pragma once
 
 #include <filesystem>
@@ -26,11 +26,11 @@ std::optional<std::filesystem::path> stranger_in(const std::filesystem::path& ch
 /// Removes Cohort's files in a checkpoint's folder: the manifest first, so that whenever a kill or a failure ends it, what is
 /// left does not count; then the index, so that who opens it later (h5py in this folder) fails instead of reading holes where
 /// rank files are gone; then the rest and the folder, if nothing else is in it. What cannot be removed now (NFS keeps files that
-/// somebody reads) is no error: the next save tries again.
+/// somebody reads) is not an error: the next save tries again.
 void remove_own_files(const std::filesystem::path& checkpoint);
 
 /// Removes the folder of a save that was not completed, with all in it: MPI, too, leaves files of its own there. What cannot be
-/// removed now is no error, and a link stays.
+/// removed now is not an error, and a link stays.
 void remove_unfinished_save(const std::filesystem::path& temporary);
 
 }  // namespace cohort

@@ -41,8 +41,9 @@ std::vector<std::string> missing_files(const fs::path& folder, const Manifest& m
 }
 
 std::string missing_files_text(const std::vector<std::string>& missing, const Manifest& manifest) {
-  return fmt::format("{} of its {} files {} not as written: {}; copy the whole folder again, or use another checkpoint",
-                     missing.size(), manifest.files.size(), missing.size() == 1 ? "is" : "are", first_few(missing));
+  return fmt::format("{} of its {} {} missing or truncated: {}; copy the whole folder again, or use another checkpoint",
+                     missing.size(), counted(static_cast<Count>(manifest.files.size()), "file"),
+                     missing.size() == 1 ? "is" : "are", first_few(missing));
 }
 
 std::string missing_sources_text(const fs::path& folder) {
@@ -59,8 +60,7 @@ std::string missing_sources_text(const fs::path& folder) {
     if (!fs::exists(folder / source, error)) missing.push_back(source);
   }
   if (missing.empty()) return "";
-  return fmt::format("; {} is an index, and files that it needs are missing ({}): copy the whole folder", kModelFile,
-                     first_few(missing));
+  return fmt::format("; {} is an index whose files are missing ({}): copy the whole folder", kModelFile, first_few(missing));
 }
 
 }  // namespace cohort

@@ -31,7 +31,7 @@ std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandida
     RetentionVerdict& verdict = verdicts[i];
     verdict.best = i == best;
     if (!candidate.sound) {
-      verdict.reason = "damaged: delete it by hand when nobody needs it";
+      verdict.reason = "damaged: delete it by hand if nobody needs it";
     } else if (retention.keep <= 0) {
       verdict.reason = "all are kept";
     } else if (newer < retention.keep) {

@@ -1,4 +1,4 @@
-// Which of a run's checkpoints stay and which go: the decision alone, without files. store.hpp carries it out.
+// Which of a run's checkpoints stay and which go: only the decision, without files. store.hpp carries it out.
 #pragma once
 
 #include <limits>

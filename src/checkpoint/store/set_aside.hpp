@@ -1,7 +1,7 @@
-// Checkpoints that a run does not go on from and that nobody asked to delete: steps beyond the one that it was taken back to, and
-// what was in the way of a save without being the run's own. They are renamed to RUN/checkpoints/set_aside/step_NNNNNNNN (with
-// .2, .3, ... if that is taken), where nothing counts as a checkpoint of the run, and stay until a person deletes them. Each is
-// one rename: a kill at any moment leaves every one whole, under one name or the other.
+// Checkpoints that a run does not resume from and that nobody asked to delete: steps beyond the one that it was taken back to,
+// and what was in the way of a save without being the run's own. They are renamed to RUN/checkpoints/set_aside/step_NNNNNNNN
+// (with .2, .3, ... if that is taken), where nothing counts as a checkpoint of the run, and stay until a user deletes them. Each
+// is one rename: a kill at any moment leaves every one whole, under one name or the other.
 #pragma once
 
 #include <filesystem>

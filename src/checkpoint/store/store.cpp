@@ -93,11 +93,11 @@ fs::path resolve_checkpoint(const fs::path& path, std::optional<Count> step) {
   const fs::path run_folder = fs::absolute(path).lexically_normal().parent_path().parent_path();
   const std::vector<StoredCheckpoint> others = list_checkpoints(run_folder);
   std::error_code error;
-  std::string state = "there is no such folder";
+  std::string state = "no such folder";
   if (fs::is_directory(path, error)) {
-    state = "there is no complete checkpoint in it" + missing_sources_text(path);
+    state = "it has no complete checkpoint" + missing_sources_text(path);
   } else if (fs::exists(path, error)) {
-    state = "this is a file" + missing_sources_text(path.parent_path());
+    state = "it is a file" + missing_sources_text(path.parent_path());
   }
   if (!others.empty()) {
     fail(ExitCode::checkpoint, "{}: {}; the run has these: {}", path.string(), state, steps_text(others));
@@ -143,8 +143,8 @@ void tidy_checkpoints(const fs::path& run_folder, std::optional<Count> only_step
 
 void remove_checkpoint(const fs::path& run_folder, const StoredCheckpoint& checkpoint) {
   if (const auto stranger = stranger_in(checkpoint.folder)) {
-    fail(ExitCode::io, "{} stays: {} is not Cohort's; move it away if the checkpoint may go", checkpoint.folder.string(),
-         stranger->string());
+    fail(ExitCode::io, "{} is kept: {} was not written by Cohort; move that away if the checkpoint can be deleted",
+         checkpoint.folder.string(), stranger->string());
   }
   // Half a checkpoint with a manifest must never be seen: it first loses its name.
   const fs::path doomed = checkpoints_folder(run_folder) / temporary_name(checkpoint.step);
@@ -178,12 +178,12 @@ void require_removable_checkpoints(const fs::path& run_folder) {
   const std::vector<StoredCheckpoint> incomplete = incomplete_beyond(run_folder, -1);
   if (!incomplete.empty()) {
     fail(ExitCode::checkpoint,
-         "{} has no {}: if it is still being copied, wait until it is whole, then --resume; else move it away",
+         "{} has no {}: if it is still being copied, wait until the copy is complete, then --resume; otherwise move it away",
          incomplete.front().folder.string(), kManifestFile);
   }
   for (const StoredCheckpoint& checkpoint : list_checkpoints(run_folder)) {
     if (const auto stranger = stranger_in(checkpoint.folder)) {
-      fail(ExitCode::usage, "{} is not Cohort's, so {} is not deleted: move it away first, or choose another folder",
+      fail(ExitCode::usage, "{} was not written by Cohort, so {} is not deleted: move it away first, or choose another folder",
            stranger->string(), checkpoint.folder.string());
     }
   }

@@ -24,7 +24,7 @@ std::vector<StoredCheckpoint> list_checkpoints(const std::filesystem::path& run_
 /// The folder of the newest complete checkpoint of a run.
 std::optional<std::filesystem::path> find_latest(const std::filesystem::path& run_folder);
 
-/// What a person names: a checkpoint's folder (returned as it is), or a run's folder (its checkpoint of `step`, without it the
+/// What a user names: a checkpoint's folder (returned as it is), or a run's folder (its checkpoint of `step`, without it the
 /// newest). Error (checkpoint) that lists the checkpoints that there are; Error (usage): a checkpoint's folder, and another step.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path, std::optional<Count> step = std::nullopt);
 

@@ -31,7 +31,7 @@ void run_on_commit(const std::string& command, const std::filesystem::path& fold
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) fail(ExitCode::io, "checkpoint.on_commit: {}", std::strerror(errno));
   }
-  if (WIFSIGNALED(status)) fail(ExitCode::io, "checkpoint.on_commit was ended by signal {}: {}", WTERMSIG(status), command);
+  if (WIFSIGNALED(status)) fail(ExitCode::io, "checkpoint.on_commit was killed by signal {}: {}", WTERMSIG(status), command);
   if (WEXITSTATUS(status) != 0)
     fail(ExitCode::io, "checkpoint.on_commit failed with exit code {}: {}", WEXITSTATUS(status), command);
 }

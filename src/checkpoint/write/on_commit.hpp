@@ -1,4 +1,4 @@
-// The command that runs when a checkpoint is complete: to upload it, to tell somebody.
+// The command that runs when a checkpoint is complete: to upload it, to notify somebody.
 #pragma once
 
 #include <filesystem>

@@ -24,7 +24,7 @@ struct RankFile {
 RankFile write_rank_file(const std::filesystem::path& folder, int rank, const std::vector<WriteItem>& parts,
                          const StorageOptions& storage);
 
-/// The same for each rank, one after the other, and the manifest of all that they hold, which lacks model.h5 alone. // Local
+/// The same for each rank, one after the other, and the manifest of all that they hold, which lacks only model.h5. // Local
 Manifest write_files_of_ranks(const std::filesystem::path& folder, const std::vector<std::vector<WriteItem>>& ranks,
                               const StorageOptions& storage);
 

@@ -89,8 +89,8 @@ std::vector<WriteItem> whole_tensors(const Manifest& manifest, const Consolidate
     }
     const ManifestTensor& exact = *source_of(manifest, tensor.name);
     if (!can_be_read_as_fp32(exact.dtype)) {
-      fail(ExitCode::config, "{} holds {} elements: weights can be stored as fp32, bf16 or fp16 if they are one of these",
-           exact.name, name_of(exact.dtype));
+      fail(ExitCode::config, "{} holds {} elements: only fp32, bf16 and fp16 weights can be converted", exact.name,
+           name_of(exact.dtype));
     }
     add(exact, tensor.name, *options.model_dtype);
     const bool loses = size_of(*options.model_dtype) < size_of(DType::f32) && exact.dtype != *options.model_dtype;
@@ -124,7 +124,8 @@ std::vector<std::vector<WriteItem>> parts_of_ranks(const CheckpointReader& sourc
   check_model(source, source.state(), layout.model, one_of_each, wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] != 0) continue;
-    fail(ExitCode::checkpoint, "{}: {} belongs to no optimizer that this Cohort knows, and no rank of the layout would have it",
+    fail(ExitCode::checkpoint,
+         "{}: {} belongs to no optimizer known to this version of Cohort, so no rank of the layout would hold it",
          source.model_file(), manifest.tensors()[i].name);
   }
   return ranks;

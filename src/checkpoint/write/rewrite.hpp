@@ -20,7 +20,7 @@ namespace cohort {
 using RewriteProgress = std::function<void(double share)>;
 
 struct ConsolidateOptions {
-  bool weights_only = false;              // without /optim, so that training cannot go on from it
+  bool weights_only = false;              // without /optim, so that training cannot resume from it
   std::optional<DType> model_dtype = {};  // of /model; none: as stored
   StorageOptions storage = {};
 };

@@ -1,5 +1,5 @@
-// Writing a checkpoint: weights, optimizer state and what else a training run needs to go on bit for bit. The files are described
-// in format/format.hpp; load/shards.hpp has loading, read/reader.hpp reading, saver.hpp saving in the background.
+// Writing a checkpoint: weights, optimizer state and what else a training run needs to resume bit for bit. The files are
+// described in format/format.hpp; load/shards.hpp has loading, read/reader.hpp reading, saver.hpp saving in the background.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct Saved {
 };
 
 /// Writes RUN/checkpoints/step_N out of the ranks' parts, then deletes the checkpoints that the retention does not keep. A
-/// checkpoint of the same step is replaced. Rank 0 alone makes and renames folders and decides. After a crash or a failure
+/// checkpoint of the same step is replaced. Only rank 0 creates and renames folders and decides. After a crash or a failure
 /// (Error(io): full disk, no permission) there is either a complete new checkpoint or none, and all former ones are as they were.
 /// A failure of one rank is the same SharedError on all. The parts must cover every tensor once. // Collective over: comm
 Saved save_parts(Communicator& comm, const std::filesystem::path& run_folder, std::vector<WriteItem> parts,

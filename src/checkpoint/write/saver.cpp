@@ -22,10 +22,8 @@ CheckpointSaver::CheckpointSaver(Communicator& world, std::filesystem::path run_
   if (!asynchronous) return;
   comm_->be_patient();
   if (world.size() > 1 && !all_threads_may_communicate()) {
-    fail(
-        ExitCode::launch,
-        "checkpoint.async = true: this MPI does not let several threads communicate (MPI_THREAD_MULTIPLE); take another build of "
-        "MPI, or async = false");
+    fail(ExitCode::launch,
+         "checkpoint.async = true: this MPI lacks MPI_THREAD_MULTIPLE; use another build of MPI, or set async = false");
   }
 }
 

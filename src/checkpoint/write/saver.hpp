@@ -1,5 +1,5 @@
-// Saving while training goes on: the ranks copy what they hold to host memory, and threads in the background write the copies, on
-// a communicator of their own. At most one save is in flight.
+// Saving while training continues: the ranks copy what they hold to host memory, and threads in the background write the copies,
+// on a communicator of their own. At most one save is in flight.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +36,7 @@ class CheckpointSaver {
   /// may change again; no save may be in flight (finish() waits for it). Throws SharedError. // Collective over: world
   void save(const std::vector<StateShard>& shards, const TrainingState& state);
 
-  /// Whether a save that is in flight has come to its end on this rank, well or not. Ranks may get different answers: let them
+  /// Whether a save that is in flight has ended on this rank, well or not. Ranks may get different answers: let them
   /// agree before finish().
   bool has_news() const;
   /// Waits for the save in flight, and tells of the last one, once. Throws its SharedError. // Collective over: world

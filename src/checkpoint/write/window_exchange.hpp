@@ -19,7 +19,7 @@ namespace cohort {
 
 /// The ranks, all below `writers`, that write the ranges of a tensor: the first range, the second, and so on. At most one range
 /// for each block, and each rank writes one range at most. Ranks that have elements of the tensor come first, in the order of
-/// their elements, so that those of ZeRO write much of what they have themselves. Follows from the tensor alone: the same on all
+/// their elements, so that those of ZeRO write much of what they have themselves. Depends only on the tensor: the same on all
 /// ranks.
 std::vector<int> writers_of(const PlannedTensor& tensor, int writers);
 /// The `round`th window of range `range` of `ranges`: a run of the tensor of this shape. Windows begin at borders of blocks,

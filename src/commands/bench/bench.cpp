@@ -87,7 +87,7 @@ nlohmann::ordered_json figures_of_gpu(const gpu::GpuSummary& during) {
 
 Peak measure_peak(DeviceKind device) {
   if (device == DeviceKind::gpu) return peak_of_gpu();
-  return {gemm_gflops_of_cpu(), fmt::format("1024-cubes, measured now with {}", ops::gemm_backend())};
+  return {gemm_gflops_of_cpu(), fmt::format("1024^3 products, measured now with {}", ops::gemm_backend())};
 }
 
 // Random tokens: speed does not depend on what they say.
@@ -252,7 +252,7 @@ void add_step(CLI::App& bench, Action& action) {
       "  cohort bench step                                     6 layers, width 384, T 256, batch 8\n"
       "  cohort bench step --layers 4 --width 128 --heads 4 --context 64 --micro-batch 12 --steps 50\n"
       "  mpirun -np 2 cohort bench step --strategy bucketed    the same on two ranks\n"
-      "  mpirun -np 2 cohort bench step --set parallel.tp=2    the same, with every matrix divided\n"
+      "  mpirun -np 2 cohort bench step --set parallel.tp=2    the same, with every matrix sharded\n"
       "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
   const auto options = std::make_shared<BenchOptions>();
   RunConfig& c = options->config;
@@ -262,72 +262,69 @@ void add_step(CLI::App& bench, Action& action) {
   c.model.context = 256;
   c.model.vocabulary = 65;
   c.train.micro_batch = 8;
-  command->add_option("--shape", "A known model: sets model, layers, width, heads, context, vocabulary; other options change it")
+  command
+      ->add_option("--shape",
+                   "Predefined model: sets model, layers, width, heads, context, vocabulary; other options override it")
       ->type_name("NAME")
       ->check(CLI::IsMember(known_models()))
       ->each([options](const std::string& name) { options->config.model = known_models().at(name); })
       ->trigger_on_parse();
   command->add_option("--device", c.device.kind, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  command->add_option("--kernels", c.device.kernels, "tuned, or portable: the Kokkos kernels alone")
+  command->add_option("--kernels", c.device.kernels, "tuned, or portable: only the Kokkos kernels")
       ->check(CLI::IsMember({"tuned", "portable"}))
       ->capture_default_str();
   command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->capture_default_str();
-  command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, made if missing")
+  command->add_option("--gemm-tuning", c.device.gemm_tuning, "cuda: file of tuned matrix products, created if missing")
       ->type_name("FILE");
   command->add_option("--model", c.model.kind, "Family")->check(CLI::IsMember(decoder_kinds()))->capture_default_str();
   command->add_option("--layers", c.model.layers, "Blocks")->check(integer_from(1))->capture_default_str();
   command->add_option("--width", c.model.width, "Model width")->check(integer_from(1))->capture_default_str();
   command->add_option("--heads", c.model.heads, "Query heads")->check(integer_from(1))->capture_default_str();
-  command->add_option("--context", c.model.context, "Tokens of a sample")->check(integer_from(1))->capture_default_str();
-  command->add_option("--vocabulary", c.model.vocabulary, "Tokens of the vocabulary")
+  command->add_option("--context", c.model.context, "Tokens per sample")->check(integer_from(1))->capture_default_str();
+  command->add_option("--vocabulary", c.model.vocabulary, "Vocabulary size")->check(integer_from(1))->capture_default_str();
+  command->add_option("--micro-batch", c.train.micro_batch, "Samples per forward and backward pass on one rank")
       ->check(integer_from(1))
       ->capture_default_str();
-  command->add_option("--micro-batch", c.train.micro_batch, "Samples of one forward and backward on one rank")
-      ->check(integer_from(1))
-      ->capture_default_str();
-  command->add_option("--accumulation", c.train.accumulation, "Micro-batches of a step")->check(integer_from(1));
+  command->add_option("--accumulation", c.train.accumulation, "Micro-batches per step")->check(integer_from(1));
   command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
       ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))
       ->capture_default_str();
-  command->add_option("--set", options->overrides, "A key of a run file: parallel.tp=2 (may be repeated)")
+  command->add_option("--set", options->overrides, "Set a run-file key: parallel.tp=2 (may be repeated)")
       ->type_name("KEY=VALUE")
       ->check(is_assignment())
       ->allow_extra_args(false);
-  command->add_option("--bucket-mib", c.parallel.bucket_mib, "Gradients of one all-reduce of bucketed")
+  command->add_option("--bucket-mib", c.parallel.bucket_mib, "Bucket size of the strategy bucketed")
       ->check(number_above(0.0, 1e6))
       ->capture_default_str();
-  command->add_option("--threads", c.device.threads, "Threads of one rank's matrix products")
+  command->add_option("--threads", c.device.threads, "Threads per rank for matrix products")
       ->check(integer_from(1))
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Steps to time")->check(integer_from(1))->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "Steps before them, which are not timed")
-      ->check(integer_from(1))
-      ->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "Untimed steps before them")->check(integer_from(1))->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return bench_step(*options); }; });
 }
 
 void add_kernels(CLI::App& bench, Action& action) {
   auto* command =
-      bench.add_subcommand("kernels", "Time each CUDA kernel of a training step, as a share of what the card reaches");
+      bench.add_subcommand("kernels", "Time each CUDA kernel of a training step, as a share of what the card can reach");
   command->footer(
       "Examples:\n"
       "  cohort bench kernels                                  GPT-2 124M, 64 samples of 1024 tokens\n"
       "  cohort bench kernels --model llama-1b --micro-batch 16 --json\n"
-      "  cohort bench kernels --ladder                         each op by its tuned and by its portable kernel");
+      "  cohort bench kernels --ladder                         each op: tuned kernel against portable");
   const auto options = std::make_shared<KernelBenchOptions>();
-  command->add_option("--model", options->model, "A known model")
+  command->add_option("--model", options->model, "Predefined model")
       ->transform(CLI::IsMember(known_models(), CLI::ignore_case))
       ->capture_default_str();
-  command->add_option("--micro-batch", options->micro_batch, "Samples; without it 64 of gpt2-124m, fewer of larger models")
+  command->add_option("--micro-batch", options->micro_batch, "Samples [64 for gpt2-124m, fewer for larger models]")
       ->check(integer_from(1));
-  command->add_option("--device", options->device, "Which of the visible GPUs")->check(integer_from(0))->capture_default_str();
-  command->add_option("--tuning", options->tuning,
-                      "Take the algorithms of matrix products from this file, time those that it lacks, and add them to it");
-  command->add_flag("--ladder", options->ladder, "Time each op by its tuned and by its portable kernel (device.kernels)");
-  command->add_flag("--json", options->json, "Print JSON, one kernel a line");
+  command->add_option("--device", options->device, "Index among the visible GPUs")->check(integer_from(0))->capture_default_str();
+  command->add_option("--tuning", options->tuning, "File of matrix-product algorithms: missing ones are timed and added to it");
+  command->add_flag("--ladder", options->ladder, "Time each op with its tuned and its portable kernel (device.kernels)");
+  command->add_flag("--json", options->json, "Print JSON, one kernel per line");
   command->callback([&action, options] { action = [options] { return bench_kernels(*options); }; });
 }
 

@@ -101,7 +101,7 @@ class Bench {
       if (world.rank() != 0) return;
       make_folders(folder_.parent_path());
       if (!fs::create_directory(folder_))
-        fail(ExitCode::io, "{} is there already: remove it, or name another --folder", folder_.string());
+        fail(ExitCode::io, "{} already exists: remove it, or choose another --folder", folder_.string());
     });
     make_shards();
   }
@@ -236,7 +236,7 @@ class Bench {
 };
 
 void print(const nlohmann::ordered_json& result) {
-  fmt::print("{} a checkpoint, {}, medians of {}; until it is on disk, and read from there:\n",
+  fmt::print("Checkpoints of {}, {}, medians of {}; writes end on disk, reads come from disk:\n",
              human_bytes(result.at("bytes").get<Bytes>()), counted(result.at("ranks").get<int>(), "rank"),
              result.at("repeats").get<Count>());
   Table table({"", "write", "of plain", "read", "of plain"});
@@ -248,8 +248,8 @@ void print(const nlohmann::ordered_json& result) {
   }
   const auto& background = result.at("background");
   fmt::print(
-      "{}In the background (per_rank): on disk after {:.3f} s, of which training waits {:.3f} s; a plain copy of the memory "
-      "takes {:.3f} s.\n",
+      "{}Asynchronous (per_rank): on disk after {:.3f} s, of which training waits {:.3f} s; a plain memory copy takes {:.3f} "
+      "s.\n",
       table.str(4), background.at("seconds").get<double>(), background.at("stall_seconds").get<double>(),
       background.at("copy_seconds").get<double>());
 }
@@ -271,22 +271,22 @@ int bench_checkpoint(const BenchCheckpointOptions& options) {
 }  // namespace
 
 void add_bench_checkpoint(CLI::App& bench, Action& action) {
-  auto* command = bench.add_subcommand("checkpoint", "Time writing and reading checkpoints beside plain files of the same size");
+  auto* command = bench.add_subcommand("checkpoint", "Time writing and reading checkpoints against plain files of the same size");
   command->footer(
-      "The folder should lie on the file system that runs use. What was written is taken out of the cache before it is read.\n"
+      "The folder should be on the file system that runs use. The page cache is dropped between writing and reading.\n"
       "\n"
       "Examples:\n"
       "  cohort bench checkpoint --folder runs\n"
       "  mpirun -np 4 cohort bench checkpoint --folder runs --size 64MiB");
   const auto options = std::make_shared<BenchCheckpointOptions>();
-  command->add_option("--folder", options->folder, "Where to write; a folder is made there and removed")
+  command->add_option("--folder", options->folder, "Where to write; a folder is created there and removed")
       ->type_name("FOLDER")
       ->capture_default_str();
-  command->add_option("--size", options->bytes, "Of a checkpoint, of all ranks together: bytes, or with KiB, MiB, GiB")
+  command->add_option("--size", options->bytes, "Size of a checkpoint, over all ranks")
       ->transform(CLI::AsSizeValue(false))
       ->check(integer_from(1))
       ->default_str("512MiB");
-  command->add_option("--repeats", options->repeats, "Times that each way is tried, in turns")
+  command->add_option("--repeats", options->repeats, "Repeats of each method, interleaved")
       ->check(integer_from(1))
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");

@@ -80,7 +80,7 @@ void print_kernels_table(const StepShape& shape, const Ceilings& ceilings, const
              shape.samples, shape.tokens());
   fmt::print("ceilings, the fastest here: {:.0f} TFLOP/s ({}), {:.0f} GB/s ({}; reads and writes counted)\n\n",
              1e-12 * ceilings.product->rate(), ceilings.product->kernel, 1e-9 * ceilings.pass->rate(), ceilings.pass->kernel);
-  Table table({"kernel", "runs", "us", "ms in all", "rate", "", "of ceiling"});
+  Table table({"kernel", "runs", "us", "ms total", "rate", "", "of ceiling"});
   for (const Timing& timing : timings) {
     const double all = static_cast<double>(timing.runs) * timing.milliseconds;
     table.add({timing.kernel, timing.runs == 0 ? "-" : fmt::format("{}", timing.runs),
@@ -89,7 +89,7 @@ void print_kernels_table(const StepShape& shape, const Ceilings& ceilings, const
                fmt::format("{:.0f} %", 100.0 * timing.rate() / ceilings.of(timing))});
   }
   const double sum = milliseconds_of_micro_batch(timings);
-  fmt::print("{}\none micro-batch: {:.2f} ms of kernels, {:.0f} tokens/s if there were nothing else\n", table.str(), sum,
+  fmt::print("{}\none micro-batch: {:.2f} ms of kernels, {:.0f} tokens/s if nothing else took time\n", table.str(), sum,
              1e3 * static_cast<double>(shape.rows()) / sum);
 }
 
@@ -97,7 +97,7 @@ void print_kernels_table(const StepShape& shape, const Ceilings& ceilings, const
 void open_device(int index, bool with_kokkos) {
   const int visible = gpu::visible_devices();
   if (visible == 0) fail(ExitCode::launch, "cohort bench kernels needs a GPU: {}", gpu::why_no_device());
-  if (index >= visible) fail(ExitCode::launch, "--device {}: {} devices are visible, counted from 0", index, visible);
+  if (index >= visible) fail(ExitCode::launch, "--device {}: {} visible, counted from 0", index, counted(visible, "device"));
   if (with_kokkos) start_kokkos(index);
   gpu::open(index);
 }

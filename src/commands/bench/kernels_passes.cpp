@@ -128,7 +128,7 @@ class Passes {
     const std::int32_t* const targets = random_tokens(rows);
     void* const logits = meter_.normals(rows * stride * size_);
     double* const loss = meter_.positives<double>(size_of(DType::f64));
-    meter_.pass("classifier, loss alone", 0, bytes(rows * v),
+    meter_.pass("classifier, loss only", 0, bytes(rows * v),
                 [&] { cross_entropy_forward(stream_, kPassType, loss, statistics_, logits, targets, rows, v, stride); });
     // Its own gradient is the next run's logits: the time does not depend on the values.
     meter_.pass("classifier, loss and gradient", shape_.logit_chunks(), bytes(2 * rows * v), [&] {

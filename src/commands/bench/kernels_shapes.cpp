@@ -23,7 +23,7 @@ StepShape step_shape(const std::string& name, Count samples) {
   if (!known.contains(name)) {
     std::vector<std::string> names;
     for (const auto& [one, section] : known) names.push_back(one);
-    fail(ExitCode::usage, "--model {}: known are {}", name, join(names));
+    fail(ExitCode::usage, "--model {}: not a predefined model; choose one of {}", name, join(names));
   }
   RunConfig config;
   config.model = known.at(name);

@@ -4,7 +4,7 @@
 namespace cohort {
 
 void add_ckpt_command(CLI::App& app, Action& action) {
-  auto* ckpt = app.add_subcommand("ckpt", "Look at checkpoints; check, compare, prune and convert them");
+  auto* ckpt = app.add_subcommand("ckpt", "Inspect, verify, compare, prune and convert checkpoints");
   ckpt->require_subcommand(1);
   add_ckpt_ls(*ckpt, action);
   add_ckpt_show(*ckpt, action);

@@ -59,7 +59,7 @@ std::vector<CheckpointDifference> compare_each_step(const CkptDiffOptions& optio
 int diff(const CkptDiffOptions& options) {
   if (!is_printing_rank()) return 0;
   if (!std::isfinite(options.tolerance) || options.tolerance < 0.0 || options.limit < 0) {
-    fail(ExitCode::usage, "--tolerance {}, --limit {}: both are numbers from 0 up", options.tolerance, options.limit);
+    fail(ExitCode::usage, "--tolerance {}, --limit {}: both must be 0 or more", options.tolerance, options.limit);
   }
   bool unequal = false;
   if (options.each_step) {
@@ -91,21 +91,20 @@ int diff(const CkptDiffOptions& options) {
 void add_ckpt_diff(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("diff", "Compare two checkpoints or runs tensor by tensor");
   command->footer(
-      "Exit code 0 if tensors and the state that training resumes from are equal, 11 if not. Who wrote a checkpoint, its losses "
-      "and\n"
-      "its run file are shown and do not count: layouts may differ. Elements are compared bit for bit, or, with --tolerance,\n"
+      "Exit code 0 if tensors and training state are equal, 11 if not. Writer, losses and run file are shown but not compared:\n"
+      "layouts may differ. Elements are compared bit for bit, or, with --tolerance,\n"
       "count as different if |a-b| is larger. 16-bit elements are compared as fp32. relative: |a-b| / max(|a|, |b|).\n"
       "Examples:\n"
       "  cohort ckpt diff runs/a runs/b                           the newest of each\n"
-      "  cohort ckpt diff runs/a runs/b --each-step               where they part\n"
+      "  cohort ckpt diff runs/a runs/b --each-step               where they start to differ\n"
       "  cohort ckpt diff runs/a runs/b --tolerance 1e-6 --json");
   const auto options = std::make_shared<CkptDiffOptions>();
   command->add_option("a", options->a, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   command->add_option("b", options->b, "Another one")->required();
   add_step_option(*command, options->step);
-  command->add_option("--tolerance", options->tolerance, "How far two elements may be apart and count as equal");
+  command->add_option("--tolerance", options->tolerance, "Largest |a-b| that counts as equal");
   command->add_flag("--each-step", options->each_step, "Two runs: compare all steps that both have")->excludes("--step");
-  command->add_option("--limit", options->limit, "Most tensors listed; 0: all")->capture_default_str();
+  command->add_option("--limit", options->limit, "List at most this many tensors; 0: all")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return diff(*options); }; });
 }

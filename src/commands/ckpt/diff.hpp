@@ -17,7 +17,7 @@ struct CheckpointDifference {
   std::vector<StateDifference> run_file;  // keys, with their values
 
   Count unequal_tensors() const;
-  /// Whether tensors, or facts that training goes on from, differ.
+  /// Whether tensors, or facts that training resumes from, differ.
   bool unequal() const;
 };
 

@@ -25,9 +25,9 @@ const char* words_for(TensorComparison result) {
     case TensorComparison::only_in_second:
       return "only in B";
     case TensorComparison::other_shape:
-      return "another shape";
+      return "different shape";
     case TensorComparison::other_dtype:
-      return "another type";
+      return "different type";
   }
   return "";
 }
@@ -148,7 +148,7 @@ std::string as_text(const CheckpointDifference& difference, Count limit) {
   const std::size_t equal = difference.tensors.size() - unequal.size();
   text += fmt::format("{}{} of {} equal: the checkpoints {}\n", text.empty() ? "" : "\n", equal,
                       counted(static_cast<Count>(difference.tensors.size()), "tensor"),
-                      difference.unequal() ? "differ" : "are equal in all that training resumes from");
+                      difference.unequal() ? "differ" : "are equal in everything that training resumes from");
   return text;
 }
 

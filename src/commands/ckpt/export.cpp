@@ -54,7 +54,7 @@ void add_ckpt_export(CLI::App& ckpt, Action& action) {
   command->footer(
       "Examples:\n"
       "  cohort ckpt export runs/demo --out hf/demo                     the newest checkpoint of a run\n"
-      "  cohort ckpt export runs/demo --out hf/demo16 --dtype bf16      16 bits a weight\n"
+      "  cohort ckpt export runs/demo --out hf/demo16 --dtype bf16      16 bits per weight\n"
       "  cohort ckpt export runs/demo --out hf/parts --shard-size 1MB   several files and an index, as for large models\n"
       "  cohort ckpt export runs/demo --out plain --format safetensors  under Cohort's own names, with the run file");
   const auto options = std::make_shared<CkptExportOptions>();

@@ -72,8 +72,7 @@ void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
              has_data ? "" : " --set data.tokens=TOKENS.h5", config.run.name);
   if (!has_data) {
     fmt::print(
-        "The token file must have the model's own token ids; `cohort data prepare` knows byte and char tokenizers, and a "
-        "vocabulary of at most {}.\n",
+        "The token file must use the model's own token ids, below {}; `cohort data prepare` has byte and char tokenizers only.\n",
         config.model.vocabulary);
   }
 }
@@ -106,7 +105,7 @@ int run_import(const CkptImportOptions& options) {
 }  // namespace
 
 void add_ckpt_import(CLI::App& ckpt, Action& action) {
-  auto* command = ckpt.add_subcommand("import", "Make a run of weights from Hugging Face's transformers, or plain safetensors");
+  auto* command = ckpt.add_subcommand("import", "Make a run from weights of Hugging Face's transformers, or plain safetensors");
   command->footer(
       "Examples:\n"
       "  cohort ckpt import hf/demo --out runs/demo-hf                       config.json and safetensors, one file or several\n"
@@ -114,16 +113,15 @@ void add_ckpt_import(CLI::App& ckpt, Action& action) {
       "  cohort ckpt import plain --out runs/again                           what `cohort ckpt export --format safetensors` "
       "wrote\n"
       "\n"
-      "Weights alone are imported: the run has no optimizer state, so it is not gone on with by --resume, but is what another "
-      "run\n"
-      "starts from, by the key run.initial_checkpoint. A model that computes what gpt2 and llama here do not is refused.");
+      "Only weights are imported: the run has no optimizer state, so --resume cannot continue it; another run starts from it\n"
+      "through the key run.initial_checkpoint. A model that gpt2, llama or qwen3 here would not compute exactly is refused.");
   const auto options = std::make_shared<CkptImportOptions>();
   command->add_option("folder", options->folder, "Folder with config.json (or run.toml) and model.safetensors")->required();
-  command->add_option("--out", options->run, "Run folder to make: checkpoints/step_00000000 in it")
+  command->add_option("--out", options->run, "Run folder to create, with checkpoints/step_00000000")
       ->type_name("FOLDER")
       ->required();
   command->add_option("--run-file", options->run_file, "Also write a run file that starts from these weights")->type_name("FILE");
-  command->add_option("--tokens", options->tokens, "Token file that the run file names")->type_name("FILE");
+  command->add_option("--tokens", options->tokens, "Token file to name in the run file")->type_name("FILE");
   command->add_flag("--overwrite", options->overwrite, "Replace the checkpoints in the run folder, and the run file");
   command->callback([&action, options] { action = [options] { return run_import(*options); }; });
 }

@@ -1,5 +1,6 @@
 // `cohort ckpt ls`: the checkpoints of a run, or of all runs below a folder.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -50,7 +51,7 @@ std::vector<fs::path> runs_of(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
-      fail(ExitCode::checkpoint, "{}: there is no such folder; name a run's folder, or one that holds runs", path);
+      fail(ExitCode::checkpoint, "{}: no such folder; name a run's folder, or one that holds runs", path);
     }
     for (const fs::path& run : find_runs(path)) {
       if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
@@ -79,10 +80,11 @@ void print(const Listed& listed) {
     }
     ++complete;
     const TrainingState& state = entry.state;
+    const double loss = validation_loss_of(state.validation_loss);
     table.add({std::to_string(entry.step), std::string(name_of(entry.form)), human_bytes(entry.bytes),
                human_count(static_cast<double>(entry.parameters)), entry.has_optimizer ? "yes" : "no",
-               state.validation_loss.empty() ? "-" : fmt::format("{:.4f}", validation_loss_of(state.validation_loss)),
-               state.created, fmt::format("{}: {}", counted(state.ranks, "rank"), state.layout), marks_of(listed, i)});
+               std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "-", state.created,
+               fmt::format("{}: {}", counted(state.ranks, "rank"), state.layout), marks_of(listed, i)});
   }
   fmt::print("{}\n{}", listed.run.string(), complete > 0 ? table.str(9) : "no complete checkpoint\n");
   if (!others.empty()) fmt::print("not checkpoints:\n{}", others);
@@ -135,8 +137,8 @@ int list(const CkptLsOptions& options) {
 void add_ckpt_ls(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("ls", "List the checkpoints of a run, or of all runs below a folder");
   command->footer(
-      "What is no checkpoint is listed below the others with its reason: a save in progress or killed, a folder without\n"
-      "manifest, a damaged one. Elements are not read: `cohort ckpt verify` does that.\n"
+      "Folders that are not complete checkpoints are listed below the others with the reason: a save in progress or killed,\n"
+      "no manifest, damage. Elements are not read: `cohort ckpt verify` does that.\n"
       "Examples:\n"
       "  cohort ckpt ls runs/demo\n"
       "  cohort ckpt ls runs --json");

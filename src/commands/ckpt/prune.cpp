@@ -63,7 +63,7 @@ std::vector<Fate> fates_of(const CkptPruneOptions& options) {
     } else if (!verdicts[i].stays && is_being_saved(options.run, fate.entry.step) && !options.leftovers) {
       fate.why = "this step is being saved again, or such a save was killed: see --leftovers";
     } else if (const auto stranger = stranger_in(fate.entry.folder); stranger && !verdicts[i].stays) {
-      fate.why = fmt::format("{} is not Cohort's", stranger->string());
+      fate.why = fmt::format("{} was not written by Cohort", stranger->string());
     } else {
       fate.goes = !verdicts[i].stays;
       fate.why = verdicts[i].reason;
@@ -106,7 +106,7 @@ void print(const CkptPruneOptions& options, const std::vector<Fate>& fates) {
     freed += fate.entry.bytes;
     ++gone;
   }
-  fmt::print("{}{} {}, {} in all\n", table.str(4), gone, options.dry_run ? "would be deleted" : "deleted", human_bytes(freed));
+  fmt::print("{}{} {}, {} in total\n", table.str(4), gone, options.dry_run ? "would be deleted" : "deleted", human_bytes(freed));
 }
 
 // Nobody may save in the run while leftovers are deleted: a save in progress looks like one.
@@ -115,19 +115,19 @@ std::unique_ptr<RunLock> lock_against_saves(Communicator& alone, const CkptPrune
   return std::make_unique<RunLock>(
       alone, options.run, read_launcher_facts(current_environment()),
       LockOptions{.say = [](const std::string& text) { print_error_line(text); },
-                  .way_out = "prune without --leftovers, which leaves alone what may be a save in progress"});
+                  .way_out = "prune without --leftovers, which keeps what may be a save in progress"});
 }
 
 int prune(const CkptPruneOptions& options) {
   if (!is_printing_rank()) return 0;
   const Retention& retention = options.retention;
   if (retention.keep < 1 || retention.keep_every < 0) {
-    fail(ExitCode::usage, "--keep {}, --keep-every {}: keep at least 1, and every step that is a multiple of 1 or more",
-         retention.keep, retention.keep_every);
+    fail(ExitCode::usage, "--keep {}, --keep-every {}: --keep must be 1 or more, and --keep-every 0 or more", retention.keep,
+         retention.keep_every);
   }
   std::error_code error;
   if (!fs::is_directory(checkpoints_folder(options.run), error)) {
-    fail(ExitCode::checkpoint, "{}: there are no checkpoints; name a run's folder", options.run);
+    fail(ExitCode::checkpoint, "{}: no checkpoints found; name a run's folder", options.run);
   }
   const std::unique_ptr<Communicator> alone = make_self_communicator("prune");
   const std::unique_ptr<RunLock> lock = lock_against_saves(*alone, options);
@@ -140,23 +140,22 @@ int prune(const CkptPruneOptions& options) {
 }  // namespace
 
 void add_ckpt_prune(CLI::App& ckpt, Action& action) {
-  auto* command = ckpt.add_subcommand("prune", "Delete the checkpoints of a run that need not be kept");
+  auto* command = ckpt.add_subcommand("prune", "Delete old checkpoints of a run");
   command->footer(
-      "The newest ones stay, those of every M steps, and the one with the lowest validation loss. Damaged checkpoints are "
-      "neither\n"
+      "Keeps the newest ones, those of every M steps, and the one with the lowest validation loss. Damaged ones are neither\n"
       "counted nor deleted. The run file's keys checkpoint.keep, keep_every and keep_best do the same after each save.\n"
       "Examples:\n"
-      "  cohort ckpt prune runs/demo --keep 2 --dry-run                      what would go\n"
+      "  cohort ckpt prune runs/demo --keep 2 --dry-run                      what would be deleted\n"
       "  cohort ckpt prune runs/demo --keep 2 --keep-every 1000 --keep-best");
   const auto options = std::make_shared<CkptPruneOptions>();
   command->add_option("run", options->run, "A run's folder")->required();
-  command->add_option("--keep", options->retention.keep, "How many of the newest stay, 1 or more")->required();
-  command->add_option("--keep-every", options->retention.keep_every, "Those whose step is a multiple of this stay, too; 0: none");
-  command->add_flag("--keep-best", options->retention.keep_best, "The one with the lowest validation loss stays, too");
-  command->add_flag("--dry-run", options->dry_run, "Delete nothing, say what would be");
+  command->add_option("--keep", options->retention.keep, "How many of the newest to keep, 1 or more")->required();
+  command->add_option("--keep-every", options->retention.keep_every, "Also keep those whose step is a multiple of this; 0: none");
+  command->add_flag("--keep-best", options->retention.keep_best, "Also keep the one with the lowest validation loss");
+  command->add_flag("--dry-run", options->dry_run, "Only show what would be deleted");
   command->add_flag(
       "--leftovers", options->leftovers,
-      "Delete also what killed saves left; refused while a job trains in this run: a save in progress looks the same");
+      "Also delete what killed saves left; refused while a job trains in this run: a save in progress looks the same");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return prune(*options); }; });
 }

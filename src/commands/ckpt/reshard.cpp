@@ -43,9 +43,8 @@ fs::path run_of(const CheckpointReader& source) {
   const fs::path folder = fs::canonical(source.folder());
   const fs::path checkpoints = folder.parent_path();
   if (folder.filename() != step_name(source.state().step) || checkpoints != checkpoints_folder(checkpoints.parent_path())) {
-    fail(ExitCode::usage,
-         "{}: not a run's checkpoint, RUN/checkpoints/{}, which could be replaced; say with --out where to write",
-         folder.string(), step_name(source.state().step));
+    fail(ExitCode::usage, "{}: not in a run (RUN/checkpoints/{}), so it cannot be replaced; give --out", folder.string(),
+         step_name(source.state().step));
   }
   return checkpoints.parent_path();
 }
@@ -62,8 +61,8 @@ bool is_free(const fs::path& folder) {
 fs::path target_of(const CkptReshardOptions& options, const CheckpointReader& source) {
   if (options.out.empty()) return run_of(source);
   if (!options.overwrite && !is_free(options.out)) {
-    fail(ExitCode::usage, "--out {}: there is something already; name a new folder, or let --overwrite replace its {}",
-         options.out, step_name(source.state().step));
+    fail(ExitCode::usage, "--out {}: already exists; choose a new folder, or replace its {} with --overwrite", options.out,
+         step_name(source.state().step));
   }
   return options.out;
 }
@@ -81,7 +80,7 @@ int consolidate(const CkptReshardOptions& options) {
   if (!options.dtype.empty()) how.model_dtype = dtype_from_name(options.dtype);
   WorkProgress progress("consolidating");
   const Saved saved = consolidate_checkpoint(source, target, how, [&](double share) { progress.show(share); });
-  report(saved, options.weights_only ? "consolidated, weights alone" : "consolidated");
+  report(saved, options.weights_only ? "consolidated, weights only" : "consolidated");
   return 0;
 }
 
@@ -96,7 +95,7 @@ Layout layout_of(const CheckpointReader& source, const std::string& words) {
 
 int reshard(const CkptReshardOptions& options) {
   if (options.out.empty() == !options.in_place)
-    fail(ExitCode::usage, "say where to write: --out FOLDER for a new folder, or --in-place to replace the checkpoint");
+    fail(ExitCode::usage, "give --out FOLDER to write a new folder, or --in-place to replace the checkpoint");
   if (!is_printing_rank()) return 0;
   const CheckpointReader source(resolve_checkpoint(options.path, options.step));
   const fs::path target = target_of(options, source);
@@ -122,43 +121,46 @@ CLI::Option* add_common(CLI::App& command, CkptReshardOptions& options) {
 }  // namespace
 
 void add_ckpt_consolidate(CLI::App& ckpt, Action& action) {
-  auto* command = ckpt.add_subcommand("consolidate", "Put what ranks wrote into one file of whole tensors");
+  auto* command = ckpt.add_subcommand("consolidate", "Merge the shards of a checkpoint into one file of whole tensors");
   command->footer(
       "Writes the form \"consolidated\": one model.h5 in which each tensor is one plain dataset. Without --out it takes the\n"
       "checkpoint's place in its run once it is complete; let no job save there meanwhile. Training resumes from it bit for bit\n"
-      "as from the original, in any layout, unless --weights-only left the optimizer's state out. It runs on one process, needs\n"
-      "no GPU, and memory for some blocks, not for the model.\n\n"
+      "as from the original, in any layout, unless --weights-only left out the optimizer state. It runs on one process, needs\n"
+      "no GPU, and memory for a few blocks, not for the model.\n\n"
       "Examples:\n"
       "  cohort ckpt consolidate runs/demo                                       the newest checkpoint, where it is\n"
       "  cohort ckpt consolidate runs/demo/checkpoints/step_00000400 --out kept  that one, as kept/checkpoints/step_00000400\n"
-      "  cohort ckpt consolidate runs/demo --out small --weights-only --dtype bf16   to hand on: a sixth of the size");
+      "  cohort ckpt consolidate runs/demo --out small --weights-only --dtype bf16   to share: a sixth of the size");
   const auto options = std::make_shared<CkptReshardOptions>();
   add_common(*command, *options);
-  command->add_flag("--weights-only", options->weights_only, "Leave the optimizer's state out: for evaluation and export");
+  command->add_flag("--weights-only", options->weights_only, "Leave out the optimizer state: for evaluation and export");
   command
       ->add_option("--dtype", options->dtype,
-                   "Type of the weights: fp32, bf16 or fp16. With the optimizer's state, exact fp32 copies stay beside them")
+                   "Type of the weights: fp32, bf16 or fp16. With optimizer state, exact fp32 copies are kept as well")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command->callback([&action, options] { action = [options] { return consolidate(*options); }; });
 }
 
 void add_ckpt_reshard(CLI::App& ckpt, Action& action) {
-  auto* command = ckpt.add_subcommand("reshard", "Write the files that the ranks of another layout would have written");
+  auto* command = ckpt.add_subcommand("reshard", "Rewrite the shards of a checkpoint for another layout");
   command->footer(
-      "Any layout loads any checkpoint as it is. But a rank then reads from several files, blocks of which it needs a part\n"
-      "alone; after resharding for its layout each rank reads one file, all of it. Writes the form \"per_rank\". The layout is\n"
+      "Any layout loads any checkpoint as it is, but a rank may then read blocks of several files that it needs only partly;\n"
+      "after resharding for its layout each rank reads one file, all of it. Writes the form \"per_rank\". The layout is\n"
       "keys of [parallel], as for `cohort prove --layout`; dp is 1 if it is left out, the others are the defaults of a run "
       "file.\n"
       "Model, batch and precision are those of the run file inside, and a layout that does not fit them is refused as in\n"
-      "training. Runs on one process, needs no GPU, and memory for some blocks, not for the model.\n\n"
+      "training. Runs on one process, needs no GPU, and memory for a few blocks, not for the model.\n\n"
       "Examples:\n"
       "  cohort ckpt reshard runs/demo --layout dp=2,tp=2,data=zero3 --out runs/four\n"
       "  cohort ckpt reshard runs/demo --layout dp=8,data=zero3,shard_ranks=4 --out runs/eight\n"
       "  cohort ckpt reshard runs/demo --layout pp=4 --in-place       let no job save there meanwhile");
   const auto options = std::make_shared<CkptReshardOptions>();
   auto* out = add_common(*command, *options);
-  command->add_flag("--in-place", options->in_place, "Take the checkpoint's place in its run once it is complete")->excludes(out);
-  command->add_option("--layout", options->layout, "Keys of [parallel], as dp=2,tp=2,data=zero1")->type_name("KEYS")->required();
+  command->add_flag("--in-place", options->in_place, "Replace the checkpoint in its run once the new one is complete")
+      ->excludes(out);
+  command->add_option("--layout", options->layout, "Keys of [parallel], such as dp=2,tp=2,data=zero1")
+      ->type_name("KEYS")
+      ->required();
   command->callback([&action, options] { action = [options] { return reshard(*options); }; });
 }
 

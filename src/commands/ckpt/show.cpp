@@ -60,8 +60,8 @@ std::vector<ShownTensor> chosen_tensors(const TensorReader& reader, const std::s
   }
   if (tensors.empty() && !pattern.empty()) {
     const std::string nearest = nearest_name(pattern, names);
-    fail(ExitCode::usage, "--tensor {}: none of the {} tensors in {} has such a name{}", pattern, names.size(),
-         reader.folder().string(), nearest.empty() ? "; `cohort ckpt show` lists them" : "; the nearest is " + nearest);
+    fail(ExitCode::usage, "--tensor {}: matches none of the {} tensors in {}{}", pattern, names.size(), reader.folder().string(),
+         nearest.empty() ? "; `cohort ckpt show` lists them" : "; the nearest is " + nearest);
   }
   return tensors;
 }
@@ -140,7 +140,7 @@ void print(const CheckpointReader& reader, const std::vector<ShownTensor>& tenso
     print_facts(reader);
     fmt::print("{}\n{} parameters; {}\n", tensor_tree(reader, tensors, !options.all),
                human_count(static_cast<double>(reader.manifest().parameters())),
-               options.fast ? "no element was read" : "every checksum is right");
+               options.fast ? "elements not read" : "all checksums match");
   }
 }
 
@@ -193,8 +193,8 @@ int show(CkptShowOptions options) {
 void add_ckpt_show(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("show", "Show the training state of a checkpoint and its tensors as a tree");
   command->footer(
-      "Mean, standard deviation, norm, min and max are of the finite elements. \"0..11\" are equal blocks in one line, with the\n"
-      "ranges of their figures. Of a checkpoint with files missing all but the elements is shown, and the exit code is 6.\n"
+      "Mean, standard deviation, norm, min and max cover finite elements only. \"0..11\" is equal blocks on one line, with the\n"
+      "ranges of their figures. If files are missing, everything but the elements is shown, and the exit code is 6.\n"
       "Examples:\n"
       "  cohort ckpt show runs/demo                                   the newest checkpoint of a run\n"
       "  cohort ckpt show runs/demo/checkpoints/step_00000400         this one\n"
@@ -204,14 +204,14 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
   const auto options = std::make_shared<CkptShowOptions>();
   command->add_option("path", options->path, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   add_step_option(*command, options->step);
-  command->add_option("--tensor", options->tensor, "Only tensors of this name, in detail; * stands for any letters");
+  command->add_option("--tensor", options->tensor, "Only tensors of this name, in detail; * matches any characters");
   auto* fast = command->add_flag("--fast", options->fast, "Read no elements: names, shapes and sizes only");
-  command->add_flag("--all", options->all, "A line for each tensor, also of equal blocks");
-  command->add_flag("--shards", options->shards, "Which file holds what");
+  command->add_flag("--all", options->all, "One line per tensor, even for equal blocks");
+  command->add_flag("--shards", options->shards, "Show which file holds what");
   command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->type_name("FILE")->excludes(fast);
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
-  command->add_flag("--run-file", options->run_file, "Print the run file inside, nothing else")->excludes(json);
+  command->add_flag("--run-file", options->run_file, "Print only the run file inside")->excludes(json);
   command->callback([&action, options] { action = [options] { return show(*options); }; });
 }
 

@@ -29,7 +29,8 @@ std::string extent_of(const TensorPart& part) {
 
 std::string figures_of(const TensorStatistics& statistics) {
   const auto share = [&](Count count) {
-    return fmt::format("{} ({:.3g} %)", count, 100.0 * static_cast<double>(count) / static_cast<double>(statistics.elements));
+    const double all = static_cast<double>(std::max<Count>(statistics.elements, 1));  // a tensor may be empty
+    return fmt::format("{} ({:.3g} %)", count, 100.0 * static_cast<double>(count) / all);
   };
   Table table({"  norm", short_number(statistics.norm), "  root mean square", short_number(statistics.root_mean_square())});
   table.add({"  mean", short_number(statistics.mean), "  standard deviation", short_number(statistics.deviation)});
@@ -57,8 +58,8 @@ std::string drawn(const Histogram& histogram) {
 
 std::string tensor_details(const TensorReader& reader, const ShownTensor& tensor) {
   const ManifestTensor& stored = *tensor.stored;
-  std::string text = fmt::format("{}  {} {}, {} elements, {}\n", stored.name, name_of(stored.dtype), stored.shape.str(),
-                                 stored.elements(), human_bytes(stored.bytes()));
+  std::string text = fmt::format("{}  {} {}, {}, {}\n", stored.name, name_of(stored.dtype), stored.shape.str(),
+                                 counted(stored.elements(), "element"), human_bytes(stored.bytes()));
   for (const ManifestPart& part : stored.parts) {
     text += fmt::format("  {} {}: {}\n", reader.manifest().files[part.file].name, part.dataset, extent_of(part.part));
   }

@@ -58,7 +58,7 @@ Verified verify(const fs::path& folder) {
 
 void print(const Verified& verified) {
   if (verified.damage.empty()) {
-    fmt::print("{}: sound; {} of tensors read in {:.2f} s, every checksum is right\n", verified.folder.string(),
+    fmt::print("{}: OK; {} of tensors read in {:.2f} s, all checksums match\n", verified.folder.string(),
                human_bytes(verified.bytes), verified.seconds);
     return;
   }
@@ -100,9 +100,9 @@ int verify_all(const CkptVerifyOptions& options) {
 }  // namespace
 
 void add_ckpt_verify(CLI::App& ckpt, Action& action) {
-  auto* command = ckpt.add_subcommand("verify", "Read everything in a checkpoint and list all that is damaged");
+  auto* command = ckpt.add_subcommand("verify", "Read a whole checkpoint and list everything that is damaged");
   command->footer(
-      "Exit code 0 if all are sound, 6 if one is damaged. A damaged dataset does not end the search.\n"
+      "Exit code 0 if all are intact, 6 if one is damaged. Checking continues after damage is found.\n"
       "Examples:\n"
       "  cohort ckpt verify runs/demo                             the newest checkpoint\n"
       "  cohort ckpt verify runs/demo --all                       all of them\n"

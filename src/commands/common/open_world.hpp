@@ -11,7 +11,7 @@ namespace cohort {
 void set_command_line(int argc, const char* const* argv);
 
 /// The world communicator. Throws SharedError(usage) if ranks were started with different words (mpirun takes several programs,
-/// separated by ':'): they would go different ways, and wait for each other for ever. // Collective over: world
+/// separated by ':'): they would go different ways, and wait for each other forever. // Collective over: world
 std::unique_ptr<Communicator> open_world();
 
 }  // namespace cohort

@@ -13,8 +13,7 @@ fs::path output_file(const std::string& option, const fs::path& path, bool overw
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) return path;
   if (fs::is_directory(status)) fail(ExitCode::io, "{} {}: it is a folder; name a file in it", option, path.string());
-  if (!fs::is_regular_file(status))
-    fail(ExitCode::usage, "{} {}: it is a device or the like; name a file", option, path.string());
+  if (!fs::is_regular_file(status)) fail(ExitCode::usage, "{} {}: not a regular file; name another", option, path.string());
   if (!overwrite) {
     fail(ExitCode::usage, "{} {}: the file exists; name another, or replace it with --overwrite", option, path.string());
   }

@@ -8,7 +8,8 @@
 namespace cohort {
 
 /// Where to write what `option` ("--out") names, to be asked before any work is done: `path` itself, or what it is a link to.
-/// Throws Error(usage) if there is a file and not `overwrite`, or something that is no plain file; Error(io) if it is a folder.
+/// Throws Error(usage) if there is a file and not `overwrite`, or something that is not a plain file; Error(io) if it is a
+/// folder.
 std::filesystem::path output_file(const std::string& option, const std::filesystem::path& path, bool overwrite);
 
 /// --overwrite, for a command that writes such files.

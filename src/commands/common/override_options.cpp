@@ -25,7 +25,7 @@ void add_override_options(CLI::App& command, std::vector<std::string>& overrides
           [&overrides](const std::vector<std::string>& keys) {
             for (const std::string& key : keys) overrides.insert(overrides.begin(), "unset " + key);
           },
-          "Take a key out of the run file, so that it has its default: section.key (may be repeated)")
+          "Remove a key from the run file, so that its default applies: section.key (may be repeated)")
       ->type_name("KEY")
       ->allow_extra_args(false);
 }

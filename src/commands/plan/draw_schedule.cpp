@@ -45,7 +45,8 @@ void check_size(const Schedule& schedule, Count most, const char* purpose) {
   Count fitting = most / actions_of_micro_batch;
   if (schedule.micro_batches <= fitting) return;
   if (schedule.kind == ScheduleKind::interleaved) fitting -= fitting % schedule.stages;
-  fail(ExitCode::config, "{} on {}: {} takes at most {} actions, and the {} schedule with chunks {} has {} a micro-batch; try {}",
+  fail(ExitCode::config,
+       "{} on {}: {} takes at most {} actions, and the {} schedule with chunks {} has {} per micro-batch; try {}",
        counted(schedule.micro_batches, "micro-batch", "micro-batches"), counted(schedule.stages, "stage"), purpose, most,
        name_of(schedule.kind), schedule.chunks, actions_of_micro_batch,
        fitting > 0 ? "at most " + counted(fitting, "micro-batch", "micro-batches") : "fewer stages");
@@ -66,7 +67,7 @@ void check_options(const PlanScheduleOptions& options) {
   const Count costs = static_cast<Count>(options.stage_costs.size());
   if (costs != 0 && costs != schedule.stages && costs != schedule.virtual_stages()) {
     const std::string or_finer = schedule.chunks == 1 ? "" : fmt::format(", or {} (stages x chunks)", schedule.virtual_stages());
-    fail(ExitCode::config, "--stage-costs has {} numbers: give {}, one a stage{}", costs, schedule.stages, or_finer);
+    fail(ExitCode::config, "--stage-costs has {}: give {}, one per stage{}", counted(costs, "number"), schedule.stages, or_finer);
   }
   if (options.width < 40 || options.width > 10'000) {
     fail(ExitCode::config, "--width {}: a timeline needs from 40 to 10000 columns", options.width);
@@ -143,7 +144,7 @@ void print_ranks(const SimulatedOutcome& outcome) {
                percent(std::max(idle, 0.0) / outcome.occupation.total), std::to_string(outcome.in_flight[at])});
   }
   fmt::print("{}", table.str());
-  if (schedule.stages > kMostRows) fmt::print("... and {} more ranks\n", schedule.stages - kMostRows);
+  if (schedule.stages > kMostRows) fmt::print("... and {}\n", counted(schedule.stages - kMostRows, "more rank"));
 }
 
 void print_bubble(const SimulatedOutcome& outcome) {
@@ -153,10 +154,10 @@ void print_bubble(const SimulatedOutcome& outcome) {
       one_chunk ? fmt::format("(S-1)/(M+S-1) = {}/{}", schedule.stages - 1, schedule.micro_batches + schedule.stages - 1)
                 : fmt::format("(S-1)/(VM+S-1) = {}/{}", schedule.stages - 1,
                               Count{schedule.chunks} * schedule.micro_batches + schedule.stages - 1);
-  fmt::print("\nThe step takes {} ms. Bubble, the idle share of all ranks' time: {}; by the formula {} = {}.\n",
+  fmt::print("\nThe step takes {} ms. Bubble, the idle share of all ranks' time: {}; formula: {} = {}.\n",
              ms(outcome.occupation.total), percent(outcome.occupation.bubble()), formula, percent(bubble_formula(schedule)));
   if (std::abs(outcome.occupation.bubble() - bubble_formula(schedule)) > 1e-6) {
-    fmt::print("They differ because the formula is for equal stages and messages that take no time.\n");
+    fmt::print("They differ because the formula assumes equal stages and instant messages.\n");
   }
   fmt::print("In flight: the most activations that a rank holds at once, in {}.\n",
              one_chunk ? "micro-batches" : "micro-batches x chunks");
@@ -178,7 +179,7 @@ void print_comparison(const PlanScheduleOptions& options, const std::vector<Simu
                fmt::format("{:.6g}", micro_batches), std::to_string(one.messages)});
   }
   fmt::print("{}", table.str());
-  fmt::print("activations: most that the fullest rank holds, in micro-batches through all its layers; messages: of all ranks\n");
+  fmt::print("activations: peak of the fullest rank, in micro-batches through all its layers; messages: of all ranks\n");
   for (const SimulatedOutcome& one : all) {
     if (!one.refusal.empty()) fmt::print("{}: {}\n", name_of(one.schedule.kind), one.refusal);
   }
@@ -188,7 +189,7 @@ void print_text(const PlanScheduleOptions& options, const SimulatedOutcome& outc
   const Schedule& schedule = outcome.schedule;
   fmt::print("Schedule {}: {}, {}", name_of(schedule.kind), counted(schedule.stages, "stage"),
              counted(schedule.micro_batches, "micro-batch", "micro-batches"));
-  if (schedule.chunks > 1) fmt::print(", {} chunks a rank", schedule.chunks);
+  if (schedule.chunks > 1) fmt::print(", {} chunks per rank", schedule.chunks);
   fmt::print(". A micro-batch takes {} ms forward and {} ms backward on a rank{}, a message {} ms.\n\n", ms(options.forward_ms),
              ms(options.backward_ms), options.stage_costs.empty() ? "" : " (times --stage-costs)", ms(options.transfer_ms));
   std::vector<Event> shown = outcome.events;

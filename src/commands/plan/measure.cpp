@@ -96,9 +96,9 @@ void print_bubble(const MeasuredOutcome& outcome) {
   fmt::print("\nThe pipeline, {}, as measured (mean times of a micro-batch, stages in the order of the model):\n{}",
              counted(schedule.micro_batches, "micro-batch", "micro-batches"), table.str(0));
   fmt::print(
-      "Bubble, the idle share of all ranks' time: measured {:.1f} %; simulated with these times {:.1f} %; by the formula "
-      "(S-1)/(VM+S-1) {:.1f} %.\nThe formula is for equal stages and messages that take no time. Ranks that share cores also "
-      "wait for those.\n",
+      "Bubble, the idle share of all ranks' time: measured {:.1f} %; simulated with these times {:.1f} %; formula "
+      "(S-1)/(VM+S-1): {:.1f} %.\nThe formula assumes equal stages and instant messages. Ranks that share cores also wait for "
+      "those.\n",
       100.0 * occupation.bubble(), 100.0 * simulated, 100.0 * pipeline::bubble_formula(schedule));
 }
 
@@ -124,9 +124,9 @@ void print_memory(const MeasuredOutcome& outcome) {
     table.add({line.what, human_bytes(line.predicted), human_bytes(line.measured), off(line), verdict(line),
                paper.formula.empty() ? "-" : human_bytes(static_cast<Bytes>(paper.bytes)), paper.formula});
   }
-  fmt::print("\nMemory of the rank that needs most:\n{}", table.str());
+  fmt::print("\nMemory of the rank that needs the most:\n{}", table.str());
   fmt::print("Arenas hold {} for activations, used or not.", human_bytes(outcome.measured.arenas));
-  if (!outcome.measured.others.empty()) fmt::print(" Of no kind, {} predicted:", human_bytes(outcome.others.predicted));
+  if (!outcome.measured.others.empty()) fmt::print(" Other buffers, {} predicted:", human_bytes(outcome.others.predicted));
   std::vector<std::string> others;
   for (const auto& [label, bytes] : outcome.measured.others) others.push_back(fmt::format("{} {}", label, human_bytes(bytes)));
   if (!others.empty()) fmt::print(" {}.", join(others));
@@ -135,7 +135,7 @@ void print_memory(const MeasuredOutcome& outcome) {
 
 void print_traffic(const MeasuredOutcome& outcome) {
   if (outcome.messages.empty()) {
-    fmt::print("\nOne rank sends nothing.\n");
+    fmt::print("\nA single rank sends nothing.\n");
     return;
   }
   Table table({"group and operation", "calls", "predicted", "measured", "off", "", "moved"});
@@ -151,9 +151,10 @@ void print_traffic(const MeasuredOutcome& outcome) {
     table.add({line.what, fmt::to_string(calls), human_bytes(line.predicted), human_bytes(line.measured), off(line),
                verdict(line), human_bytes(moved)});
   }
-  fmt::print("\nBytes that a rank hands to its calls in a step, at most, and what of them moves in a ring:\n{}", table.str());
+  fmt::print("\nMost bytes that a rank passes to its calls in a step, and what a ring moves of them:\n{}", table.str());
   for (const PaperTraffic& paper : outcome.paper_traffic)
-    fmt::print("By the paper {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)), paper.formula);
+    fmt::print("According to the paper, {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)),
+               paper.formula);
 }
 
 nlohmann::ordered_json to_json(const std::vector<Comparison>& lines) {
@@ -188,8 +189,8 @@ void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
     return;
   }
   const ParallelSection& p = outcome.config.parallel;
-  fmt::print("layout      {}, {}\nbatch       {}\nmeasured    {} steps, the last in {:.1f} ms\n", mesh_shape_of(p).str(), p.data,
-             batch_arithmetic(outcome.config), options.steps, 1e3 * outcome.measured.step_seconds);
+  fmt::print("layout      {}, {}\nbatch       {}\nmeasured    {}, the last in {:.1f} ms\n", mesh_shape_of(p).str(), p.data,
+             batch_arithmetic(outcome.config), counted(options.steps, "step"), 1e3 * outcome.measured.step_seconds);
   print_memory(outcome);
   print_traffic(outcome);
   print_bubble(outcome);
@@ -198,7 +199,7 @@ void print(const MeasuredOutcome& outcome, const PlanRunOptions& options) {
       "numbers)",
       100.0 * kTolerance, human_bytes(kMemoryAllowance), human_bytes(kTrafficAllowance));
   if (const Comparison* line = outcome.first_off()) {
-    fmt::print("\nOFF: {} was predicted as {}, and is {}: more than {} apart. Allowed are {}.\n", line->what,
+    fmt::print("\nOFF: {}: predicted {}, measured {}, more than {} apart. Allowed: {}.\n", line->what,
                human_bytes(line->predicted), human_bytes(line->measured), human_bytes(line->limit()), limits);
   } else {
     fmt::print("\nAll predictions are within {}.\n", limits);
@@ -212,7 +213,7 @@ int plan_measure(const PlanRunOptions& options) {
   const std::unique_ptr<Communicator> world = open_world();
   RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, world->size());
   if (!options.svg.empty() && config.parallel.pp == 1)
-    throw SharedError(ExitCode::config, "--svg draws a pipeline, and parallel.pp = 1");
+    throw SharedError(ExitCode::config, "--svg draws a pipeline, but parallel.pp = 1");
   std::filesystem::path picture;
   fail_together(*world, "looking at what --svg names", [&] {
     if (world->rank() == 0 && !options.svg.empty()) picture = output_file("--svg", options.svg, options.overwrite);

@@ -21,16 +21,16 @@ namespace cohort {
 namespace {
 
 constexpr const char* kPlanFooter =
-    "With a run file: what the run costs a rank in its layout, beside the formulas of the ZeRO and Megatron papers.\n"
+    "With a run file: what the run costs each rank in its layout, next to the formulas of the ZeRO and Megatron papers.\n"
     "  memory       parameters, gradients and optimizer state follow from the number of parameters: 16 bytes each in all, fewer\n"
     "               where ranks share them (ZeRO, tensor and pipeline parallelism); activations grow with the micro-batch\n"
     "  messages     data parallelism sends each gradient once a step, whatever the batch; tensor and context parallelism send\n"
-    "               activations in every layer of every micro-batch; a pipeline sends them between stages alone\n"
+    "               activations in every layer of every micro-batch; a pipeline sends them only between stages\n"
     "  --measure    runs two steps in the layout, counts every tensor and every message, and fails if a prediction, of a part "
     "or\n"
     "               of the total, is off by more than 0.1 %\n"
-    "  --suggest    all layouts of the ranks that fit into memory, by a rough time of a step\n"
-    "run.initial_checkpoint is not opened: which weights a run starts from changes none of this.\n"
+    "  --suggest    all layouts of the ranks that fit into memory, fastest estimated step first\n"
+    "run.initial_checkpoint is not opened: it affects none of this.\n"
     "\n"
     "The size of the vocabulary is that of the token file, or what is set. --measure trains on the token file; of the demo it\n"
     "is data/stories.h5, which `make stories` writes (`cohort train --help` has its commands):\n"
@@ -40,11 +40,10 @@ constexpr const char* kPlanFooter =
     "  mpirun -np 4 cohort plan inputs/demo.toml --measure          do a few steps take what was predicted?\n"
     "\n"
     "With --schedule: the timeline of a pipeline. S stages hold 1/S of the layers each, and M micro-batches go through them.\n"
-    "While the first micro-batch runs in and the last one runs out, ranks have nothing to do: the bubble, (S-1)/(M+S-1) of the\n"
-    "time if all stages are equal.\n"
+    "While the pipeline fills and drains, ranks are idle: the bubble, (S-1)/(M+S-1) of the time if all stages are equal.\n"
     "  gpipe        all forwards, then all backwards; a rank keeps the activations of M micro-batches\n"
-    "  1f1b         one forward, one backward in turns: the same bubble, but at most S micro-batches' activations\n"
-    "  interleaved  1f1b with V chunks of layers a rank: the bubble is (S-1)/(VM+S-1), with V times the messages; M is a\n"
+    "  1f1b         one forward, one backward in turn: the same bubble, but at most S micro-batches' activations\n"
+    "  interleaved  1f1b with V chunks of layers per rank: the bubble is (S-1)/(VM+S-1), with V times the messages; M is a\n"
     "               multiple of S\n"
     "\n"
     "  cohort plan --schedule gpipe --stages 4 --micro-batches 8         where is the bubble?\n"
@@ -56,7 +55,7 @@ constexpr const char* kPlanFooter =
     "                                                                    one slow stage (a loss over a large vocabulary): who "
     "waits?\n"
     "\n"
-    "With --deepspeed: what a DeepSpeed configuration of yours says, as a run file:\n"
+    "With --deepspeed: your DeepSpeed configuration as a run file:\n"
     "  cohort plan --deepspeed ds_config.json > run.toml";
 
 void require(const CLI::App& command, const std::vector<std::string>& names) {
@@ -78,13 +77,13 @@ void refuse_beside_run_file(const CLI::App& command, const PlanRunOptions& optio
   for (const char* name : {"--schedule", "--stages", "--micro-batches", "--chunks", "--forward-ms", "--backward-ms",
                            "--transfer-ms", "--stage-costs", "--width", "--deepspeed"}) {
     if (command.get_option(name)->count() > 0)
-      fail(ExitCode::usage, "{} does not go with a run file ({}): see --help", name, options.run_file);
+      fail(ExitCode::usage, "{} cannot be combined with a run file ({}): see --help", name, options.run_file);
   }
   if (options.measure && options.suggest) fail(ExitCode::usage, "--measure or --suggest, not both");
   if (options.measure && options.ranks > 0)
-    fail(ExitCode::usage, "--ranks does not go with --measure, which has the ranks that mpirun or srun start");
+    fail(ExitCode::usage, "--ranks cannot be combined with --measure, which uses the ranks that mpirun or srun started");
   const auto only_with = [&](const char* name, const char* other, bool given) {
-    if (command.get_option(name)->count() > 0 && !given) fail(ExitCode::usage, "{} goes with {}", name, other);
+    if (command.get_option(name)->count() > 0 && !given) fail(ExitCode::usage, "{} needs {}", name, other);
   };
   only_with("--steps", "--measure", options.measure);
   only_with("--svg", "--measure or --schedule", options.measure);
@@ -93,8 +92,7 @@ void refuse_beside_run_file(const CLI::App& command, const PlanRunOptions& optio
 
 void refuse_without_run_file(const CLI::App& command) {
   for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib"}) {
-    if (command.get_option(name)->count() > 0)
-      fail(ExitCode::usage, "{} goes with a run file: cohort plan run.toml {}", name, name);
+    if (command.get_option(name)->count() > 0) fail(ExitCode::usage, "{} needs a run file: cohort plan run.toml {}", name, name);
   }
 }
 
@@ -117,38 +115,37 @@ int show_deepspeed(const std::string& path) {
 
 void add_plan_command(CLI::App& app, Action& action) {
   auto* command =
-      app.add_subcommand("plan", "Work out what a run will do before it runs: memory, messages, the timeline of its pipeline");
+      app.add_subcommand("plan", "Predict what a run needs before it runs: memory, messages, the timeline of its pipeline");
   command->footer(kPlanFooter);
   const auto options = std::make_shared<PlanScheduleOptions>();
   command->add_option("--schedule", options->schedule, "Pipeline schedule: gpipe, 1f1b or interleaved");
   command->add_option("--stages", options->stages, "S: ranks of the pipeline");
   command->add_option("--micro-batches", options->micro_batches, "M: micro-batches of one optimizer step");
-  command->add_option("--chunks", options->chunks, "V: chunks of layers a rank, 2 or more with interleaved, else 1")
+  command->add_option("--chunks", options->chunks, "V: chunks of layers per rank, 2 or more with interleaved, else 1")
       ->capture_default_str();
-  command->add_option("--forward-ms", options->forward_ms, "Forward of one micro-batch through one rank's layers")
+  command->add_option("--forward-ms", options->forward_ms, "Time of one micro-batch forward through one rank's layers")
       ->capture_default_str();
-  command->add_option("--backward-ms", options->backward_ms, "Backward of the same")->capture_default_str();
-  command->add_option("--transfer-ms", options->transfer_ms, "One message between two ranks; overlaps with work")
+  command->add_option("--backward-ms", options->backward_ms, "Time of the same backward")->capture_default_str();
+  command->add_option("--transfer-ms", options->transfer_ms, "Time of one message between two ranks; overlaps with work")
       ->capture_default_str();
   command
       ->add_option("--stage-costs", options->stage_costs,
                    "Factors of both times for consecutive parts of the model: S numbers, or S x V with interleaved")
       ->delimiter(',');
-  command->add_option("--svg", options->svg, "Draw the timeline into this file as well")->type_name("FILE");
+  command->add_option("--svg", options->svg, "Also draw the timeline into this file")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
-  command->add_option("--width", options->width, "Columns of the text")->capture_default_str();
+  command->add_option("--width", options->width, "Width of the text in columns")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   const auto deepspeed = std::make_shared<std::string>();
-  command->add_option("--deepspeed", *deepspeed, "Read a DeepSpeed configuration (JSON) and show it as a run file")
-      ->type_name("FILE");
+  command->add_option("--deepspeed", *deepspeed, "Translate a DeepSpeed configuration (JSON) into a run file")->type_name("FILE");
   const auto run = std::make_shared<PlanRunOptions>();
   command->add_option("run.toml", run->run_file, "The run file to plan");
   add_override_options(*command, run->overrides);
   command->add_option("--ranks", run->ranks, "Plan for this many ranks, without starting them")->check(integer_from(1));
-  command->add_flag("--measure", run->measure, "Run some steps and lay what they took beside what was predicted");
+  command->add_flag("--measure", run->measure, "Run some steps and compare them with the prediction");
   command->add_option("--steps", run->steps, "Steps of --measure")->check(integer_from(2, 1'000'000))->capture_default_str();
   command->add_flag("--suggest", run->suggest, "List the layouts that fit");
-  command->add_option("--memory-gib", run->memory_gib, "With --suggest: GiB that a rank has")->check(number_above(0.0, 1e6));
+  command->add_option("--memory-gib", run->memory_gib, "With --suggest: GiB of memory per rank")->check(number_above(0.0, 1e6));
   command->callback([&action, command, options, deepspeed, run] {
     action = [command, options, deepspeed, run] {
       if (!run->run_file.empty()) {

@@ -70,22 +70,22 @@ void print_memory(const Plan& plan) {
                paper.formula.empty() ? "-" : human_bytes(static_cast<Bytes>(paper.bytes)), paper.formula});
   }
   table.add({"all, of one rank", human_bytes(plan.memory.total), "", ""});
-  fmt::print("\nMemory of the rank that needs most:\n{}", table.str());
-  if (plan.memory.host > 0) fmt::print("Offloaded to the host's memory: {}.\n", human_bytes(plan.memory.host));
+  fmt::print("\nMemory of the rank that needs the most:\n{}", table.str());
+  if (plan.memory.host > 0) fmt::print("Offloaded to host memory: {}.\n", human_bytes(plan.memory.host));
   if (plan.memory.disk > 0) fmt::print("Offloaded to a file: {}.\n", human_bytes(plan.memory.disk));
   fmt::print("P: parameters of the rank ({}), N: ranks that share them, s b h a t: tokens, samples, width, heads, tp.\n",
              human_count(static_cast<double>(plan.own_parameters)));
   if (const Bytes ours = activation_bytes_per_token_and_layer(plan.config); ours > 0) {
     fmt::print(
-        "Ours keeps {} bytes of a token in a layer: no a s x s scores, since flash attention computes them again, and no\n"
-        "dropout masks. The rest of the activations is the two ends of the model and the scratch memory of one block.\n",
+        "Cohort keeps {} bytes per token and layer: no a s x s scores, since flash attention recomputes them, and no\n"
+        "dropout masks. The other activations are the two ends of the model and the scratch memory of one block.\n",
         ours);
   }
 }
 
 void print_traffic(const Plan& plan) {
   if (plan.traffic.empty()) {
-    fmt::print("\nOne rank sends nothing.\n");
+    fmt::print("\nA single rank sends nothing.\n");
     return;
   }
   Table table({"group", "operation", "ranks", "calls", "given", "moved"});
@@ -96,11 +96,12 @@ void print_traffic(const Plan& plan) {
                fmt::to_string(one.calls), human_bytes(one.bytes), human_bytes(one.moved())});
   }
   table.add({"all", "", "", "", "", human_bytes(moved)});
-  fmt::print("\nBytes that a rank sends in a step, at most:\n{}", table.str(2));
+  fmt::print("\nMost bytes that a rank sends in a step:\n{}", table.str(2));
   for (const PaperTraffic& paper : plan.paper_traffic)
-    fmt::print("By the paper {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)), paper.formula);
+    fmt::print("According to the paper, {} moves {}: {}.\n", paper.axis, human_bytes(static_cast<Bytes>(paper.moved)),
+               paper.formula);
   fmt::print(
-      "given: what the rank hands to the call; moved: what it then sends in a ring, 2(N-1)/N of it for an all-reduce,\n"
+      "given: what the rank passes to the call; moved: what it then sends in a ring, 2(N-1)/N of it for an all-reduce,\n"
       "(N-1)/N for a reduce-scatter or an all-gather.\n");
 }
 
@@ -110,10 +111,10 @@ void print_plan(const Plan& plan) {
   fmt::print("batch       {}\n", batch_arithmetic(plan.config));
   fmt::print("model       {}, {} parameters; {} on the rank with the most\n", plan.config.model.kind,
              human_count(static_cast<double>(plan.parameters)), human_count(static_cast<double>(plan.own_parameters)));
-  fmt::print("compute     {:.3g} TFLOP a rank and step, by 6 N + 12 L C T a token\n", 1e-12 * plan.flops);
+  fmt::print("compute     {:.3g} TFLOP per rank and step, from 6 N + 12 L C T per token\n", 1e-12 * plan.flops);
   if (parallel.pp > 1) {
-    fmt::print("bubble      {:.1f} % of its time a rank waits for others: (S-1)/(VM+S-1), S {}, V {}, M {}\n",
-               100.0 * plan.bubble, parallel.pp, parallel.chunks, plan.config.train.accumulation);
+    fmt::print("bubble      {:.1f} % of each rank's time is idle: (S-1)/(VM+S-1), S {}, V {}, M {}\n", 100.0 * plan.bubble,
+               parallel.pp, parallel.chunks, plan.config.train.accumulation);
   }
   print_memory(plan);
   print_traffic(plan);

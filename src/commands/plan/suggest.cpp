@@ -27,15 +27,18 @@ void print_text(const Suggestions& found, int ranks, Bytes most_memory, const Ra
   fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
              found.fitting.size() == 1 ? "fits" : "fit", most_memory > 0 ? " into " + human_bytes(most_memory) : "", table.str());
   if (found.fitting.size() > kMostLines)
-    fmt::print("... and {} slower ones (--json lists all)\n", found.fitting.size() - kMostLines);
+    fmt::print("... and {} (--json lists all)\n",
+               counted(static_cast<Count>(found.fitting.size() - kMostLines), "slower layout"));
   fmt::print(
-      "memory: of the rank that needs most; moved: bytes that it sends in a step; step: the work at {:.3g} TFLOP/s a rank,\n"
-      "stretched by the bubble, and the messages at {:.3g} GB/s, as if nothing overlapped. A first guess: --measure the best.\n",
+      "memory: of the rank that needs the most; moved: bytes that it sends in a step; step: the work at {:.3g} TFLOP/s per\n"
+      "rank, stretched by the bubble, and the messages at {:.3g} GB/s, as if nothing overlapped. A first guess:\n"
+      "--measure the best.\n",
       1e-12 * speed.flops_per_second, 1e-9 * speed.bytes_per_second);
   if (found.refused.empty()) return;
   fmt::print("\nRefused for this run:\n");
   for (std::size_t i = 0; i < std::min(found.refused.size(), kMostReasons); ++i) fmt::print("  {}\n", found.refused[i]);
-  if (found.refused.size() > kMostReasons) fmt::print("  ... and for {} more reasons\n", found.refused.size() - kMostReasons);
+  if (found.refused.size() > kMostReasons)
+    fmt::print("  ... and for {}\n", counted(static_cast<Count>(found.refused.size() - kMostReasons), "more reason"));
 }
 
 nlohmann::ordered_json to_json(const Suggestions& found) {

@@ -60,9 +60,9 @@ void print_table(const std::vector<Line>& lines, const std::vector<std::string>&
   }
   fmt::print("\nLargest differences from one rank:\n{}Allowed: {:.0e} ({}).\n", table.str(), tolerance.value, tolerance.reason);
   fmt::print(
-      "Each step is compared with the one that one rank takes from the weights that the layout has reached; weights, allowed\n"
-      "{:.0e}, with what one rank's optimizer makes of the layout's gradients. \"Loss curve\" is how far losses are from\n"
-      "those of one rank that goes its own way: rounding moves the two apart, the faster the higher the rate, and is no fault.\n",
+      "Each step is compared with the step that one rank takes from the layout's current weights; weights, allowed\n"
+      "{:.0e}, with what one rank's optimizer makes of the layout's gradients. \"Loss curve\" is the distance to\n"
+      "the losses of an independent run on one rank: rounding drives the two apart, faster at higher rates; that is no error.\n",
       kUpdateTolerance);
   if (!refused.empty()) fmt::print("\nRefused for this run:\n");
   for (const std::string& reason : refused) fmt::print("  {}\n", reason);
@@ -147,11 +147,10 @@ int run_proof(const ProveOptions& options) {
 }  // namespace
 
 void add_prove_command(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("prove", "Show that layouts train as one rank does");
+  auto* command = app.add_subcommand("prove", "Prove that layouts train as one rank does");
   command->footer(
-      "Trains some steps in each layout and, beside it, takes each of them on one rank from the same weights; prints the "
-      "largest\n"
-      "differences in loss, gradient norm, gradients and weights after the update. Exits with 11 if any is above the tolerance.\n"
+      "Trains some steps in each layout and takes each of them on one rank, too, from the same weights; prints the largest\n"
+      "differences in loss, gradient norm, gradients and updated weights. Exits with 11 if any is above the tolerance.\n"
       "All start from the weights of run.initial_checkpoint, if the run file names one.\n"
       "[parallel] of the run file is not read: layouts come from --layout.\n"
       "\n"
@@ -164,7 +163,7 @@ void add_prove_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<ProveOptions>();
   command->add_option("run.toml", options->run_file, "The run file: model, data, batch, optimizer")->required();
   add_override_options(*command, options->overrides);
-  command->add_option("--layout", options->layouts, "Keys of [parallel], as dp=2,tp=2,data=zero1 (may be repeated)")
+  command->add_option("--layout", options->layouts, "Keys of [parallel], such as dp=2,tp=2,data=zero1 (may be repeated)")
       ->type_name("KEYS")
       ->allow_extra_args(false);
   command->add_option("--steps", options->steps, "Optimizer steps")->check(integer_from(1))->capture_default_str();

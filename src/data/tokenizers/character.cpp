@@ -38,8 +38,8 @@ class CharTokenizer : public Tokenizer {
       const std::int32_t id = code_point < ids_.size() ? ids_[code_point] : -1;
       if (id < 0) {
         fail(ExitCode::data,
-             "{}: the character {} at byte {} is not in the vocabulary of {} characters; use only characters of the text that "
-             "the vocabulary was learned from",
+             "{}: the character {} at byte {} is not in the vocabulary of {} characters; use only characters that occur in the "
+             "text it was learned from",
              source, describe_code_point(code_point), offset, code_points_.size());
       }
       ids[count++] = id;

@@ -32,11 +32,10 @@ ModelSection read(const HfKeys& config) {
   config.read(dropout, "resid_pdrop", model.dropout, "dropout");
   for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
     if ((config.has(key) ? config.at(key) : HfKeys::Json(0.1)) == dropout) continue;
-    fail(
-        ExitCode::checkpoint,
-        "{}: {} differs from resid_pdrop = {}: a model here has one probability of dropout; make the three equal (they matter in "
-        "training alone)",
-        config.file(), key, dropout.dump());
+    fail(ExitCode::checkpoint,
+         "{}: {} differs from resid_pdrop = {}: Cohort's model has one dropout probability; make the three equal (they matter "
+         "only in training)",
+         config.file(), key, dropout.dump());
   }
   return model;
 }

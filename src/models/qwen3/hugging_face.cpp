@@ -12,7 +12,7 @@ void refuse_windows(const HfKeys& config) {
   for (const char* without_effect : {"sliding_window", "max_window_layers"}) config.has(without_effect);
   if (!config.has("layer_types")) return;
   for (const auto& type : config.at("layer_types")) {
-    if (type != "full_attention") config.refuse("layer_types", "the model here has full_attention in all layers");
+    if (type != "full_attention") config.refuse("layer_types", "Cohort's model has full_attention in all layers");
   }
 }
 

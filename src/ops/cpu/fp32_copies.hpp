@@ -1,4 +1,4 @@
-// 16-bit storage for the CPU kernels, which know fp32 alone: an op that is given bf16 or fp16 tensors runs its fp32 kernel on
+// 16-bit storage for the CPU kernels, which know only fp32: an op that is given bf16 or fp16 tensors runs its fp32 kernel on
 // copies.
 //
 //   void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {

@@ -13,7 +13,7 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_matrix(c, beta);
   for (Count size : {m, n, k, a.stride, b.stride, c.stride}) {
-    COHORT_CHECK(size <= std::numeric_limits<int>::max(), "gemm: CBLAS takes sizes up to 2^31 - 1, not {}", size);
+    COHORT_CHECK(size <= std::numeric_limits<int>::max(), "gemm: CBLAS supports sizes up to 2^31 - 1, not {}", size);
   }
   cblas_sgemm(CblasRowMajor, transpose_a == Transpose::yes ? CblasTrans : CblasNoTrans,
               transpose_b == Transpose::yes ? CblasTrans : CblasNoTrans, static_cast<int>(m), static_cast<int>(n),
@@ -29,7 +29,7 @@ std::string gemm_backend() { return "CBLAS"; }
 void set_gemm_threads(int threads) {
   if (threads > 1)
     fail(ExitCode::config,
-         "device.threads = {}: this CBLAS has no call to set its threads; use 1, or build with OpenBLAS or oneDNN", threads);
+         "device.threads = {}: this CBLAS cannot set its number of threads; use 1, or build with OpenBLAS or oneDNN", threads);
 }
 #endif
 

@@ -1,5 +1,5 @@
 // The tuned kernels of CPUs, with the names and contracts of the ops in src/ops/*.hpp: matrix products by a library
-// (ops/gemm.hpp) and attention made of them. They know fp32 alone; 16-bit tensors are widened for them (fp32_copies.hpp).
+// (ops/gemm.hpp) and attention made of them. They know only fp32; 16-bit tensors are widened for them (fp32_copies.hpp).
 // ops/tuned.cpp names them.
 #pragma once
 

@@ -4,7 +4,7 @@ namespace cohort::lion {
 
 const OptimizerRules& rules() {
   static const OptimizerRules kRules{.kind = "lion",
-                                     .help = "Chen et al. 2023: one slot; wants a smaller learning rate and a larger decay",
+                                     .help = "Chen et al. 2023: one slot; needs a smaller learning rate and a larger decay",
                                      .keys = {"beta1", "beta2"},
                                      .slots = {{"mean"}},
                                      .deepspeed_names = {"Lion", "FusedLion"}};

@@ -12,8 +12,8 @@ SequenceSplit::SequenceSplit(Count tokens, int ranks) : tokens_(tokens), ranks_(
   const Count below = tokens / chunks * chunks, above = below + chunks;
   const std::string nearest = below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above);
   fail(ExitCode::config,
-       "context parallelism over {} ranks cuts each sample into {} chunks of equal length, which {} tokens do not give: set "
-       "model.context to {}, or parallel.cp to a degree of which twice as much divides {}",
+       "context parallelism over {} ranks cuts each sample into {} equal chunks, which does not divide {} tokens: set "
+       "model.context to {}, or parallel.cp to a degree whose double divides {}",
        ranks, chunks, tokens, nearest, tokens);
 }
 

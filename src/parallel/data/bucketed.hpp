@@ -1,6 +1,6 @@
 // Bucketed, overlapped all-reduce, as in PyTorch DDP (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data
 // Parallel Training"). Gradients become ready from the last layer to the first; neighbours in that order share a bucket of a few
-// MiB. When all gradients of a bucket are ready its all-reduce starts, asynchronously, while backward goes on with earlier
+// MiB. When all gradients of a bucket are ready its all-reduce starts, asynchronously, while backward continues with earlier
 // layers.
 //
 // A registry keeps all gradients in one block of memory in forward order, so a bucket is simply a range of it: nothing is copied

@@ -38,7 +38,7 @@ class Engine : public MicroBatchRunner, public Predictor {
   /// matter of timing. Call it first.
   void reserve_messages(Count rows);
 
-  /// A step, for a strategy. The last rank alone adds to context.loss_sum: the sum over pp is the loss. // Collective over: pp
+  /// A step, for a strategy. Only the last rank adds to context.loss_sum: the sum over pp is the loss. // Collective over: pp
   void run(const StepContext& context, std::span<const ModelInput> micro_batches, float gradient_scale, DataParallel& strategy,
            StepTimers& timers) override;
   void finish(DataParallel& strategy, StepTimers& timers) override;

@@ -1,15 +1,15 @@
 // The messages of a pipeline: who needs what from whom, and in which order a rank posts its receives.
 //
 // The order matters where the operations of a rank run one behind the other, as NCCL's do on one stream: a receive that is posted
-// before its message can exist holds up the sends behind it, and two ranks may then wait for each other for ever. So all ranks
+// before its message can exist holds up the sends behind it, and two ranks may then wait for each other forever. So all ranks
 // post by one clock, that of the simulated step (timeline.hpp) in which every forward takes 1 and every backward 2. Each rank
 // does, for each action that takes from `start` to `end` there:
 //   1. post the send of what its last action made, and the receives of messages made by `start`; launch these
 //   2. wait for what the action needs
 //   3. post the receives of messages made after `start` and before `end`; launch these
 //   4. run the action
-// Why nobody waits for ever, however long things take in truth: go through actions and messages by simulated time. An action that
-// ends at T needs messages made by its start, before T, which were launched in 1 with or behind messages made before T alone. A
+// Why nobody waits forever, however long things take in truth: go through actions and messages by simulated time. An action that
+// ends at T needs messages made by its start, before T, which were launched in 1 with or behind messages made before T only. A
 // message made at T is launched by its sender once the action that made it has ended, and by its receiver when all that it runs
 // before is older than T; what is launched together does not wait for each other. So whatever is first has all that it needs.
 // Collectives that an action starts, such as sums of gradients over data-parallel ranks, come at the same place on all their

@@ -126,7 +126,8 @@ class Simulation {
                                     text_of({need.pass, action.micro_batch, place.chunk}), place.rank));
     }
     if (count == 0) return;
-    const std::string more = count > kMostNamed ? fmt::format("; and {} more ranks", count - kMostNamed) : "";
+    const std::string more =
+        count > kMostNamed ? fmt::format("; and {}", counted(static_cast<Count>(count - kMostNamed), "more rank")) : "";
     fail(ExitCode::internal, "deadlock of the pipeline schedule: {}{}", join(waiting, "; "), more);
   }
 

@@ -37,7 +37,7 @@ std::vector<std::vector<Action>> actions_of_all(const Schedule& schedule);
 void check(const Schedule& schedule, const std::vector<std::vector<Action>>& actions);
 
 /// The events of a step, ranks ascending, those of a rank in order; the first starts at 0. Checks the lists. Throws
-/// Error(internal) with what each rank waits for if no rank can go on (deadlock).
+/// Error(internal) with what each rank waits for if no rank can proceed (deadlock).
 std::vector<Event> simulate(const Schedule& schedule, const std::vector<std::vector<Action>>& actions, const Costs& costs);
 /// The same with the schedule's own lists.
 std::vector<Event> simulate(const Schedule& schedule, const Costs& costs);

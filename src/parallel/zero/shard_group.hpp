@@ -2,8 +2,9 @@
 // Trillion Parameter Models").
 //
 // Parameters that are gathered and reduced together form a group, laid out one after the other in a flat tensor whose length is
-// rounded up to a multiple of the ranks. Block r of it is owned by rank r, which alone keeps the fp32 weights and the optimizer's
-// state of these elements. A block boundary may run through a parameter: only the layout of memory is divided, not the tensors.
+// rounded up to a multiple of the ranks. Block r of it is owned by rank r, the only one that keeps the fp32 weights and the
+// optimizer's state of these elements. A block boundary may run through a parameter: only the layout of memory is divided, not
+// the tensors.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // What the stages of ZeRO have in common. Data parallelism in which every rank keeps the fp32 weights and the optimizer's state
-// of its shard alone: gradients are reduced to the shard that owns them, the optimizer updates the shard, and the new weights are
+// of its shard only: gradients are reduced to the shard that owns them, the optimizer updates the shard, and the new weights are
 // gathered. The stages differ in what else is divided:
 //   stage 1  nothing: weights that layers read, and gradients, are whole on every rank
 //   stage 2  gradients, reduced as soon as backward is done with a group

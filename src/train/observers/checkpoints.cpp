@@ -36,7 +36,7 @@ void Checkpoints::save() {
   const double waited = steady_seconds() - begin;
   constexpr double kWorthTelling = 0.1;  // seconds
   if (waited > kWorthTelling) {
-    run_.say(fmt::format("step {}: waited {:.2f} s for the checkpoint before: the disk is slower than checkpoint.every",
+    run_.say(fmt::format("step {}: waited {:.2f} s for the previous checkpoint: the disk cannot keep up with checkpoint.every",
                          run_.done, waited));
   }
   if (all_reduce_value(run_.world, lock_lost(), ReduceOp::max) > 0) run_.lock->fail_lost();
@@ -56,7 +56,7 @@ void Checkpoints::report() {
   run_.log->info("step {} saved {}{}", saved.step, saved.folder.string(), times);
   run_.say(fmt::format("step {}: saved {} ({}{})", saved.step, saved.folder.string(), human_bytes(saved.bytes), times));
   saved_(saved.step);
-  if (!saved.trouble.empty()) run_.say(fmt::format("warning: step {} is saved, but: {}", saved.step, saved.trouble));
+  if (!saved.trouble.empty()) run_.say(fmt::format("warning: step {} was saved, but: {}", saved.step, saved.trouble));
 }
 
 }  // namespace cohort

@@ -23,7 +23,7 @@ class Checkpoints : public StepObserver {
   /// Saves the state as it is, after waiting for the save before. Throws SharedError(launch) instead if the run folder is another
   /// job's now. // Collective over: world
   void save();
-  /// Tells of a save that has come to its end, after waiting for it, or throws its error. // Collective over: world
+  /// Tells of a save that has ended, after waiting for it, or throws its error. // Collective over: world
   void report();
 
  private:

@@ -16,14 +16,14 @@ class Console : public StepObserver {
                                    run_.train_step.strategy().name(), counted(run_.world.size(), "rank"), run_.mesh.shape().str(),
                                    config.run.directory);
     if (const std::optional<double> floor = entropy())
-      text += fmt::format("floor       {:.4f} nats a token: the entropy of this corpus, which no model can beat on average\n",
+      text += fmt::format("floor       {:.4f} nats per token: the entropy of this corpus, which no model can beat on average\n",
                           *floor);
     if (!run_.launcher.job_id.empty()) text += fmt::format("job         {}\n", run_.job_in_words());
     if (run_.done > 0) {
       text += fmt::format("resumed     at step {}\n", run_.done);
       for (const std::string& note : run_.notes) text += fmt::format("warning: {}\n", note);
     } else if (!config.run.initial_checkpoint.empty()) {
-      text += fmt::format("weights     of {}\n", config.run.initial_checkpoint);
+      text += fmt::format("weights     from {}\n", config.run.initial_checkpoint);
     }
     if (run_.progress) print_to_console(text);
   }

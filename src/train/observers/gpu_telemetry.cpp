@@ -27,7 +27,7 @@ class GpuTelemetry : public StepObserver {
     if (run_.world.rank() != 0) return nullptr;
     nlohmann::ordered_json figures = to_json(report.of_all_ranks);
     if (figures.is_null() && !silence_logged_) {
-      run_.log->info("metrics have no figures of GPUs: NVML (libnvidia-ml.so.1) is not there, or does not answer");
+      run_.log->info("metrics have no GPU figures: NVML (libnvidia-ml.so.1) is missing or does not answer");
       silence_logged_ = true;
     }
     return figures;

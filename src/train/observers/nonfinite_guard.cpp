@@ -62,7 +62,7 @@ class NonfiniteGuard : public StepObserver {
     const std::string gradient = run_.train_step.gradient_not_finite();
     const int last = all_reduce_value(run_.world, gradient.empty() ? -1 : run_.world.rank(), ReduceOp::max);
     if (last < 0) return "all layers' outputs and gradients are finite: the loss, or the gradients' norm, overflowed";
-    return fmt::format("all layers' outputs are finite; going backward, the first gradient that is not is that of {}",
+    return fmt::format("all layers' outputs are finite; going backward, the first non-finite gradient is that of {}",
                        broadcast_text(run_.world, gradient, last));
   }
 

@@ -10,7 +10,7 @@ namespace cohort {
 /// All observers of a run, in the order in which they are called. // Collective over: world
 Observers observers_of(TrainingRun& run, const std::vector<FaultSection>& faults, std::unique_ptr<StepObserver> checkpoints);
 
-/// A step that was skipped, since its loss or gradient is no number: goes on if that is as it should be, else throws.
+/// A step that was skipped, since its loss or gradient is not a number: continues if that is as it should be, else throws.
 std::unique_ptr<StepObserver> make_nonfinite_guard(TrainingRun& run);
 /// The lines of each rank's log: how the run began, and each step, with its samples.
 std::unique_ptr<StepObserver> make_step_log(TrainingRun& run);

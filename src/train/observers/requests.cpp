@@ -49,8 +49,7 @@ class RequestsFromOutside : public StepObserver {
  private:
   // Removes RUN/save.
   void answer_save() {
-    if (!requests_.save_done())
-      run_.say("warning: the file save in the run folder, which asked for a checkpoint, cannot be removed");
+    if (!requests_.save_done()) run_.say("warning: cannot remove the file save in the run folder, which requested a checkpoint");
   }
 
   TrainingRun& run_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "train/observers/observers.hpp"
 
 namespace cohort {
@@ -21,8 +22,8 @@ class StepLog : public StepObserver {
   explicit StepLog(TrainingRun& run) : run_(run) {}
 
   void begin_run() override {
-    run_.log->info("rank {} of {}, {}, strategy {}, {} samples of training data, from step {}{}{}", run_.world.rank(),
-                   run_.world.size(), run_.mesh.shape().str(), run_.train_step.strategy().name(), run_.sampler.samples(),
+    run_.log->info("rank {} of {}, {}, strategy {}, {} of training data, from step {}{}{}", run_.world.rank(), run_.world.size(),
+                   run_.mesh.shape().str(), run_.train_step.strategy().name(), counted(run_.sampler.samples(), "sample"),
                    run_.done + 1, run_.launcher.job_id.empty() ? "" : "; ", run_.job_in_words());
     for (const std::string& note : run_.notes) run_.log->warning("{}", note);
   }

@@ -111,7 +111,7 @@ TEST_P(DamagedForm, AnotherModelOrALaterVersion) {
   expect_not_loaded(ExitCode::checkpoint, {folder_of(2).string(), kModel, "another one"}, "another one");
   const fs::path path = folder_of(2) / kManifestFile;
   on_root([&] { write_all(path, sealed(of_next_version(read_all(path)))); });
-  expect_not_loaded(ExitCode::checkpoint, {path.string(), fmt::format("version {}", kFormatVersion + 1), "newer Cohort"});
+  expect_not_loaded(ExitCode::checkpoint, {path.string(), fmt::format("version {}", kFormatVersion + 1), "use a newer one"});
 }
 
 TEST_P(DamagedForm, FilesOfAnotherStep) {
@@ -122,7 +122,7 @@ TEST_P(DamagedForm, FilesOfAnotherStep) {
     comm_->barrier();
     on_root([&] { fs::copy_file(folder_of(1) / name, folder_of(2) / name, fs::copy_options::overwrite_existing); });
     const bool found_by_step = name == kModelFile && GetParam() == CheckpointForm::consolidated;
-    expect_not_loaded(ExitCode::checkpoint, {(folder_of(2) / name).string(), found_by_step ? "of step 1" : "checksum"});
+    expect_not_loaded(ExitCode::checkpoint, {(folder_of(2) / name).string(), found_by_step ? "step 1, but" : "checksum"});
     on_root([&] { write_all(folder_of(2) / name, bytes); });
   }
   expect_former_untouched();
@@ -158,7 +158,7 @@ TEST_P(DamagedForm, AManifestThatLies) {
     SCOPED_TRACE(to);
     comm_->barrier();
     on_root([&] { write_all(path, with(from, to)); });
-    expect_not_loaded(ExitCode::checkpoint, {path.string(), "not a manifest of a checkpoint"});
+    expect_not_loaded(ExitCode::checkpoint, {path.string(), "not a checkpoint manifest"});
   }
 }
 

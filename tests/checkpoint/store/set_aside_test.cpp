@@ -121,7 +121,8 @@ TEST_F(SetAside, OverwritingRemovesCohortsOwnAlone) {
                   {"step_00000040", "manifest.json", "copied"});
   fs::remove(folder(40));
   write_all(folder(20) / "notes.txt", "mine");
-  expect_mentions(error_of(ExitCode::usage, [&] { remove_checkpoints(run_); }), {"step_00000020/notes.txt", "not Cohort's"});
+  expect_mentions(error_of(ExitCode::usage, [&] { remove_checkpoints(run_); }),
+                  {"step_00000020/notes.txt", "not written by Cohort"});
   EXPECT_EQ(known_steps(), (std::vector<Count>{10, 20, 30})) << "a refusal removes nothing";
   fs::remove(folder(20) / "notes.txt");
   remove_checkpoints(run_);

@@ -114,14 +114,14 @@ TEST(PipelineSchedule, NamesAreThoseOfRunFiles) {
 }
 
 TEST(PipelineSchedule, RefusesWithTheNearestThatFits) {
-  EXPECT_ERROR(check({k1f1b, 0, 1, 8}), ExitCode::config, "0 stages", "the fewest is 1");
-  EXPECT_ERROR(check({k1f1b, 4, 1, 0}), ExitCode::config, "0 micro-batches", "the fewest is 1");
+  EXPECT_ERROR(check({k1f1b, 0, 1, 8}), ExitCode::config, "0 stages", "at least 1");
+  EXPECT_ERROR(check({k1f1b, 4, 1, 0}), ExitCode::config, "0 micro-batches", "at least 1");
   EXPECT_ERROR(check({k1f1b, 4, 0, 8}), ExitCode::config, "0 chunks");
   EXPECT_ERROR(check({k1f1b, 4, 2, 8}), ExitCode::config, "1f1b with 2 chunks");
   EXPECT_ERROR(check({kGpipe, 4, 2, 8}), ExitCode::config, "gpipe with 2 chunks");
   EXPECT_ERROR(check({kInterleaved, 4, 1, 8}), ExitCode::config, "2 or more");
   EXPECT_ERROR(check({kInterleaved, 4, 2, 10}), ExitCode::config, "10 micro-batches on 4 stages", "8 or 12");
-  EXPECT_ERROR(check({kInterleaved, 4, 2, 3}), ExitCode::config, "take 4,");
+  EXPECT_ERROR(check({kInterleaved, 4, 2, 3}), ExitCode::config, "use 4,");
   EXPECT_ERROR(check({kInterleaved, 65536, 65536, 65536}), ExitCode::config, "4294967296 virtual stages");
 }
 

@@ -22,8 +22,8 @@ bool on_hopper(const AttentionShape& shape, DType dtype, const DropoutKey& key) 
 void check_supported(DType dtype, const AttentionShape& s) {
   if (flash_attention_supports(dtype, s)) return;
   fail(ExitCode::config,
-       "attention on a GPU takes head sizes that are multiples of 8 up to 128 in bf16 and fp16, and up to 256 in fp32, not {} in "
-       "{}: change model.heads or precision.policy",
+       "attention on a GPU supports head sizes that are multiples of 8 up to 128 in bf16 and fp16, and up to 256 in fp32, not {} "
+       "in {}: change model.heads or precision.policy",
        s.head_size, name_of(dtype));
 }
 

@@ -22,7 +22,7 @@ cudaDataType_t data_type(DType dtype) {
     case DType::f16:
       return CUDA_R_16F;
     default:
-      fail(ExitCode::internal, "cuBLASLt: matrices of {} are not used here", name_of(dtype));
+      fail(ExitCode::internal, "cuBLASLt: matrices of {} are not supported", name_of(dtype));
   }
 }
 

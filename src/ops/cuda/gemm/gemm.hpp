@@ -86,7 +86,7 @@ Count load_gemm_tuning(const std::filesystem::path& path);
 /// choice.
 std::string gemm_report();
 
-/// Forgets what was chosen so far, loaded tables included, and turns tuning off; the next call of each kind starts anew.
+/// Forgets what was chosen so far, loaded tables included, and turns tuning off; the next call of each kind starts over.
 void reset_gemm();
 
 }  // namespace cohort::ops::cuda

@@ -108,7 +108,7 @@ std::optional<Choice> choose(Plan& plan, const Operands& operands) {
   const std::string name = text_of(plan.key());
   if (const auto known = learned().table.find(name); known != learned().table.end()) {
     if (!plan.accepts(known->second.algorithm)) {
-      fail(ExitCode::config, "the table of matrix products names an algorithm for {} that {} does not take: delete the table",
+      fail(ExitCode::config, "the table of matrix products names an algorithm for {} that {} does not support: delete the table",
            name, gemm_library());
     }
     return known->second;
