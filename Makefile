@@ -10,7 +10,7 @@ PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder fo
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
 CMAKE_FLAGS ?=#                    more flags for cmake of every preset, as in CMAKE_FLAGS=-DCOHORT_WARNINGS_AS_ERRORS=ON
-LINT        ?= --changed#          which C++ sources `make lint` looks at: --changed (since origin/main), --changed BASE or --all
+LINT_FILES  ?= --changed#          which C++ sources `make lint` looks at: --changed (since origin/main), --changed BASE or --all
 GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
 NODES       ?=#                    nodes of `make cluster`, up to 4; empty: 2
 CLUSTER_FLAGS ?=#                  more flags for `tools/cluster up`, as in CLUSTER_FLAGS=--plain
@@ -26,7 +26,7 @@ COHORT  = build/cpu/cohort
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test tsan-test coverage gpu-test
 .PHONY: cluster cluster-down bench lint compile-commands format format-check hooks
-.PHONY: install packages packages-lint packages-coverage packages-cluster help clean
+.PHONY: install packages packages-format packages-lint packages-coverage packages-cluster help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu $(CMAKE_FLAGS)
@@ -103,20 +103,20 @@ gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GP
 bench: program ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
 	OMP_NUM_THREADS=1 $(COHORT) bench step $(BENCH_FLAGS)
 
-lint: packages-lint compile-commands ## Check the C++ sources that changed (LINT): formatting, clang-tidy, each compiled alone by clang with libc++
+lint: packages-lint compile-commands ## Check the C++ sources that changed (LINT_FILES): formatting, clang-tidy, each compiled alone by clang with libc++
 	tools/lint format
-	tools/lint compile $(LINT)
-	tools/lint tidy $(LINT)
+	tools/lint compile $(LINT_FILES)
+	tools/lint tidy $(LINT_FILES)
 
 # Nothing of it is built: a database with an entry for each source, which unity builds have not, where editors look for it.
 compile-commands: ## Write compile_commands.json, by which editors and clangd know how each source is compiled
 	@cmake --preset compile-commands $(CMAKE_FLAGS) >/dev/null
 	@ln -sf build/compile-commands/compile_commands.json compile_commands.json
 
-format: packages-lint ## Format all C++ sources in place
+format: packages-format ## Format all C++ sources in place
 	tools/lint format --fix
 
-format-check: packages-lint ## Fail if a C++ source is not formatted
+format-check: packages-format ## Fail if a C++ source is not formatted
 	tools/lint format
 
 hooks: ## Let git check the formatting and the tree's rules before each commit (`git config --unset core.hooksPath` ends it)
@@ -131,6 +131,11 @@ install: ## Build the preset PRESET and install it below PREFIX, with modulefile
 packages: ## Install missing Debian packages (through sudo when not root)
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies build
+endif
+
+packages-format:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies format
 endif
 
 packages-lint:
@@ -149,7 +154,7 @@ ifneq ($(INSTALL),no)
 endif
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 clean: cluster-down ## Remove the build folders (data/ and runs/ stay); ends the cluster, which lives in them
 	rm -rf build
