@@ -56,7 +56,8 @@ std::string human_bytes(Bytes bytes) {
 }
 
 Bytes parse_bytes(std::string_view text) {
-  // strtod, since std::from_chars for double is missing in the libc++ of macOS; digits and a point alone, of all that it understands.
+  // strtod, since std::from_chars for double is missing in the libc++ of macOS; digits and a point alone, of all that it
+  // understands.
   const std::size_t length = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string digits(text.substr(0, length));
   char* end = nullptr;
