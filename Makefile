@@ -10,6 +10,7 @@ PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder fo
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
 CMAKE_FLAGS ?=#                    more flags for cmake of every preset, as in CMAKE_FLAGS=-DCOHORT_WARNINGS_AS_ERRORS=ON
+DEBUG_TARGETS ?=#                  what `make debug-test` builds; empty: all. With unit_tests, give CTEST_FLAGS="-L unit"
 LINT_FILES  ?= --changed#          which C++ sources `make lint` looks at: --changed (since origin/main), --changed BASE or --all
 GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
 NODES       ?=#                    nodes of `make cluster`, up to 4; empty: 2
@@ -74,7 +75,7 @@ debug-test: export ASAN_OPTIONS = detect_leaks=0:verify_asan_link_order=0
 debug-test: export UBSAN_OPTIONS = print_stacktrace=1
 debug-test: packages ## Build with the address and undefined-behaviour sanitizers and run all tests
 	cmake --preset debug $(CMAKE_FLAGS)
-	cmake --build --preset debug $(addprefix -j,$(JOBS))
+	cmake --build --preset debug $(addprefix --target ,$(DEBUG_TARGETS)) $(addprefix -j,$(JOBS))
 	ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
 # tools/tsan.supp says which reports are about libraries, and why.
