@@ -9,6 +9,9 @@ TEST_JOBS   ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))#  ranks t
 PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder for each version lets you keep several: /opt/cohort/0.1.0
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
+CMAKE_FLAGS ?=#                    more flags for cmake of every preset, as in CMAKE_FLAGS=-DCOHORT_WARNINGS_AS_ERRORS=ON
+DEBUG_TARGETS ?=#                  what `make debug-test` builds; empty: all. With unit_tests, give CTEST_FLAGS="-L unit"
+LINT_FILES  ?= --changed#          which C++ sources `make lint` looks at: --changed (since origin/main), --changed BASE or --all
 GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
 NODES       ?=#                    nodes of `make cluster`, up to 4; empty: 2
 CLUSTER_FLAGS ?=#                  more flags for `tools/cluster up`, as in CLUSTER_FLAGS=--plain
@@ -19,20 +22,19 @@ BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BEN
 MPIRUN_FLAGS ?= --oversubscribe --bind-to none $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
 
 COHORT  = build/cpu/cohort
-SOURCES = find src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0
-CLANG_FORMAT ?= clang-format
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
-.PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test gpu-test cluster cluster-down bench format format-check
-.PHONY: install packages packages-format packages-cluster docs help clean
+.PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test tsan-test coverage gpu-test
+.PHONY: cluster cluster-down bench lint compile-commands format format-check hooks
+.PHONY: install packages packages-format packages-lint packages-coverage packages-cluster docs help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
-	cmake --preset cpu
+	cmake --preset cpu $(CMAKE_FLAGS)
 	cmake --build --preset cpu $(addprefix -j,$(JOBS))
 
 program: ## Configure and build only build/cpu/cohort, without the tests
-	cmake --preset cpu
+	cmake --preset cpu $(CMAKE_FLAGS)
 	cmake --build --preset cpu --target cohort $(addprefix -j,$(JOBS))
 
 demo: packages stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
@@ -77,29 +79,59 @@ python: ## Create the Python environment build/python for the tests against PyTo
 module-systems: ## Unpack Lmod and Environment Modules into build/module-systems for the tests of the modulefiles
 	@INSTALL=$(INSTALL) tools/module-systems || true
 
-# Leaks are not looked for: Open MPI and HDF5 keep memory until the process ends, and their reports would bury ours.
+# Leaks are not looked for: Open MPI and HDF5 keep memory until the process ends, and their reports would bury ours. Libraries that a test
+# loads before the program come before the sanitizer's, which it would refuse.
+debug-test: export ASAN_OPTIONS = detect_leaks=0:verify_asan_link_order=0
+debug-test: export UBSAN_OPTIONS = print_stacktrace=1
 debug-test: packages ## Build with the address and undefined-behaviour sanitizers and run all tests
-	cmake --preset debug
-	cmake --build --preset debug $(addprefix -j,$(JOBS))
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+	cmake --preset debug $(CMAKE_FLAGS)
+	cmake --build --preset debug $(addprefix --target ,$(DEBUG_TARGETS)) $(addprefix -j,$(JOBS))
+	ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+
+# tools/tsan.supp says which reports are about libraries, and why.
+tsan-test: export TSAN_OPTIONS = suppressions=$(CURDIR)/tools/tsan.supp:ignore_noninstrumented_modules=1:second_deadlock_stack=1
+tsan-test: packages ## Build with the thread sanitizer and run the tests with the label `threads`
+	cmake --preset tsan $(CMAKE_FLAGS)
+	cmake --build --preset tsan --target threaded_tests $(addprefix -j,$(JOBS))
+	ctest --test-dir build/tsan -L threads -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
+
+# What a test that fails did not run counts as not covered, and is told below. Ranks that are killed count nothing.
+coverage: packages packages-coverage ## Run the tests (CTEST_FLAGS) counting lines: lists the least covered files, pages in build/coverage/html
+	cmake --preset coverage $(CMAKE_FLAGS)
+	cmake --build --preset coverage $(addprefix -j,$(JOBS))
+	find build/coverage -name '*.gcda' -delete
+	ctest --test-dir build/coverage -LE slurm -j$(TEST_JOBS) --timeout 600 --no-tests=error $(CTEST_FLAGS) || echo "coverage: some tests failed"
+	tools/coverage build/coverage
 
 # Kokkos_ROOT names a Kokkos with the CUDA backend (docs/gpus.md). The tests that several ranks share run on as many GPUs.
 gpu-test: ## Build the preset `cuda` and run the tests that need NVIDIA GPUs (GPU_FLAGS for cmake, Kokkos_ROOT)
 	@command -v nvcc >/dev/null || { echo "gpu-test: nvcc is not on the PATH: install the CUDA toolkit or load its module" >&2; exit 1; }
 	@nvidia-smi -L || { echo "gpu-test: nvidia-smi lists no GPU on this machine" >&2; exit 1; }
-	cmake --preset cuda $(GPU_FLAGS)
+	cmake --preset cuda $(CMAKE_FLAGS) $(GPU_FLAGS)
 	cmake --build --preset cuda $(addprefix -j,$(JOBS))
 	ctest --test-dir build/cuda -L gpu -j1 --output-on-failure --timeout 300 --no-tests=error $(CTEST_FLAGS)
 
 bench: program ## Measure a training step on one core: tokens/s, GFLOP/s, share of the machine's matrix-product peak
 	OMP_NUM_THREADS=1 $(COHORT) bench step $(BENCH_FLAGS)
 
+lint: packages-lint compile-commands ## Check the C++ sources that changed (LINT_FILES): formatting, clang-tidy, each compiled alone by clang with libc++
+	tools/lint format
+	tools/lint compile $(LINT_FILES)
+	tools/lint tidy $(LINT_FILES)
+
+# Nothing of it is built: a database with an entry for each source, which unity builds have not, where editors look for it.
+compile-commands: ## Write compile_commands.json, by which editors and clangd know how each source is compiled
+	@cmake --preset compile-commands $(CMAKE_FLAGS) >/dev/null
+	@ln -sf build/compile-commands/compile_commands.json compile_commands.json
+
 format: packages-format ## Format all C++ sources in place
-	$(SOURCES) | xargs -0 $(CLANG_FORMAT) -i
+	tools/lint format --fix
 
 format-check: packages-format ## Fail if a C++ source is not formatted
-	$(SOURCES) | xargs -0 $(CLANG_FORMAT) --dry-run --Werror
+	tools/lint format
+
+hooks: ## Let git check the formatting and the tree's rules before each commit (`git config --unset core.hooksPath` ends it)
+	git config core.hooksPath tools/hooks
 
 # Tests fail while these files differ from what program and sources say.
 docs: program ## Write what the documentation takes from program and sources: docs/reference, and docs/house.svg, the picture of the modules
@@ -109,7 +141,7 @@ docs: program ## Write what the documentation takes from program and sources: do
 
 # DESTDIR, if set, goes before the prefix, as makers of packages need it. The tests are not built.
 install: ## Build the preset PRESET and install it below PREFIX, with modulefiles, run files and job templates
-	cmake --preset $(PRESET)
+	cmake --preset $(PRESET) $(CMAKE_FLAGS)
 	cmake --build --preset $(PRESET) --target cohort $(addprefix -j,$(JOBS))
 	DESTDIR="$(DESTDIR)" cmake --install build/$(PRESET) --prefix "$(PREFIX)"
 
@@ -123,13 +155,23 @@ ifneq ($(INSTALL),no)
 	@tools/install-dependencies format
 endif
 
+packages-lint:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies lint
+endif
+
+packages-coverage:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies coverage
+endif
+
 packages-cluster:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies cluster
 endif
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 clean: cluster-down ## Remove the build folders (data/ and runs/ stay); shuts down the cluster, which is in them
 	rm -rf build

@@ -36,7 +36,7 @@ class Team {
  private:
   Count index_;
   float* scratch_;
-  const Member* member_;  // null on a host
+  [[maybe_unused]] const Member* member_;  // null on a host, which has no use for it
 };
 
 /// body(team) for each of the teams, of `threads` threads on a GPU, with `scratch` floats of memory each, uninitialised and

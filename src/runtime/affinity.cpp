@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/text.hpp"

@@ -5,6 +5,7 @@
 #include "config/describe.hpp"
 #include "config/model_rules.hpp"
 #include "rundir/run_directory.hpp"
+#include "train/precision.hpp"
 #include "train/resume.hpp"
 
 namespace cohort {

@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "checkpoint/read/reader.hpp"

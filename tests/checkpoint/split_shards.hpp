@@ -2,6 +2,9 @@
 // element is the number of its place, computed from the definition of a box, so that none can be taken for another.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "checkpoint_fixture.hpp"
 
 namespace cohort::test {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -53,7 +54,7 @@ class CommunicatorTest : public ::testing::Test {
  protected:
   // A count that is cut into many calls, whatever the limit; odd, so that it divides evenly by nothing.
   static constexpr Count kLarge = Backend::kLimit < 1000 ? 41 * Backend::kLimit + 2 : 30'011;
-  static constexpr Count kCounts[] = {0, 1, 2, 7, 33, kLarge};
+  static constexpr std::array<Count, 6> kCounts = {0, 1, 2, 7, 33, kLarge};
 
   std::unique_ptr<Communicator> comm_ = Backend::make();
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "base/file.hpp"
 #include "data/synth_stories.hpp"

@@ -15,9 +15,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <system_error>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "mutations.hpp"

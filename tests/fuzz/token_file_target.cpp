@@ -2,6 +2,7 @@
 // (0: as it is; 1: HDF5's checksums are made right), then the file.
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 

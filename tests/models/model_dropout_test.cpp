@@ -1,4 +1,6 @@
 // Dropout masks and activation checkpointing, as seen from the whole model.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "gradient_check.hpp"

@@ -1,4 +1,6 @@
 // The hooks: when they are called, and that what a strategy needs to know it can learn from them.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "model_cases.hpp"

@@ -1,4 +1,6 @@
 // The loss and the logits of the models against the double-precision reference.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "model_cases.hpp"

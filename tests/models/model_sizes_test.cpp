@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "config/model_rules.hpp"
 #include "model_cases.hpp"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 MAX_LINES = 400  # a file beyond it holds two ideas
 CXX = {".cpp", ".hpp", ".cu", ".cuh"}
-TOP_LEVEL = ("src", "tests", "tools", "docs", "inputs", "jobs", "modules", ".ci")  # what of the root is ours, beside its plain files
+TOP_LEVEL = ("src", "tests", "tools", "docs", "inputs", "jobs", "modules", ".ci", ".github")  # what of the root is ours, beside its plain files
 
 # Headers of libraries, and the only files (relative to src) that may include them.
 LIBRARY_HEADERS = [
@@ -266,7 +266,7 @@ def check_teaching(name, text):
 
 def files_of(root):
     for path in sorted(root.iterdir()):
-        if path.is_file():
+        if path.is_file() and not path.is_symlink():  # editors' compile_commands.json is a link
             yield path
     for folder in TOP_LEVEL:
         for path in sorted((root / folder).rglob("*")):

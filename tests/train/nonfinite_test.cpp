@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "support/expect_error.hpp"
 #include "trainer_fixture.hpp"

@@ -1,4 +1,6 @@
 // Runs whose optimizer state, or weights, were offloaded: they train as others do, and their checkpoints are those of any run.
+#include <fstream>
+
 #include "support/device_model.hpp"
 #include "support/expect_error.hpp"
 #include "trainer_fixture.hpp"

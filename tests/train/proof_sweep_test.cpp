@@ -3,6 +3,7 @@
 //   COHORT_PROOFS=200 COHORT_PROOF_SEED=1 mpirun -np 4 test_proof_sweep
 #include <cstdlib>
 #include <map>
+#include <memory>
 
 #include "base/random.hpp"
 #include "base/text.hpp"

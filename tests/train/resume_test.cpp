@@ -1,5 +1,6 @@
 // Saving, resuming, and what may change in between.
 #include <csignal>
+#include <fstream>
 
 #include "runtime/signals.hpp"
 #include "support/expect_error.hpp"

@@ -1,5 +1,6 @@
 #include "trainer_fixture.hpp"
 
+#include <fstream>
 #include <sstream>
 
 #include "base/random.hpp"

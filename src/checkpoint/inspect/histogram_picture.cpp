@@ -51,8 +51,9 @@ class Picture {
     add("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", width, height);
     add("<text x=\"{}\" y=\"26\" font-size=\"15\" fill=\"{}\">{}</text>\n", kMargin, kInk, xml_escaped(title));
     for (std::size_t i = 0; i < panels.size(); ++i) {
-      add("<g transform=\"translate({},{})\">", kMargin + kPanelWidth * static_cast<double>(i % columns_),
-          kTitle + kPanelHeight * static_cast<double>(i / columns_));
+      const std::size_t row = i / columns_, column = i % columns_;
+      add("<g transform=\"translate({},{})\">", kMargin + kPanelWidth * static_cast<double>(column),
+          kTitle + kPanelHeight * static_cast<double>(row));
       panel(panels[i]);
       add("</g>\n");
     }

@@ -5,6 +5,7 @@
 
 #include "checkpoint/format/root_rank.hpp"
 #include "checkpoint/load/shards.hpp"
+#include "checkpoint/store/store.hpp"
 #include "comm/consensus.hpp"
 
 namespace cohort {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 namespace cohort {
 namespace {
@@ -49,9 +49,9 @@ std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandida
 }
 
 double validation_loss_of(const std::string& text) {
-  double loss = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), loss);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
+  char* end = nullptr;  // strtod, since std::from_chars for double is missing in the libc++ of macOS
+  const double loss = std::strtod(text.c_str(), &end);
+  const bool whole = !text.empty() && end == text.c_str() + text.size();
   return whole ? loss : std::numeric_limits<double>::quiet_NaN();
 }
 

@@ -1,7 +1,9 @@
 #include "ops/cuda/gemm/cublaslt_tuning.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
