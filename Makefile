@@ -20,7 +20,7 @@ BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BEN
 MPIRUN_FLAGS ?= --oversubscribe --bind-to none $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
 
 COHORT  = build/cpu/cohort
-VERSION = $(shell sed -n 's/^project(cohort VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+VERSION = $(shell sed -n "s/^project.cohort VERSION \([0-9.]*\).*/\1/p" CMakeLists.txt)
 SOURCES = find src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0
 CLANG_FORMAT ?= clang-format
 
