@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
-#include <system_error>
 
 #include "base/error.hpp"
 
@@ -57,9 +56,13 @@ std::string human_bytes(Bytes bytes) {
 }
 
 Bytes parse_bytes(std::string_view text) {
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  std::string_view unit = error == std::errc{} ? text.substr(static_cast<std::size_t>(end - text.data())) : "?";
+  // strtod, since std::from_chars for double is missing in the libc++ of macOS; digits and a point alone, of all that it
+  // understands.
+  const std::size_t length = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string digits(text.substr(0, length));
+  char* end = nullptr;
+  const double number = std::strtod(digits.c_str(), &end);
+  std::string_view unit = length > 0 && end == digits.c_str() + length ? text.substr(length) : "?";
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   static constexpr std::array<std::pair<std::string_view, Bytes>, 5> kUnits{
       {{"", 1}, {"B", 1}, {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB}}};
