@@ -7,6 +7,7 @@ INSTALL     ?= yes#                no: install no packages
 JOBS        ?=#                    compile jobs; empty leaves it to Ninja. Each takes up to 1 GB of memory
 TEST_JOBS   ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))#  ranks that ctest runs at a time: two for each core, since they wait much
 PREFIX      ?= /usr/local#         where `make install` puts Cohort; a folder for each version lets you keep several: /opt/cohort/0.1.0
+PACKAGE_ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)#  -march of `make package`: the oldest CPU, here Haswell, Zen and newer
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
 CMAKE_FLAGS ?=#                    more flags for cmake of every preset, as in CMAKE_FLAGS=-DCOHORT_WARNINGS_AS_ERRORS=ON
@@ -22,12 +23,13 @@ BENCH_FLAGS ?=#                    more flags for `cohort bench step`, as in BEN
 MPIRUN_FLAGS ?= --oversubscribe --bind-to none $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
 
 COHORT  = build/cpu/cohort
+VERSION = $(shell sed -n "s/^project.cohort VERSION \([0-9.]*\).*/\1/p" CMakeLists.txt)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test tsan-test coverage gpu-test
 .PHONY: cluster cluster-down bench lint compile-commands format format-check hooks
-.PHONY: install packages packages-format packages-lint packages-coverage packages-cluster docs help clean
+.PHONY: install package dist packages packages-format packages-lint packages-coverage packages-cluster docs help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu $(CMAKE_FLAGS)
@@ -145,7 +147,18 @@ install: ## Build the preset PRESET and install it below PREFIX, with modulefile
 	cmake --build --preset $(PRESET) --target cohort $(addprefix -j,$(JOBS))
 	DESTDIR="$(DESTDIR)" cmake --install build/$(PRESET) --prefix "$(PREFIX)"
 
-packages: ## Install missing Debian packages (through sudo when not root)
+# Built anew for the oldest CPU that it is to run on (PACKAGE_ARCH), not for this machine's. Installed by: apt install ./build/cohort_*.deb
+package: packages ## Make a Debian package of the program, build/cohort_VERSION_ARCHITECTURE.deb
+	cmake --preset cpu -B build/package -DCOHORT_ENABLE_TESTS=OFF -DCOHORT_ARCH=$(PACKAGE_ARCH)
+	cmake --build build/package --target cohort $(addprefix -j,$(JOBS))
+	cpack --config build/package/CPackConfig.cmake -B build/package/cpack
+	rm -f build/cohort_*.deb && cp build/package/cpack/cohort_*.deb build
+
+dist: ## Make a tarball of the sources as committed, build/cohort-VERSION.tar.gz
+	mkdir -p build
+	git archive --prefix=cohort-$(VERSION)/ --output=build/cohort-$(VERSION).tar.gz HEAD
+
+packages: ## Install missing packages of Debian, Ubuntu or Homebrew (through sudo when not root)
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies build
 endif

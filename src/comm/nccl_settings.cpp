@@ -11,6 +11,8 @@
 
 #include "base/file.hpp"
 
+extern char** environ;
+
 namespace cohort {
 
 namespace fs = std::filesystem;

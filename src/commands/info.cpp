@@ -1,11 +1,11 @@
 // `cohort info`: what this binary is and what was built into it. Starts neither MPI nor Kokkos; under a launcher rank 0 alone
 // prints.
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "build_facts.hpp"
 #include "comm/nccl_communicator.hpp"
@@ -19,15 +19,6 @@
 
 namespace cohort {
 namespace {
-
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";  // ARM kernels give no name
-}
 
 nlohmann::ordered_json collect_info() {
   namespace facts = build_facts;

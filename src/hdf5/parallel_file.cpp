@@ -12,6 +12,7 @@
 
 #include "base/box.hpp"
 #include "hdf5/hdf5_internal.hpp"
+#include "hdf5/reserve.hpp"
 
 namespace cohort::hdf5 {
 namespace {
@@ -75,11 +76,9 @@ int reserve_space(hid_t file) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor < 0) return errno;
   struct stat written = {};
-  int reason = ::fstat(descriptor, &written) == 0 ? EINTR : errno;
-  const auto bytes = static_cast<off_t>(held) + written.st_size;
-  while (reason == EINTR) reason = ::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0 ? 0 : errno;
+  const int reason = ::fstat(descriptor, &written) == 0 ? reserve(descriptor, written.st_size, static_cast<off_t>(held)) : errno;
   ::close(descriptor);
-  return reason == EOPNOTSUPP || reason == ENOSYS ? 0 : reason;
+  return reason;
 }
 
 /// Space first: where one rank's write of metadata fails, HDF5 leaves the other ranks waiting for it in a barrier.

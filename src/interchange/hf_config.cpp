@@ -1,5 +1,7 @@
 #include "interchange/hf_config.hpp"
 
+#include <string_view>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/validate.hpp"
@@ -14,7 +16,7 @@ std::string torch_name_of(DType dtype) {
 }
 
 // Error (checkpoint) if transformers calls no family here so.
-const ModelFamily& family_with(const std::string& model_type, const std::string& file) {
+const ModelFamily& family_with(std::string_view model_type, std::string_view file) {
   std::vector<std::string> known;
   for (const ModelFamily* family : all_model_families()) {
     if (family->hugging_face == nullptr) continue;

@@ -38,13 +38,6 @@ fs::path find_named(const fs::path& folder, const std::string& name, const std::
 
 }  // namespace
 
-fs::path program_file() {
-  std::error_code error;
-  fs::path file = fs::read_symlink("/proc/self/exe", error);
-  if (error) fail(ExitCode::io, "cannot determine the path of this program (/proc/self/exe: {})", error.message());
-  return file;
-}
-
 fs::path find_jobs_folder(const std::string& given, const fs::path& program) {
   if (!given.empty()) {
     if (is_folder(fs::path(given) / "templates")) return given;

@@ -7,9 +7,6 @@
 
 namespace cohort {
 
-/// The file of the running program.
-std::filesystem::path program_file();
-
 /// `given` if it is not empty, else the folder that belongs to the program: PREFIX/share/cohort/jobs of PREFIX/bin/cohort, or
 /// jobs/ of the tree whose build/NAME/cohort it is. Throws Error(io) if there is none.
 std::filesystem::path find_jobs_folder(const std::string& given, const std::filesystem::path& program);

@@ -1,12 +1,12 @@
 #include "observe/progress.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "base/console.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace cohort {
@@ -15,20 +15,13 @@ namespace {
 constexpr double kSecondsBetweenDraws = 0.1;
 constexpr const char* kClearLine = "\r\x1b[K";
 
-// The output of the process that started this one: mpirun on its own node, orted (whose output is no terminal) elsewhere.
-bool parent_writes_to_terminal() {
-  const int fd = ::open(fmt::format("/proc/{}/fd/1", ::getppid()).c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return false;
-  const bool terminal = ::isatty(fd) == 1;
-  ::close(fd);
-  return terminal;
-}
-
 }  // namespace
 
 bool stdout_is_terminal() {
   if (::isatty(STDOUT_FILENO) != 1) return false;
-  return std::getenv("OMPI_COMM_WORLD_RANK") == nullptr || parent_writes_to_terminal();
+  // Under mpirun, that of the process that started this one counts: mpirun on its own node, orted (whose output is no terminal)
+  // elsewhere.
+  return std::getenv("OMPI_COMM_WORLD_RANK") == nullptr || writes_to_terminal(::getppid());
 }
 
 ProgressLine::ProgressLine(const Options& options)

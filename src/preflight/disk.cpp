@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/page_cache.hpp"
 #include "observe/clock.hpp"
 #include "observe/flight_recorder.hpp"
 
@@ -81,7 +82,7 @@ Disk measure_disk(const std::string& folder, const std::string& name, Bytes byte
   if (written < 0 || ::fsync(file.descriptor()) != 0) return failed("write");
   disk.write = rate(written, begin);
 
-  ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);  // what lies in memory would be read at its speed
+  forget_cached(file.descriptor());  // what lies in memory would be read at its speed
   begin = steady_seconds();
   const Bytes read = move_blocks(written, seconds, [&](Bytes offset, Bytes size) {
     return ::pread(file.descriptor(), block.data(), static_cast<std::size_t>(size), offset);

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "comm/nccl_settings.hpp"
@@ -31,22 +31,9 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-// Of /proc/meminfo, in bytes; 0 if it is not there.
-Bytes meminfo(const std::string& key) {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key + ":")) continue;
-    std::istringstream words(line.substr(key.size() + 1));
-    Bytes kibibytes = 0;
-    words >> kibibytes;
-    return kibibytes * kKiB;
-  }
-  return 0;
-}
-
-std::optional<std::int64_t> limit_of(int resource) {
+std::optional<std::int64_t> limit_of(decltype(RLIMIT_NOFILE) resource) {  // an enumeration in glibc, a number elsewhere
   rlimit limit{};
-  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return static_cast<std::int64_t>(limit.rlim_cur);
 }
 
@@ -116,8 +103,9 @@ Node describe_node(const Runtime& runtime, const std::string& program) {
   node.transports = transports_of(environment);
   node.expected_gpus = expected_gpus(environment);
   describe_gpu_software(node);
-  node.memory_total = meminfo("MemTotal");
-  node.memory_available = meminfo("MemAvailable");
+  const Memory memory = machine_memory();
+  node.memory_total = memory.total;
+  node.memory_available = memory.available;
   struct statvfs shm {};
   if (statvfs("/dev/shm", &shm) == 0) {
     node.shm_total = static_cast<Bytes>(shm.f_blocks) * static_cast<Bytes>(shm.f_frsize);

@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "observe/clock.hpp"
 #include "observe/flight_recorder.hpp"
+#include "rundir/file_status.hpp"
 #include "runtime/signals.hpp"
 
 namespace cohort {
@@ -35,31 +36,17 @@ std::string reason(int error) { return std::generic_category().message(error); }
 // A lock as it is at one moment.
 struct Sight {
   int error = 0;  // ENOENT: there is certainly none; another: the file system did not say
-  bool is_file = false;
-  std::uint64_t inode = 0;
-  std::int64_t touched_seconds = 0, touched_nanoseconds = 0;
+  FileStatus status;
   std::string text;  // "" if it cannot be read
 
   // Who may not read the file still sees its time. A read that failed is no change.
   bool differs_from(const Sight& other) const {
     const bool other_text = !text.empty() && !other.text.empty() && text != other.text;
-    return other_text || error != other.error || inode != other.inode || touched_seconds != other.touched_seconds ||
-           touched_nanoseconds != other.touched_nanoseconds;
+    return other_text || error != other.error || status.inode != other.status.inode ||
+           status.touched_seconds != other.status.touched_seconds ||
+           status.touched_nanoseconds != other.status.touched_nanoseconds;
   }
 };
-
-// What the server of the file system says, not what this node remembers: NFS asks it when a file is opened, or when told to.
-// False, with errno, if it does not say. `name` is looked up in the working folder; "" means the file `descriptor` itself.
-bool look_up(int descriptor, const char* name, int flags, Sight& sight) {
-  struct statx status {};
-  constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_MTIME;
-  if (statx(descriptor, name, flags | AT_STATX_FORCE_SYNC, kWanted, &status) != 0) return false;
-  sight.is_file = S_ISREG(status.stx_mode);
-  sight.inode = status.stx_ino;
-  sight.touched_seconds = status.stx_mtime.tv_sec;
-  sight.touched_nanoseconds = status.stx_mtime.tv_nsec;
-  return true;
-}
 
 std::string text_of_lock(int descriptor) {
   std::string text;
@@ -73,17 +60,21 @@ std::string text_of_lock(int descriptor) {
 // text would pass for one that its owner had just touched.
 Sight look(const fs::path& path) {
   Sight sight;
-  if (!look_up(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, sight)) {
-    sight.error = errno;
-    return sight;
-  }
-  if (!sight.is_file) return sight;
+  const auto see = [&](const std::optional<FileStatus>& status) {
+    if (status) {
+      sight.status = *status;
+    } else {
+      sight.error = errno;
+    }
+    return status.has_value();
+  };
+  if (!see(status_of(path)) || !sight.status.is_file) return sight;
   const int descriptor = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) {  // gone meanwhile (ESTALE: NFS); or it may not be read
     if (errno == ENOENT || errno == ESTALE) sight.error = ENOENT;
     return sight;
   }
-  if (!look_up(descriptor, "", AT_EMPTY_PATH, sight)) sight.error = errno;
+  see(status_of(descriptor));
   sight.text = text_of_lock(descriptor);
   close(descriptor);
   return sight;
@@ -142,7 +133,7 @@ bool take_from_the_dead(const fs::path& path, const Sight& found, const LockOwne
 
 void require_a_lock(const fs::path& path, const Sight& found) {
   if (found.error != 0) fail(ExitCode::io, "cannot read the lock {}: {}", path.string(), reason(found.error));
-  if (found.is_file) return;
+  if (found.status.is_file) return;
   fail(ExitCode::io, "{} is not a regular file, but the run needs its lock there: move it away", path.string());
 }
 

@@ -6,61 +6,41 @@
 
 #include <array>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
+#include "base/machine.hpp"
+#include "base/process.hpp"
 #include "observe/clock.hpp"
 
 namespace cohort {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-// A file of /proc; "" if it cannot be read.
-std::string contents(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
 }
 
-// When a process began, in clock ticks since boot (proc(5), stat, field 22); "" if there is none, or it is dead and not yet
-// waited for. The name of the program, field 2, may have spaces in it, so fields are counted from its closing parenthesis.
-std::string beginning_of(pid_t process) {
-  const std::string stat = contents(fmt::format("/proc/{}/stat", process));
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string state, field;
-  fields >> state;
-  if (state == "Z" || state == "X") return "";
-  constexpr int kFieldsFromStateToBeginning = 19;
-  for (int i = 0; i < kFieldsFromStateToBeginning; ++i) fields >> field;
-  return field;
+// When this process began; "" if the kernel does not say.
+std::string own_beginning() {
+  const std::optional<ProcessFacts> facts = process_facts(getpid());
+  return facts ? facts->began : "";
 }
 
 // "" if this system does not say: then it is not known to be the same as any other.
 std::string this_machine() {
-  std::error_code unreadable;
-  const std::string boot = contents("/proc/sys/kernel/random/boot_id");
-  const std::string processes = fs::read_symlink("/proc/self/ns/pid", unreadable).string();
-  return boot.empty() || processes.empty() ? "" : boot + processes;
+  const std::string boot = boot_id();
+  const std::string processes = process_namespace();
+  return boot.empty() || processes.empty() ? "" : boot + "\n" + processes;
 }
 
 bool is_process_alive(const LockOwner& owner) {
   if (kill(owner.process, 0) != 0 && errno == ESRCH) return false;
-  std::error_code none;
-  if (!fs::exists(fmt::format("/proc/{}/stat", owner.process), none)) return true;  // another user's, hidden from us (hidepid)
-  return beginning_of(owner.process) == owner.process_began;                        // else the number is another's now
+  const std::optional<ProcessFacts> facts = process_facts(owner.process);
+  if (!facts) return true;  // another user's, hidden from us (hidepid)
+  return facts->state != ProcessFacts::State::dead && facts->began == owner.process_began;  // else the number is another's now
 }
 
 }  // namespace
@@ -69,7 +49,7 @@ LockOwner LockOwner::self(const JobStart& job) {
   std::random_device random;
   return {.host = host_name(),
           .process = getpid(),
-          .process_began = beginning_of(getpid()),
+          .process_began = own_beginning(),
           .machine = this_machine(),
           .job = job,
           .since = utc_timestamp(),

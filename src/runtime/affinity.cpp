@@ -1,15 +1,11 @@
 #include "runtime/affinity.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -17,10 +13,6 @@
 
 namespace cohort {
 namespace {
-
-struct FreeCpuSet {
-  void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-};
 
 // Ranks of one node with the same cores.
 struct Group {
@@ -78,25 +70,6 @@ void check_overlaps(const std::string& host, const Groups& groups, BindingFindin
 }
 
 }  // namespace
-
-std::vector<int> allowed_cores() {
-  // The kernel refuses a set that is smaller than its own, whose size it does not tell.
-  for (int capacity = 1024; capacity <= (1 << 20); capacity *= 2) {
-    const std::unique_ptr<cpu_set_t, FreeCpuSet> set(CPU_ALLOC(static_cast<std::size_t>(capacity)));
-    COHORT_CHECK(set != nullptr, "no memory for a set of {} cores", capacity);
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(capacity));
-    CPU_ZERO_S(bytes, set.get());
-    if (sched_getaffinity(0, bytes, set.get()) == 0) {
-      std::vector<int> cores;
-      for (int core = 0; core < capacity; ++core) {
-        if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes, set.get())) cores.push_back(core);
-      }
-      return cores;
-    }
-    if (errno != EINVAL) break;
-  }
-  fail(ExitCode::launch, "cannot determine which cores this process may use: sched_getaffinity: {}", std::strerror(errno));
-}
 
 int online_cores() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
 

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
+
+extern char** environ;
 
 namespace cohort {
 namespace {
@@ -158,19 +158,6 @@ void check_below(std::optional<int> index, std::optional<int> count, std::string
        what, *index, *count, of);
 }
 
-// 0 for the first process, and where it cannot be seen.
-long parent_of(long process) {
-  std::string text;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), text);
-  const std::size_t name_end = text.rfind(") ");  // proc(5): the name in parentheses may hold anything
-  if (name_end == std::string::npos) return 0;
-  std::istringstream rest(text.substr(name_end + 2));
-  std::string state;
-  long parent = 0;
-  rest >> state >> parent;
-  return parent;
-}
-
 }  // namespace
 
 Environment current_environment() {
@@ -183,9 +170,8 @@ Environment current_environment() {
   return environment;
 }
 
-Environment environment_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "environ", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+Environment environment_of(std::int64_t process) {
+  const std::string text = environment_at_start(process);
   Environment environment;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\0', at), text.size());
@@ -274,19 +260,19 @@ LauncherFacts read_launcher_facts(const Environment& environment) {
 }
 
 bool is_child_of_launcher() {
-  // As in /proc/PID/comm: cut off after 15 characters.
+  // As the kernel has them: cut off after 15 characters.
   static const std::set<std::string, std::less<>> kLaunchers{"mpirun",          "mpiexec",       "orterun",   "orted",
                                                              "prterun",         "prte",          "prted",     "hydra_pmi_proxy",
                                                              "hydra_bstrap_pr", "mpiexec.hydra", "slurmstepd"};
   std::error_code error;
-  const Environment environment = environment_of("/proc/self");  // as it was at the start: MPI adds to it
+  const Environment environment = environment_of(getpid());  // as it was at the start: MPI adds to it
   const std::string_view folder = text_of(environment, "PMIX_SERVER_TMPDIR");
   if (!folder.empty() && std::filesystem::is_directory(folder, error)) return true;
-  for (long process = getppid(); process > 0;) {
-    std::string name;
-    std::getline(std::ifstream(fmt::format("/proc/{}/comm", process)), name);
-    if (kLaunchers.contains(name)) return true;
-    process = parent_of(process);
+  for (std::int64_t process = getppid(); process > 0;) {
+    const std::optional<ProcessFacts> ancestor = process_facts(process);
+    if (!ancestor) return false;
+    if (kLaunchers.contains(ancestor->name)) return true;
+    process = ancestor->parent;
   }
   return false;
 }

@@ -14,7 +14,7 @@
 //   launched.
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -28,8 +28,8 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 
 /// The environment of this process.
 Environment current_environment();
-/// That with which a process was started; `process` is its folder in /proc. Empty where it cannot be read.
-Environment environment_of(const std::filesystem::path& process);
+/// That with which a process was started. Empty where it cannot be read.
+Environment environment_of(std::int64_t process);
 
 enum class Launcher {
   none,          // started by hand

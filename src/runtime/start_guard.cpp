@@ -4,9 +4,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "runtime/failure_exit.hpp"
 #include "watch/monitor.hpp"
@@ -82,16 +82,13 @@ std::map<int, LocalRank> local_ranks() {
   std::map<int, LocalRank> ranks;
   const std::string job = job_of(current_environment());
   if (job.empty()) return ranks;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const Environment environment = environment_of(entry.path());  // empty for those of other users
+  for (const std::int64_t process : visible_processes()) {
+    const Environment environment = environment_of(process);  // empty for those of other users
     if (job_of(environment) != job) continue;
     try {
       const LauncherFacts facts = read_launcher_facts(environment);
       // A rank's own children have its environment, and come later.
-      if (facts.rank && !ranks.contains(*facts.rank)) ranks[*facts.rank] = {std::stol(name), process_state(std::stol(name))};
+      if (facts.rank && !ranks.contains(*facts.rank)) ranks[*facts.rank] = {process, process_state(process)};
     } catch (const Error&) {  // no rank of ours
     }
   }

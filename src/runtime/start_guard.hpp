@@ -38,7 +38,7 @@ class StartGuard {
 
 /// A rank of this job on this host.
 struct LocalRank {
-  long process = 0;
+  std::int64_t process = 0;
   std::string state;  // as of process_state()
 };
 /// By rank, found among all processes of this user by what the launcher put into their environments.

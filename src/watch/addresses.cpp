@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
+
+#include "base/machine.hpp"
 
 namespace cohort {
 namespace {
@@ -46,10 +46,7 @@ std::vector<std::string> own_addresses() { return addresses_of_interfaces(false)
 std::vector<std::string> loopback_addresses() { return addresses_of_interfaces(true); }
 
 std::string own_network() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  std::error_code error;  // then "": as if all processes of this boot had one network
-  return boot + " " + std::filesystem::read_symlink("/proc/self/ns/net", error).string();
+  return boot_id() + " " + network_namespace();  // without the latter: as if all processes of this boot had one network
 }
 
 }  // namespace cohort

@@ -18,6 +18,7 @@
 
 #include "base/error.hpp"
 #include "observe/clock.hpp"
+#include "watch/send_quietly.hpp"
 
 namespace cohort {
 namespace {
@@ -155,7 +156,7 @@ LineSocket LineSocket::connect(const std::vector<Endpoint>& endpoints, const std
 
 bool LineSocket::flush() {
   while (is_open() && !write_plan_.empty()) {
-    const ssize_t sent = ::send(descriptor_, write_plan_.data(), write_plan_.size(), MSG_NOSIGNAL);
+    const ssize_t sent = send_quietly(descriptor_, write_plan_.data(), write_plan_.size());
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (sent < 0) return false;  // receive() will see the end, after what came before it

@@ -1,11 +1,13 @@
 #include "watch/monitor.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -37,7 +39,9 @@ void allow_connections(int count) {
 
 }  // namespace
 
-Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(options_.timeout), wake_(eventfd(0, EFD_CLOEXEC)) {
+Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(options_.timeout) {
+  COHORT_CHECK(pipe(wake_.data()) == 0, "no pipe for the monitor: {}", std::strerror(errno));
+  for (const int end : wake_) fcntl(end, F_SETFD, FD_CLOEXEC);
   if (options_.rank != 0 || options_.size == 1) return;
   allow_connections(options_.size);
   rendezvous_ = std::make_unique<Rendezvous>(options_.addresses, options_.size);
@@ -47,11 +51,11 @@ Monitor::Monitor(Options options) : options_(std::move(options)), timeout_(optio
 
 Monitor::~Monitor() {
   ending_ = true;
-  eventfd_write(wake_, 1);
+  [[maybe_unused]] const ssize_t written = write(wake_[1], "", 1);  // an empty pipe has room for a byte
   if (thread_.joinable()) thread_.join();
   for (Peer& peer : peers_) peer.socket.send("bye");
   server_.send(Json{{"bye", true}}.dump());
-  close(wake_);
+  for (const int end : wake_) close(end);
 }
 
 std::string Monitor::open() {

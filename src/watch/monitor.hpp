@@ -16,6 +16,7 @@
 // that it did not run.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -121,7 +122,7 @@ class Monitor {
   mutable std::mutex folder_mutex_;
   std::filesystem::path folder_;
   std::atomic<bool> ending_ = false;
-  int wake_;  // readable when ending
+  std::array<int, 2> wake_{-1, -1};  // a pipe whose first end is readable when ending
   std::thread thread_;
 };
 

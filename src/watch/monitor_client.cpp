@@ -40,7 +40,7 @@ bool Monitor::answer(const std::string& line) {
 void Monitor::run_client() {
   double heard = steady_seconds(), last = heard, told = 0.0;
   while (!ending_) {
-    wait_for_input({wake_, server_.descriptor()}, interval());
+    wait_for_input({wake_[0], server_.descriptor()}, interval());
     const double now = steady_seconds();
     if (now - last > 5.0 * interval() + 1.0) heard = now;  // this process was suspended
     last = now;

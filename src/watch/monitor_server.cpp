@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 std::vector<int> Monitor::descriptors() const {
   std::vector<int> all = rendezvous_ ? rendezvous_->descriptors() : std::vector<int>{};
-  all.push_back(wake_);
+  all.push_back(wake_[0]);
   // Those who are early are heard when the watch begins.
   for (const Peer& peer : peers_) {
     if (started_ && peer.socket.is_open()) all.push_back(peer.socket.descriptor());

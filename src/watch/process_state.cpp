@@ -1,35 +1,31 @@
 #include "watch/process_state.hpp"
 
-#include <fmt/format.h>
+#include <unistd.h>
 
-#include <fstream>
-#include <iterator>
+#include "base/process.hpp"
 
 namespace cohort {
 
 std::string process_state(std::int64_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  if (!file) return std::ifstream("/proc/self/stat") ? "gone" : "";
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");  // proc(5): the name in parentheses may hold anything
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return "";
-  switch (text[name_end + 2]) {
-    case 'R':
+  const std::optional<ProcessFacts> facts = process_facts(process);
+  if (!facts) return process_facts(getpid()) ? "gone" : "";
+  switch (facts->state) {
+    case ProcessFacts::State::running:
       return "running";
-    case 'S':
+    case ProcessFacts::State::asleep:
       return "asleep";
-    case 'D':
+    case ProcessFacts::State::waits_for_disk:
       return "waiting for a disk or a network file system";
-    case 'T':
+    case ProcessFacts::State::stopped:
       return "stopped by a signal";
-    case 't':
+    case ProcessFacts::State::traced:
       return "stopped by a debugger";
-    case 'Z':
-    case 'X':
+    case ProcessFacts::State::dead:
       return "dead";
-    default:
+    case ProcessFacts::State::unknown:
       return "";
   }
+  return "";
 }
 
 }  // namespace cohort

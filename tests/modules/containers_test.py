@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""The container recipes, as far as they can be judged without building them: containers_test.py SOURCE PROGRAM
-
-The packages that they install to run the program are those that own the libraries which PROGRAM is linked with."""
+"""The container recipes, as far as they can be judged without building them: containers_test.py SOURCE"""
 
 import re
 import subprocess
@@ -9,7 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 
-SOURCE, PROGRAM = Path(sys.argv[1]), sys.argv[2]
+SOURCE = Path(sys.argv[1])
 DOCKERFILE = (SOURCE / "modules/docker/Dockerfile").read_text()
 DEFINITION = (SOURCE / "modules/apptainer/cohort.def").read_text()
 KNOWN = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "CMD"}
@@ -46,7 +44,7 @@ def docker_faults(text):
         if word == "RUN":
             if subprocess.run(["bash", "-n", "-c", rest], capture_output=True).returncode:
                 found.append(f"no shell command: {rest}")
-            if "install-dependencies run" in rest and "rm -rf /var/lib/apt/lists" not in rest:
+            if "apt-get update" in rest and "rm -rf /var/lib/apt/lists" not in rest:
                 found.append("leaves lists of packages behind")
     if user in (None, "root", "0"):
         found.append("runs as root")
@@ -83,10 +81,10 @@ class Docker(unittest.TestCase):
         for old, new, message in [
             ("USER user\n", "", "runs as root"),
             ("FROM ${BASE} AS build", "FROM registry.example/debian:12 AS build", "names a registry"),
-            ("--from=build /opt/cohort", "--from=builder /opt/cohort", "unknown stage builder"),
+            ("--from=build /package", "--from=builder /package", "unknown stage builder"),
             ("RUN useradd", "RUNS useradd", "unknown instruction RUNS"),
             ("docker/sshd_config /etc", "docker/sshd.conf /etc", "not there"),
-            (" && rm -rf /var/lib/apt/lists/*", " &&", "leaves lists of packages behind"),
+            (" && rm -rf /var/lib/apt/lists/*", " && ls", "leaves lists of packages behind"),
             ("RUN cmake", "RUN (cmake", "no shell command"),
         ]:
             self.assertIn(old, DOCKERFILE)
@@ -120,29 +118,9 @@ class Apptainer(unittest.TestCase):
             self.assertIn(name, copied)
 
     def test_both_recipes_build_alike(self):
-        for command in ("-DCOHORT_ENABLE_TESTS=OFF", "--target cohort", "--prefix /opt/cohort --strip", "install-dependencies run"):
+        for command in ("-DCOHORT_ENABLE_TESTS=OFF", "--target cohort", "-B /package", "apt-get install -y --no-install-recommends"):
             self.assertIn(command, DOCKERFILE)
             self.assertIn(command, DEFINITION)
-
-
-def is_debian_12():
-    release = Path("/etc/os-release")
-    return release.exists() and {"ID=debian", 'VERSION_ID="12"'} <= set(release.read_text().splitlines())
-
-
-@unittest.skipUnless(is_debian_12(), "the recipes are for Debian 12")
-class Packages(unittest.TestCase):
-    def test_they_own_the_libraries_of_the_program(self):
-        listed = re.search(r"packages_run=\((.*?)\n\)", (SOURCE / "tools/install-dependencies").read_text(), re.S)[1].split()
-        dynamic = subprocess.run(["readelf", "-d", PROGRAM], capture_output=True, text=True, check=True).stdout
-        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
-        found = dict(re.findall(r"(\S+) => (/\S+)", subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout))
-        for library in needed:
-            if library.startswith(("libc.so", "libm.so", "ld-linux", "libgcc_s", "libasan", "libubsan")):
-                continue  # every Debian has the first four, sanitizers are not installed
-            owner = subprocess.run(["dpkg-query", "--search", f"*/{Path(found[library]).resolve().name}"], capture_output=True, text=True)
-            owners = {line.split(":")[0] for line in owner.stdout.splitlines()}
-            self.assertTrue(owners & set(listed), f"{library}: of {sorted(owners)}, none is in packages_run of tools/install-dependencies")
 
 
 if __name__ == "__main__":

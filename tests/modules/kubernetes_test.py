@@ -101,10 +101,11 @@ class Files(unittest.TestCase):
         sshd = (SOURCE / "modules/docker/sshd_config").read_text()
         for name in ("mpijob.yaml", "volcano.yaml"):
             text = (SOURCE / "jobs/kubernetes" / name).read_text()
-            for path in ("/etc/ssh/sshd_config_cohort", "/opt/cohort"):
-                self.assertIn(path, text)
-                self.assertIn(path, dockerfile)
-            self.assertTrue((SOURCE / re.search(r"/opt/cohort/share/cohort/(\S+\.toml)", text)[1]).is_file())
+            self.assertIn("/etc/ssh/sshd_config_cohort", text)
+            self.assertIn("/etc/ssh/sshd_config_cohort", dockerfile)
+            self.assertRegex(dockerfile, r"apt-get install .*/cohort_\*\.deb")  # brings /usr/bin/cohort and /usr/share/cohort
+            self.assertIn("/usr/bin/cohort train ", text)
+            self.assertTrue((SOURCE / re.search(r"/usr/share/cohort/(\S+\.toml)", text)[1]).is_file())
             user = str(parts(load(name))[0]["securityContext"]["runAsUser"])
             self.assertIn(f"--uid {user} ", dockerfile)
             self.assertIn("/home/user/.ssh", text)

@@ -19,7 +19,10 @@ find_package(CBLAS REQUIRED)    # tools/cmake/FindCBLAS.cmake
 find_package(ZLIB REQUIRED)
 find_package(Libdeflate)       # tools/cmake/FindLibdeflate.cmake
 find_package(fmt REQUIRED)
-find_package(tomlplusplus REQUIRED)
+if(fmt_VERSION VERSION_LESS 9)  # Ubuntu 22.04: its format.h must come before what core.h alone has used, which in a unity build it may not
+  target_compile_options(fmt::fmt INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include fmt/format.h>")
+endif()
+find_package(tomlplusplus REQUIRED)  # tools/cmake/Findtomlplusplus.cmake
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(COHORT_ENABLE_ONEDNN)

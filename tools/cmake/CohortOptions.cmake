@@ -15,7 +15,12 @@ endif()
 option(COHORT_FUZZ "Link the fuzz targets with libFuzzer (needs clang; tests/fuzz/CMakeLists.txt says how)" OFF)
 cmake_dependent_option(COHORT_PRECOMPILED_HEADERS "Compile the headers of GoogleTest, of CLI11 and of the standard library once for all that use them" ON
                        "NOT COHORT_ENABLE_CUDA;NOT COHORT_FUZZ" OFF)
-set(COHORT_ARCH "native" CACHE STRING "Value of -march; empty leaves it to the compiler. On mixed clusters name the oldest CPU")
+if(APPLE)
+  set(arch "")  # Apple's clang compiles for the processors of Macs by itself, and knows no -march=native on its own
+else()
+  set(arch native)
+endif()
+set(COHORT_ARCH "${arch}" CACHE STRING "Value of -march; empty leaves it to the compiler. On mixed clusters name the oldest CPU")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)

@@ -147,7 +147,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
     for (Phase phase : kPhases)
       phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
   }
-  const nlohmann::ordered_json gpu_figures = sampler ? figures_of_gpu(sampler->take()) : nullptr;
+  const nlohmann::ordered_json gpu_figures = sampler ? figures_of_gpu(sampler->take()) : nlohmann::ordered_json(nullptr);
   const auto watched = watch_cost.measure(world, static_cast<double>(options.steps));
   peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(train_step.device()).gflops), ReduceOp::sum);
   std::sort(seconds.begin(), seconds.end());

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/page_cache.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "checkpoint/write/save.hpp"
@@ -56,7 +57,7 @@ class PlainFile {
     for (Bytes at = 0; at < into.bytes();) at += moved(::read(fd_, bytes + at, piece(into.bytes() - at)));
   }
   // Takes the file out of the system's cache, so that a read asks the disk.
-  void forget() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
+  void forget() const { forget_cached(fd_); }
 
  private:
   static std::size_t piece(Bytes left) { return static_cast<std::size_t>(std::min<Bytes>(left, 8 * kMiB)); }

@@ -20,7 +20,7 @@ class Cohort(CMakePackage, CudaPackage):
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
-    depends_on("cmake@3.25:", type="build")
+    depends_on("cmake@3.22:", type="build")
 
     depends_on("mpi")
     depends_on("hdf5@1.10: +mpi")
