@@ -42,7 +42,7 @@ T chosen(const std::string& place, const std::string& key, const std::string& va
 }
 
 void read_fact(TemplateFacts& facts, const std::string& text, const std::string& place) {
-  using Tasks = TemplateFacts::Tasks;
+  using Kind = TemplateFacts::Tasks;
   using Nodes = std::pair<Count, Count>;
   const std::size_t colon = text.find(": ");
   const std::string key = text.substr(0, colon);
@@ -54,7 +54,7 @@ void read_fact(TemplateFacts& facts, const std::string& text, const std::string&
     facts.least_nodes = nodes.first;
     facts.most_nodes = nodes.second;
   } else if (key == "tasks") {
-    facts.tasks = chosen<Tasks>(place, key, value, {{"layout", Tasks::layout}, {"any", Tasks::any}, {"1", Tasks::one}});
+    facts.tasks = chosen<Kind>(place, key, value, {{"layout", Kind::layout}, {"any", Kind::any}, {"1", Kind::one}});
   } else if (key == "device") {
     facts.needs_gpus = chosen<bool>(place, key, value, {{"cuda", true}});
   } else {

@@ -26,18 +26,18 @@ namespace cohort {
 
 /// One operation among ranks, as this rank sees it.
 struct OperationRecord {
-  std::string_view operation;                       // "all_reduce"; of static storage
-  std::string group;                                // name of the communicator
-  std::shared_ptr<const std::vector<int>> members;  // the ranks of the group, by their numbers in the job; null if unknown
+  std::string_view operation;                         // "all_reduce"; of static storage
+  std::string group{};                                // name of the communicator
+  std::shared_ptr<const std::vector<int>> members{};  // the ranks of the group, by their numbers in the job; null if unknown
   std::uint64_t number = 0;  // among the collectives of its group, from 1: the same on all ranks; 0: a message
   int peer = -1;             // of a message, by its number in the job; -1: a collective
   Count elements = 0;
   DType dtype = DType::u8;
-  std::source_location site;   // who called
-  Count step = 0;              // the training step in which it was started, 1 the first; 0: before that
-  double started = 0.0;        // seconds of the recorder's clock
-  double waiting_since = 0.0;  // when the rank began to wait for it; 0: it does not
-  double finished = 0.0;       // 0: in flight
+  std::source_location site{};  // who called
+  Count step = 0;               // the training step in which it was started, 1 the first; 0: before that
+  double started = 0.0;         // seconds of the recorder's clock
+  double waiting_since = 0.0;   // when the rank began to wait for it; 0: it does not
+  double finished = 0.0;        // 0: in flight
 
   bool waits() const { return waiting_since > 0.0 && finished == 0.0; }
   /// "all_reduce of 12345 fp32 on 'dp' (number 88, data_parallel.cpp:120)", "recv of 64 fp32 from rank 2 on 'pp' (engine.cpp:9)".

@@ -155,7 +155,7 @@ TEST_F(DamagedSafetensors, CutOrChangedAnywhere) {
   std::mt19937 random(1);
   for (int i = 0; i < 500; ++i) {
     std::string changed = whole;
-    for (std::uint32_t changes = 1 + random() % 3; changes > 0; --changes) {
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       changed[random() % (whole.size() - 32)] = static_cast<char>(random() % 256);
     }
     write_bytes(file_, changed);
