@@ -30,7 +30,8 @@ def setUpModule():
 class Install(unittest.TestCase):
     def test_the_tree_is_exactly_this(self):
         version = re.search(r"project\(cohort VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
-        wanted = {"bin/cohort", *(f"share/doc/cohort/{name}" for name in ("README.md", "CHANGELOG.md", "LICENSE"))}
+        wanted = {"bin/cohort", *(f"share/doc/cohort/{name}" for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"))}
+        wanted |= {f"share/doc/cohort/docs/{name}" for name in files_below(SOURCE / "docs")}
         wanted |= {f"share/cohort/modulefiles/lmod/cohort/{version}.lua", f"share/cohort/modulefiles/tcl/cohort/{version}"}
         for folder in ("inputs", "jobs"):
             wanted |= {f"share/cohort/{folder}/{name}" for name in files_below(SOURCE / folder)}

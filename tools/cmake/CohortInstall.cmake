@@ -2,7 +2,7 @@
 #   bin/cohort                                 the program
 #   share/cohort/inputs, share/cohort/jobs     run files, job templates and site profiles
 #   share/cohort/modulefiles/lmod, .../tcl     modulefiles: `module use` one of the two
-#   share/doc/cohort                           README, changelog, licence
+#   share/doc/cohort                           README, the pages in docs, changelog, licence
 include(GNUInstallDirs)
 include(CohortModulefiles)
 
@@ -17,7 +17,8 @@ endif()
 
 install(TARGETS cohort RUNTIME DESTINATION bin)
 install(DIRECTORY inputs jobs DESTINATION share/cohort USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION share/doc/cohort)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/cohort)
+install(DIRECTORY docs DESTINATION share/doc/cohort)
 cohort_configure_modulefiles(${PROJECT_SOURCE_DIR}/modules/installed ${PROJECT_BINARY_DIR}/modules ${PROJECT_VERSION}
                              "${COHORT_MODULE_REQUIRES}")
 install(FILES ${PROJECT_BINARY_DIR}/modules/cohort.lua DESTINATION share/cohort/modulefiles/lmod/cohort RENAME ${PROJECT_VERSION}.lua)
