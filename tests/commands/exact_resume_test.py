@@ -123,9 +123,9 @@ def history(name):
     return json.loads(outcome[1])["history"].splitlines() if outcome[0] == 0 else []
 
 
-CHANGES = (({"schedule__decay_steps": 40}, "from step 21 on: schedule.decay_steps: 20 in the checkpoint, 40 now"),
-           ({"train__global_batch": 8}, "from step 23 on: train.global_batch: 16 in the checkpoint, 8 now"),
-           ({"data__tokens": training.tokens}, "from step 25 on: data: short.h5", "from step 25 on: tokenizer: char"))  # has more characters
+CHANGES = (({"schedule__decay_steps": 40}, "from step 21: schedule.decay_steps: 20 in the checkpoint, 40 now"),
+           ({"train__global_batch": 8}, "from step 23: train.global_batch: 16 in the checkpoint, 8 now"),
+           ({"data__tokens": training.tokens}, "from step 25: data: short.h5", "from step 25: tokenizer: char"))  # has more characters
 keys = {**RUN, "schedule__decay_steps": 20}
 told = []
 for number, (change, *lines_of_change) in enumerate(CHANGES):

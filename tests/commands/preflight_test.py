@@ -48,7 +48,7 @@ job.check("settings", "UCX_TLS=self,sm" in out, out + err)
 # A disk that cannot be written: named, with exit code 4, in one message.
 missing = folder.name + "/missing"
 outcome = job.run(["preflight", "--quick", "--disk", missing, "--json"], 2)
-job.expect("no such folder", outcome, 4, parts=["not fit"], lines=1)
+job.expect("no such folder", outcome, 4, parts=["failed the checks"], lines=1)
 code, out, err, _ = outcome
 job.check("and in JSON", any(missing in problem["text"] for check in json.loads(out)["checks"] for problem in check["problems"]), out)
 job.check("with the folder in the message", missing in err, err)

@@ -98,8 +98,8 @@ TEST(SequenceSplit, CutsValuesOfSamples) {
 }
 
 TEST(SequenceSplit, RefusesWhatDoesNotDivide) {
-  EXPECT_ERROR(SequenceSplit(1000, 3), ExitCode::config, "1000", "6 chunks", "996 or 1002", "model.context", "parallel.cp");
-  EXPECT_ERROR(SequenceSplit(3, 2), ExitCode::config, "3 tokens", "4 chunks", "to 4,");
+  EXPECT_ERROR(SequenceSplit(1000, 3), ExitCode::config, "1000", "6 equal chunks", "996 or 1002", "model.context", "parallel.cp");
+  EXPECT_ERROR(SequenceSplit(3, 2), ExitCode::config, "3 tokens", "4 equal chunks", "to 4,");
   EXPECT_ERROR(SequenceSplit(0, 1), ExitCode::config, "to 2,");
   EXPECT_ERROR(SequenceSplit(8, 0), ExitCode::internal, "0 ranks");
 }
