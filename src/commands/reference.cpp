@@ -5,6 +5,7 @@
 #include "commands/commands.hpp"
 #include "commands/common/open_world.hpp"
 #include "config/describe.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {
