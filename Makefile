@@ -87,7 +87,7 @@ debug-test: export ASAN_OPTIONS = detect_leaks=0:verify_asan_link_order=0
 debug-test: export UBSAN_OPTIONS = print_stacktrace=1
 debug-test: packages ## Build with the address and undefined-behaviour sanitizers and run all tests
 	cmake --preset debug $(CMAKE_FLAGS)
-	cmake --build --preset debug $(addprefix --target ,$(DEBUG_TARGETS)) $(addprefix -j,$(JOBS))
+	cmake --build --preset debug $(if $(DEBUG_TARGETS),--target $(DEBUG_TARGETS)) $(addprefix -j,$(JOBS))
 	ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
 # tools/tsan.supp says which reports are about libraries, and why.
