@@ -1,9 +1,11 @@
 #include "runtime/signals.hpp"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 
 #include "base/error.hpp"
 
@@ -29,10 +31,23 @@ extern "C" void on_stop_signal(int signal) {
 
 extern "C" void on_broken_pipe(int) {}
 
+// Handlers of this thread run on a stack of their own. On the stack that computes, the kernel's record of the interrupted
+// registers would overwrite what oneDNN's AVX-512 products (2.7, Debian 12) keep below the stack pointer, beyond the 128 bytes
+// that the ABI leaves them: the heap is damaged then. The monitor's and other threads call no such products.
+void use_own_stack() {
+  static std::array<char, std::size_t{256} * 1024> memory;  // the record has 3 to 11 KiB
+  stack_t stack = {};
+  stack.ss_sp = memory.data();
+  stack.ss_size = memory.size();
+  COHORT_CHECK(sigaltstack(&stack, nullptr) == 0, "no stack for the handlers of signals: {}", std::strerror(errno));
+}
+
 void catch_signal(int signal, void (*handler)(int)) {
+  static std::once_flag once;
+  std::call_once(once, use_own_stack);
   struct sigaction action = {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;  // a read or write in progress goes on
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // a read or write in progress continues
   sigemptyset(&action.sa_mask);
   COHORT_CHECK(sigaction(signal, &action, nullptr) == 0, "cannot catch signal {}: {}", signal, std::strerror(errno));
 }

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from launched import Launched
 from training import DRIFT, Running, Training
@@ -115,6 +116,15 @@ for name, ranks, number, to_rank in (("usr1-to-one-rank", 2, signal.SIGUSR1, 1),
         job.check(f"{name}: rank {rank} stops at step {last}", len(says.findall(log)) == 1, log[-500:])
     if ranks == 2:
         expect_whole(name)
+
+# Signals in any number, at any moment of a step, do no harm: oneDNN keeps data where a signal's frame would be (runtime/signals.cpp).
+run = Running(training, "flooded", 0, **LONG)
+job.check("flooded: got under way", run.wait_for_step(5))
+while run.process.poll() is None:
+    run.process.send_signal(signal.SIGPIPE)
+    time.sleep(0.0005)
+code, output, seconds = run.finish()
+job.check("flooded: trains to its end", code == 0, f"{code}\n{output[-2000:]}")
 
 # More threads than cores: one word about it, whatever the number of ranks.
 cores = len(os.sched_getaffinity(0))
