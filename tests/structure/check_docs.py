@@ -22,7 +22,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # the source tree stays clean
 from check_tree import CXX, line_of, module_order, without_comments  # noqa: E402
 
-SOURCE_SUFFIX = r"\.(?:cpp|hpp|cu|cuh|py|toml|sbatch|cmake|in|md|env|svg|h5|txt)"
+OF_A_MODULE = re.compile(r".*(?:\.(?:cpp|hpp|cuh?)|/CMakeLists\.txt)")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PATH = re.compile(r"([\w.@{}*,+-]+(?:/[\w.@{}*,+-]*)*)(?::([A-Za-z_~][\w:~]*(?:\(\))?))?")
 QUALIFIED = re.compile(r"~?[A-Z]\w*(?:::~?\w+)+(?:\(\))?")
@@ -74,7 +74,8 @@ def is_path(word, modules):
     first = word.split("/")[0]
     if "/" not in word:
         return bool(re.fullmatch(r"[\w.-]+\.(?:cpp|hpp|cuh?)", word))
-    return first in OF_THE_TREE or (first in modules and bool(re.search(SOURCE_SUFFIX + "$", word)))
+    # A module has the name of a folder that a user makes, too: `data/stories.h5` is no part of the tree.
+    return first in OF_THE_TREE or (first in modules and bool(OF_A_MODULE.fullmatch(word)))
 
 
 def check_page(root, text, modules, words):

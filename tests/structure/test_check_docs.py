@@ -13,7 +13,8 @@ from check_docs import check_docs  # noqa: E402
 
 DRAW = Path(__file__).resolve().parents[2] / "tools/draw_house.py"
 ARCHITECTURE = """The loop is `train/trainer.cpp:Trainer::train` in `src/train/trainer.cpp`, families in `models/FAMILY/rules.cpp`; see [words](glossary.md).
-Also `train/trainer.{hpp,cpp}`, `trainer.hpp`, `Trainer::train`, `runs/demo/model.h5` and `logs/rank_0/train.log`, which are made by runs.
+Also `train/trainer.{hpp,cpp}`, `trainer.hpp`, `Trainer::train`, `runs/demo/model.h5`, `logs/rank_0/train.log` and
+`train/words.h5`, which people and runs make.
 
 ```bash
 cat `src/no/such.cpp`
