@@ -44,6 +44,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_eval_command(app, action);
   cohort::add_generate_command(app, action);
   cohort::add_data_command(app, action);
+  cohort::add_tokenizer_command(app, action);
   cohort::add_ckpt_command(app, action);
   cohort::add_comm_command(app, action);
   cohort::add_bench_command(app, action);

@@ -13,6 +13,7 @@ void add_train_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
+void add_tokenizer_command(CLI::App& app, Action& action);
 void add_ckpt_command(CLI::App& app, Action& action);
 void add_comm_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/common/numbers.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/common/work_progress.hpp"
 #include "data/prepare.hpp"
@@ -225,10 +226,17 @@ void add_prepare(CLI::App& data, Action& action) {
   prepare->add_option("--input", options->inputs, "Text files, joined in this order")->type_name("FILE")->required();
   prepare->add_option("--out", options->output, "Token file to write (HDF5)")->type_name("FILE")->required();
   prepare
-      ->add_option(
-          "--tokenizer", options->tokenizer,
-          tokenizer_help() + "FILE.h5: the tokenizer of that token file, so that a model trained on it can read the new one")
+      ->add_option("--tokenizer", options->tokenizer,
+                   tokenizer_help() +
+                       "or a path: of a token file, so that a model trained on it can read the new one; tokenizer.json and "
+                       "others that `cohort "
+                       "tokenizer show` reads")
       ->capture_default_str();
+  prepare->add_option("--vocabulary", options->learning.vocabulary, "With --tokenizer bpe: tokens to learn")
+      ->check(integer_from(256, 10'000'000));
+  prepare->add_option("--pattern", options->learning.pattern, "With bpe or a rank file: gpt2, cl100k or a regular expression");
+  prepare->add_option("--special-token", options->learning.special, "With bpe or a rank file: a special token (may be repeated)")
+      ->allow_extra_args(false);
   prepare->add_option("--validation", options->validation, "Share of the tokens, taken from the end, for validation")
       ->capture_default_str();
   const auto overwrite = std::make_shared<bool>(false);

@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kBlock = 1 << 18;  // tokens encoded at a time: 1 MiB
+constexpr std::size_t kBlock = Tokenizer::kLeastBlock;  // tokens encoded at a time: 4 MiB
 
 std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
@@ -50,8 +50,9 @@ std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, co
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<std::string_view>& texts) {
-  if (const TokenizerKind* kind = find_tokenizer_kind(options.tokenizer)) return kind->learn(texts, options.inputs);
-  return read_tokenizer(TokenFile(options.tokenizer).tokenizer().serialise(), options.tokenizer);
+  if (find_tokenizer_kind(options.tokenizer) != nullptr)
+    return learn_tokenizer(options.tokenizer, texts, options.inputs, options.learning);
+  return open_tokenizer(options.tokenizer, options.learning);
 }
 
 }  // namespace
@@ -59,7 +60,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const s
 void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
   if (find_tokenizer_kind(options.tokenizer) == nullptr && !std::filesystem::exists(options.tokenizer)) {
-    fail(ExitCode::usage, "unknown tokenizer '{}'; available: {}, or the path of a token file to reuse its tokenizer",
+    fail(ExitCode::usage,
+         "unknown tokenizer '{}'; available: {}, or the path of a token file, tokenizer.json, vocab.json or rank file to use its "
+         "vocabulary",
          options.tokenizer, tokenizer_names());
   }
   if (!(options.validation > 0 && options.validation < 1)) {

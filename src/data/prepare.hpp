@@ -8,14 +8,16 @@
 
 #include "base/units.hpp"
 #include "data/token_file.hpp"
+#include "data/tokenizer_kind.hpp"
 
 namespace cohort {
 
 struct PrepareOptions {
   std::vector<std::string> inputs;  // text files, joined in this order with nothing between them
   std::string output;               // replaced if it exists
-  std::string tokenizer = "byte";   // a kind (data/tokenizer_kind.hpp), or a token file, whose tokenizer is used
+  std::string tokenizer = "byte";   // a kind (data/tokenizer_kind.hpp), or what open_tokenizer() takes
   double validation = 0.1;          // share of the tokens
+  TokenizerLearning learning{};     // of a kind that is learned
 };
 
 struct Prepared {

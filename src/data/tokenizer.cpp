@@ -1,9 +1,11 @@
 #include "data/tokenizer.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/token_file.hpp"
 #include "data/tokenizer_kind.hpp"
 
 namespace cohort {
@@ -17,6 +19,32 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
   std::vector<std::int32_t> ids(text.size());  // no tokenizer makes more tokens than bytes
   std::size_t position = 0;
   ids.resize(static_cast<std::size_t>(encode_some(text, position, ids, source)));
+  return ids;
+}
+
+std::vector<std::int32_t> Tokenizer::encode_with_special(std::string_view text, std::string_view source) const {
+  std::vector<SpecialToken> special = special_tokens();
+  std::sort(special.begin(), special.end(),
+            [](const SpecialToken& a, const SpecialToken& b) { return a.text.size() > b.text.size(); });
+  std::vector<std::int32_t> ids;
+  std::size_t plain = 0;  // where the text begins that is not encoded yet
+  const auto encode_until = [&](std::size_t end) {
+    const std::vector<std::int32_t> more = encode(text.substr(plain, end - plain), source);
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    const auto found = std::find_if(special.begin(), special.end(),
+                                    [&](const SpecialToken& token) { return text.substr(at).starts_with(token.text); });
+    if (found == special.end()) {
+      ++at;
+      continue;
+    }
+    encode_until(at);
+    ids.push_back(found->id);
+    at += found->text.size();
+    plain = at;
+  }
+  encode_until(text.size());
   return ids;
 }
 
@@ -37,6 +65,34 @@ std::string tokenizer_names() {
   std::vector<std::string> names;
   for (const TokenizerKind* kind : all_tokenizer_kinds()) names.push_back(kind->name);
   return join(names, " and ");
+}
+
+std::unique_ptr<Tokenizer> learn_tokenizer(std::string_view kind, std::span<const std::string_view> texts,
+                                           std::span<const std::string> sources, const TokenizerLearning& wanted) {
+  COHORT_CHECK(texts.size() == sources.size(), "{} texts with {} names", texts.size(), sources.size());
+  const TokenizerKind* found = find_tokenizer_kind(kind);
+  if (found == nullptr) fail(ExitCode::usage, "unknown tokenizer '{}'; available: {}", kind, tokenizer_names());
+  const std::unique_ptr<TokenizerLearner> learner = found->learner(wanted);
+  for (std::size_t i = 0; i < texts.size(); ++i) learner->add(texts[i], sources[i]);
+  return learner->finish({});
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path, const TokenizerLearning& wanted) {
+  if (!std::filesystem::exists(path)) fail(ExitCode::io, "'{}': no such file or folder", path.string());
+  for (const TokenizerKind* kind : all_tokenizer_kinds()) {
+    if (kind->open == nullptr) continue;
+    if (std::unique_ptr<Tokenizer> tokenizer = kind->open(path, wanted)) return tokenizer;
+  }
+  if (std::filesystem::is_directory(path))
+    fail(ExitCode::usage, "'{}': a folder without tokenizer.json, or vocab.json and merges.txt", path.string());
+  refuse_learning_options("token file's", wanted);
+  return read_tokenizer(TokenFile(path.string()).tokenizer().serialise(), path.string());
+}
+
+void refuse_learning_options(std::string_view kind, const TokenizerLearning& wanted) {
+  const char* what = wanted.vocabulary > 0 ? "size of vocabulary" : !wanted.pattern.empty() ? "split pattern" : "special tokens";
+  if (wanted.vocabulary > 0 || !wanted.pattern.empty() || !wanted.special.empty())
+    fail(ExitCode::usage, "the tokenizer {} has no choice of {}; bpe has", kind, what);
 }
 
 std::unique_ptr<Tokenizer> read_tokenizer(std::string_view serialised, std::string_view source) {

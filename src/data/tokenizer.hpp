@@ -14,6 +14,17 @@
 
 namespace cohort {
 
+struct BpeModel;
+
+/// A token that text cannot spell: it stands for a position such as the end of a document.
+struct SpecialToken {
+  std::string text;  // how people write it: "<|endoftext|>"
+  std::int32_t id = 0;
+
+  bool operator==(const SpecialToken&) const = default;
+};
+
+/// Some tokenizers remember what they have met: one thread at a time.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -24,14 +35,24 @@ class Tokenizer {
   /// How many tokens a text has that it can encode.
   virtual Count count(std::string_view text) const = 0;
 
-  /// Encodes from text[position] on until `ids` is full or the text ends; moves position behind what was encoded and returns the
-  /// number of tokens. For large texts, block by block. Throws Error(data) with `source` and the byte offset: invalid UTF-8, a
-  /// character that is not in the vocabulary.
+  /// None for kinds that have none. Text never becomes one of them, whatever it spells, but by encode_with_special().
+  virtual std::vector<SpecialToken> special_tokens() const { return {}; }
+  /// What a BPE tokenizer is made of, for who writes it in another form; null for other kinds.
+  virtual const BpeModel* bpe() const { return nullptr; }
+
+  /// Encodes from text[position] on until `ids` has no room or the text ends; moves position behind what was encoded and returns
+  /// the number of tokens, at least one. For large texts, block by block; a block has room for kLeastBlock tokens, or for as many
+  /// as the text has bytes. Throws Error(data) with `source` and the byte offset: invalid UTF-8, a character that is not in the
+  /// vocabulary.
   virtual Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids,
                             std::string_view source) const = 0;
 
+  static constexpr std::size_t kLeastBlock = std::size_t{1} << 20;
+
   /// The tokens of a whole text. `source` names it in errors.
   std::vector<std::int32_t> encode(std::string_view text, std::string_view source = "text") const;
+  /// The same, but what spells a special token is one; of several that begin at one place the longest.
+  std::vector<std::int32_t> encode_with_special(std::string_view text, std::string_view source = "text") const;
 
   /// Throws Error(data) for an id outside of [0, vocabulary_size).
   std::string decode(std::span<const std::int32_t> ids) const;

@@ -54,6 +54,13 @@ std::uint32_t next_code_point(std::string_view text, std::size_t& position, std:
   return found.code_point;
 }
 
+std::optional<std::uint32_t> code_point_at(std::string_view text, std::size_t& position) {
+  const Scanned found = scan(text, position);
+  if (found.problem != nullptr) return std::nullopt;
+  position += found.length;
+  return found.code_point;
+}
+
 std::string printable(std::string_view text) {
   std::string result;
   for (std::size_t position = 0; position < text.size();) {

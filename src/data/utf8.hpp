@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,9 @@ inline constexpr std::uint32_t kCodePoints = 0x110000;
 /// The code point that starts at text[position], which must be in the text; position is moved behind it. Throws Error(data) with
 /// `source`, the byte offset and the bytes found.
 std::uint32_t next_code_point(std::string_view text, std::size_t& position, std::string_view source);
+
+/// The same, or nothing, with position left as it is, where text[position] begins no character.
+std::optional<std::uint32_t> code_point_at(std::string_view text, std::size_t& position);
 
 /// One line that a terminal can show: line breaks as \n, other control characters and bytes that are no UTF-8 as \xNN.
 std::string printable(std::string_view text);

@@ -17,7 +17,7 @@ using test::TemporaryFolder;
 
 // A token file whose training token i is i % 256, and validation token i is 255 - i % 256.
 std::shared_ptr<const TokenFile> counting_file(const std::string& path, Count train, Count validation) {
-  const auto tokenizer = find_tokenizer_kind("byte")->learn({}, {});
+  const auto tokenizer = learn_tokenizer("byte", {}, {});
   TokenFileWriter writer(path, *tokenizer, train, validation, {}, std::nullopt);
   std::vector<std::int32_t> ids;
   for (Count i = 0; i < train; ++i) ids.push_back(static_cast<std::int32_t>(i % 256));

@@ -89,7 +89,8 @@ TEST(Prepare, RefusesWhatCannotBePrepared) {
   EXPECT_ERROR(prepare("latin1.txt"), ExitCode::data, "latin1.txt", "byte 4", "E9");
   EXPECT_ERROR(prepare("short.txt"), ExitCode::data, "1 token for training and 2 for validation", "at least 2");
   EXPECT_ERROR(prepare("good.txt", "char", 0.1), ExitCode::data, "9 tokens for training and 1 for validation");
-  EXPECT_ERROR(prepare("good.txt", "bpe"), ExitCode::usage, "'bpe'", "byte and char");
+  EXPECT_ERROR(prepare("good.txt", "wordpiece"), ExitCode::usage, "'wordpiece'", "bpe and byte and char");
+  EXPECT_ERROR(prepare("good.txt", "bpe"), ExitCode::usage, "vocabulary of 0", "--vocabulary");
   for (const double share : {0.0, 1.0, -0.1, 7.0, std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_ERROR(prepare("good.txt", "char", share), ExitCode::usage, "between 0 and 1");
   }

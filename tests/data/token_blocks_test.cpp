@@ -32,7 +32,7 @@ std::int32_t token_at(Count i, std::int32_t salt) { return static_cast<std::int3
 
 // A byte token file of four blocks to train on and one for validation; another salt gives other tokens.
 void write_blocks(const std::string& path, std::int32_t salt = 0) {
-  TokenFileWriter writer(path, *find_tokenizer_kind("byte")->learn({}, {}), kTrain, kValidation, {}, std::nullopt);
+  TokenFileWriter writer(path, *learn_tokenizer("byte", {}, {}), kTrain, kValidation, {}, std::nullopt);
   std::vector<std::int32_t> ids(1000);  // appended in pieces that know nothing of blocks
   for (Count done = 0; done < kTrain + kValidation;) {
     const auto count = std::min<Count>(1000, kTrain + kValidation - done);
@@ -53,7 +53,7 @@ void write_version_1(const std::string& path) {
   file.set_attribute("version", Count{1});
   file.set_attribute("vocabulary_size", Count{256});
   file.set_attribute("tokenizer", std::string("byte"));
-  const std::string tokenizer = find_tokenizer_kind("byte")->learn({}, {})->serialise();
+  const std::string tokenizer = learn_tokenizer("byte", {}, {})->serialise();
   file.set_attribute("tokenizer_crc32", std::int64_t{extend_crc32(0, tokenizer.data(), tokenizer.size())});
   file.write_text("tokenizer", tokenizer);
   file.write_text("sources", "[]");

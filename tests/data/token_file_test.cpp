@@ -25,7 +25,7 @@ constexpr const char* kText = "To be, or not to be, that is the question:\nWheth
 std::vector<std::int32_t> write_example(const std::string& path, std::optional<TokenEntropy> entropy = std::nullopt) {
   const std::vector<std::string_view> texts{kText};
   const std::vector<std::string> sources{"hamlet.txt"};
-  const auto tokenizer = find_tokenizer_kind("char")->learn(texts, sources);
+  const auto tokenizer = learn_tokenizer("char", texts, sources);
   const auto ids = tokenizer->encode(kText);
   const auto size = static_cast<Count>(ids.size());
   TokenFileWriter writer(path, *tokenizer, size - 10, 10, {{"hamlet.txt", size}}, entropy);
@@ -82,7 +82,7 @@ TEST(TokenFile, VocabulariesBeyond16BitsTakeFourBytes) {
     for (std::uint32_t c = 0; c < count; ++c) append_code_point(text, c < 0xD800 ? c : c + 0x800);
     const std::vector<std::string_view> texts{text};
     const std::vector<std::string> sources{"all"};
-    const auto tokenizer = find_tokenizer_kind("char")->learn(texts, sources);
+    const auto tokenizer = learn_tokenizer("char", texts, sources);
     ASSERT_EQ(tokenizer->vocabulary_size(), count);
     const auto ids = tokenizer->encode(text);
     const std::string path = folder / "wide.h5";
@@ -101,7 +101,7 @@ TEST(TokenFile, VocabulariesBeyond16BitsTakeFourBytes) {
 TEST(TokenFile, UnfinishedFilesLeaveNothing) {
   const TemporaryFolder folder;
   const std::string path = folder / "x.h5";
-  const auto tokenizer = find_tokenizer_kind("byte")->learn({}, {});
+  const auto tokenizer = learn_tokenizer("byte", {}, {});
   { const TokenFileWriter writer(path, *tokenizer, 5, 5, {}, std::nullopt); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   EXPECT_ERROR(TokenFileWriter(path, *tokenizer, 5, 1, {}, std::nullopt), ExitCode::data,
@@ -185,7 +185,7 @@ TEST(TokenFile, EachPartIsChecked) {
   expect({.version = 2}, "no dataset '/checksums/train'");
   expect({.version = 3}, "version 3");
   expect({.vocabulary = 255}, "255");
-  expect({.tokenizer = R"({"kind": "bpe"})"}, "'bpe'");
+  expect({.tokenizer = R"({"kind": "wordpiece"})"}, "'wordpiece'");
   expect({.element = hdf5::Element::f32}, "holds float32");
   expect({.element = hdf5::Element::u32}, "holds uint32");
   expect({.train_shape = {1, 3}}, "2 dims");

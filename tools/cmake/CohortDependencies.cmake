@@ -1,4 +1,4 @@
-# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib. Optional: oneDNN, libdeflate; and
+# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib, PCRE2. Optional: oneDNN, libdeflate; and
 # CUDA with cuBLASLt and NCCL, which needs a Kokkos with the CUDA backend.
 
 find_package(Threads REQUIRED)
@@ -18,6 +18,7 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(CBLAS REQUIRED)    # tools/cmake/FindCBLAS.cmake
 find_package(ZLIB REQUIRED)
 find_package(Libdeflate)       # tools/cmake/FindLibdeflate.cmake
+find_package(PCRE2 REQUIRED)    # tools/cmake/FindPCRE2.cmake
 find_package(fmt REQUIRED)
 if(fmt_VERSION VERSION_LESS 9)  # Ubuntu 22.04: its format.h must come before what core.h alone has used, which in a unity build it may not
   target_compile_options(fmt::fmt INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include fmt/format.h>")

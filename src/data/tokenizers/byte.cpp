@@ -27,15 +27,25 @@ class ByteTokenizer : public Tokenizer {
   }
 };
 
-std::unique_ptr<Tokenizer> learn(std::span<const std::string_view>, std::span<const std::string>) {
-  return std::make_unique<ByteTokenizer>();
+// There is nothing to learn.
+class Learner : public TokenizerLearner {
+ public:
+  void add(std::string_view, std::string_view) override {}
+  std::string counts() const override { return ""; }
+  void merge_counts(std::string_view) override {}
+  std::unique_ptr<Tokenizer> finish(const std::function<void(double)>&) override { return std::make_unique<ByteTokenizer>(); }
+};
+
+std::unique_ptr<TokenizerLearner> learner(const TokenizerLearning& wanted) {
+  refuse_learning_options("byte", wanted);
+  return std::make_unique<Learner>();
 }
 std::unique_ptr<Tokenizer> read(const nlohmann::json&) { return std::make_unique<ByteTokenizer>(); }
 
 }  // namespace
 
 const TokenizerKind& kind() {
-  static const TokenizerKind kKind{.name = "byte", .help = "256 tokens, any file", .learn = learn, .read = read};
+  static const TokenizerKind kKind{.name = "byte", .help = "256 tokens, any file", .learner = learner, .read = read};
   return kKind;
 }
 

@@ -66,18 +66,38 @@ bool is_valid_vocabulary(const std::vector<std::uint32_t>& code_points) {
   return !surrogate && std::adjacent_find(code_points.begin(), code_points.end(), std::greater_equal<>()) == code_points.end();
 }
 
-std::unique_ptr<Tokenizer> learn(std::span<const std::string_view> texts, std::span<const std::string> sources) {
-  COHORT_CHECK(texts.size() == sources.size(), "{} texts with {} names", texts.size(), sources.size());
-  std::vector<bool> seen(kCodePoints);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    for (std::size_t position = 0; position < texts[i].size();) seen[next_code_point(texts[i], position, sources[i])] = true;
+class Learner : public TokenizerLearner {
+ public:
+  void add(std::string_view text, std::string_view source) override {
+    for (std::size_t position = 0; position < text.size();) seen_[next_code_point(text, position, source)] = true;
   }
-  std::vector<std::uint32_t> code_points;
-  for (std::uint32_t c = 0; c < kCodePoints; ++c) {
-    if (seen[c]) code_points.push_back(c);
+  std::string counts() const override {
+    std::string text;
+    for (const std::uint32_t c : code_points()) append_code_point(text, c);
+    return text;
   }
-  if (code_points.empty()) fail(ExitCode::data, "the text is empty: there are no characters to learn a vocabulary from");
-  return std::make_unique<CharTokenizer>(std::move(code_points));
+  void merge_counts(std::string_view of_rank) override { add(of_rank, "the characters of another rank"); }
+  std::unique_ptr<Tokenizer> finish(const std::function<void(double)>&) override {
+    std::vector<std::uint32_t> found = code_points();
+    if (found.empty()) fail(ExitCode::data, "the text is empty: there are no characters to learn a vocabulary from");
+    return std::make_unique<CharTokenizer>(std::move(found));
+  }
+
+ private:
+  std::vector<std::uint32_t> code_points() const {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t c = 0; c < kCodePoints; ++c) {
+      if (seen_[c]) found.push_back(c);
+    }
+    return found;
+  }
+
+  std::vector<bool> seen_ = std::vector<bool>(kCodePoints);
+};
+
+std::unique_ptr<TokenizerLearner> learner(const TokenizerLearning& wanted) {
+  refuse_learning_options("char", wanted);
+  return std::make_unique<Learner>();
 }
 
 std::unique_ptr<Tokenizer> read(const nlohmann::json& serialised) {
@@ -96,7 +116,7 @@ std::unique_ptr<Tokenizer> read(const nlohmann::json& serialised) {
 
 const TokenizerKind& kind() {
   static const TokenizerKind kKind{
-      .name = "char", .help = "one token per character of a UTF-8 text", .learn = learn, .read = read};
+      .name = "char", .help = "one token per character of a UTF-8 text", .learner = learner, .read = read};
   return kKind;
 }
 

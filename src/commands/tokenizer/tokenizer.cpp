@@ -1,0 +1,43 @@
+// `cohort tokenizer`: a group of commands for tokenizers.
+#include "commands/tokenizer/tokenizer.hpp"
+
+namespace cohort {
+
+std::unique_ptr<Tokenizer> TokenizerChoice::open() const {
+  return name == "byte" ? learn_tokenizer("byte", {}, {}, wanted) : open_tokenizer(name, wanted);
+}
+
+void add_tokenizer_choice(CLI::App& command, TokenizerChoice& choice) {
+  command
+      .add_option(
+          "--tokenizer", choice.name,
+          "tokenizer.json; a folder with it, or with vocab.json and merges.txt; a rank file of tiktoken; a token file; or: byte")
+      ->required();
+  command.add_option(
+      "--pattern", choice.wanted.pattern,
+      "Of a rank file: how text is cut before merges, gpt2, cl100k or a regular expression; of r50k_base.tiktoken and "
+      "cl100k_base.tiktoken it is known");
+  command
+      .add_option("--special-token", choice.wanted.special,
+                  "Of a rank file: a special token (may be repeated); ids follow the ranks")
+      ->allow_extra_args(false);
+}
+
+void add_tokenizer_command(CLI::App& app, Action& action) {
+  auto* tokenizer = app.add_subcommand("tokenizer", "Learn a vocabulary; encode, decode, show and convert");
+  tokenizer->require_subcommand(1);
+  tokenizer->footer(
+      "Examples:\n"
+      "  cohort data synth stories --out stories.txt\n"
+      "  cohort tokenizer train --input stories.txt --vocabulary 1000 --out tokenizer.json\n"
+      "  cohort tokenizer show --tokenizer tokenizer.json\n"
+      "  cohort tokenizer encode --tokenizer tokenizer.json \"Once upon a time\"\n"
+      "  cohort data prepare --input stories.txt --out stories.h5 --tokenizer tokenizer.json");
+  add_tokenizer_train(*tokenizer, action);
+  add_tokenizer_show(*tokenizer, action);
+  add_tokenizer_encode(*tokenizer, action);
+  add_tokenizer_decode(*tokenizer, action);
+  add_tokenizer_export(*tokenizer, action);
+}
+
+}  // namespace cohort

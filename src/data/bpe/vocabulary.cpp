@@ -1,0 +1,127 @@
+#include "data/bpe/vocabulary.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.hpp"
+#include "data/utf8.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
+
+std::uint64_t key_of(TokenId a, TokenId b) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+}
+
+std::size_t place_of(std::uint64_t key) { return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15u) >> 20); }
+
+}  // namespace
+
+BpeVocabulary::BpeVocabulary(std::vector<std::string> tokens, std::optional<std::vector<Pair>> merges,
+                             std::vector<SpecialToken> special, bool whole_pieces, std::string_view source)
+    : tokens_(std::move(tokens)),
+      merges_(std::move(merges)),
+      special_(std::move(special)),
+      whole_pieces_(whole_pieces || !merges_) {
+  check_special(source);
+  index_tokens(source);
+  if (merges_) {
+    index_merges(source);
+  } else {
+    derive_merges();
+  }
+}
+
+void BpeVocabulary::check_special(std::string_view source) {
+  for (const SpecialToken& token : special_) {
+    if (token.text.empty() || token.id < 0) fail(ExitCode::data, "{}: a special token without text or id", source);
+    if (static_cast<std::size_t>(token.id) >= tokens_.size()) tokens_.resize(static_cast<std::size_t>(token.id) + 1);
+    if (!tokens_[static_cast<std::size_t>(token.id)].empty()) {
+      fail(ExitCode::data, "{}: the special token '{}' has the id {} of the token '{}'", source, token.text, token.id,
+           printable(tokens_[static_cast<std::size_t>(token.id)]));
+    }
+  }
+}
+
+void BpeVocabulary::index_tokens(std::string_view source) {
+  ids_.reserve(tokens_.size());
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
+    if (tokens_[id].empty()) continue;
+    const auto [place, fresh] = ids_.try_emplace(tokens_[id], static_cast<TokenId>(id));
+    if (!fresh)
+      fail(ExitCode::data, "{}: the ids {} and {} are both of the token '{}'", source, place->second, id, printable(tokens_[id]));
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    bytes_[static_cast<std::size_t>(byte)] = find(std::string(1, static_cast<char>(byte)));
+    if (bytes_[static_cast<std::size_t>(byte)] < 0) {
+      fail(ExitCode::data,
+           "{}: the byte 0x{:02x} is no token: not every text could be encoded (a vocabulary that is not byte-level?)", source,
+           byte);
+    }
+  }
+}
+
+void BpeVocabulary::index_merges(std::string_view source) {
+  const std::size_t room = std::bit_ceil(2 * merges_->size() + 2);
+  keys_.assign(room, kNoPair);
+  made_.resize(room);
+  mask_ = room - 1;
+  for (std::size_t rank = 0; rank < merges_->size(); ++rank) {
+    const auto [a, b] = (*merges_)[rank];
+    for (const TokenId id : {a, b}) {
+      if (id < 0 || static_cast<std::size_t>(id) >= tokens_.size() || tokens_[static_cast<std::size_t>(id)].empty())
+        fail(ExitCode::data, "{}: merge {} is of the id {}, which is no token", source, rank + 1, id);
+    }
+    const std::string joined = tokens_[static_cast<std::size_t>(a)] + tokens_[static_cast<std::size_t>(b)];
+    const TokenId id = find(joined);
+    if (id < 0) fail(ExitCode::data, "{}: merge {} makes '{}', which is no token", source, rank + 1, printable(joined));
+    if (merge_of(a, b) != nullptr)
+      fail(ExitCode::data, "{}: merge {} of '{}' and '{}' occurs twice", source, rank + 1,
+           printable(tokens_[static_cast<std::size_t>(a)]), printable(tokens_[static_cast<std::size_t>(b)]));
+    add_merge(a, b, {static_cast<std::int32_t>(rank), id});
+  }
+}
+
+void BpeVocabulary::derive_merges() {
+  struct Derived {
+    TokenId a, b, id;
+  };
+  std::vector<Derived> all;
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
+    const std::string_view bytes = tokens_[id];
+    for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
+      const TokenId a = find(bytes.substr(0, cut)), b = find(bytes.substr(cut));
+      if (a >= 0 && b >= 0) all.push_back({a, b, static_cast<TokenId>(id)});
+    }
+  }
+  const std::size_t room = std::bit_ceil(2 * all.size() + 2);
+  keys_.assign(room, kNoPair);
+  made_.resize(room);
+  mask_ = room - 1;
+  for (const Derived& one : all) add_merge(one.a, one.b, {one.id, one.id});
+}
+
+void BpeVocabulary::add_merge(TokenId a, TokenId b, BpeMerge merge) {
+  const std::uint64_t key = key_of(a, b);
+  std::size_t at = place_of(key) & mask_;
+  while (keys_[at] != kNoPair) at = (at + 1) & mask_;
+  keys_[at] = key;
+  made_[at] = merge;
+}
+
+TokenId BpeVocabulary::find(std::string_view bytes) const {
+  const auto found = ids_.find(bytes);
+  return found == ids_.end() ? -1 : found->second;
+}
+
+const BpeMerge* BpeVocabulary::merge_of(TokenId a, TokenId b) const {
+  const std::uint64_t key = key_of(a, b);
+  for (std::size_t at = place_of(key) & mask_; keys_[at] != kNoPair; at = (at + 1) & mask_) {
+    if (keys_[at] == key) return &made_[at];
+  }
+  return nullptr;
+}
+
+}  // namespace cohort

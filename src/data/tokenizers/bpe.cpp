@@ -1,0 +1,170 @@
+// Byte-level BPE (data/bpe). Takes every string of bytes and gives it back; bytes that are not UTF-8 are pieces of their own.
+// Special tokens are never made of text: a text that spells one is text (Tokenizer::encode_with_special() if that is asked for).
+// Serialised: {"kind": "bpe", "pattern": "...", "tokens": ["!", ...], "merges": [[0, 1], ...] or null, "whole_pieces": false,
+// "special": [["<|endoftext|>", 50256]]}, with tokens in byte letters.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "data/bpe/byte_letters.hpp"
+#include "data/bpe/encoder.hpp"
+#include "data/bpe/model.hpp"
+#include "data/bpe/trainer.hpp"
+#include "data/tokenizer_kind.hpp"
+
+namespace cohort::tokenizers::bpe {
+namespace {
+
+class BpeTokenizer : public Tokenizer {
+ public:
+  explicit BpeTokenizer(BpeModel model) : model_(std::move(model)), encoder_(model_.vocabulary) {}
+
+  std::string_view kind() const override { return "bpe"; }
+  Count vocabulary_size() const override { return model_.vocabulary.size(); }
+  const BpeModel* bpe() const override { return &model_; }
+  std::vector<SpecialToken> special_tokens() const override { return model_.vocabulary.special(); }
+
+  std::string serialise() const override {
+    const BpeVocabulary& vocabulary = model_.vocabulary;
+    nlohmann::ordered_json json{
+        {"kind", "bpe"}, {"pattern", model_.pattern.expression()}, {"whole_pieces", vocabulary.whole_pieces()}};
+    json["special"] = nlohmann::ordered_json::array();
+    for (const SpecialToken& token : vocabulary.special())
+      json["special"].push_back(nlohmann::ordered_json::array({token.text, token.id}));
+    json["tokens"] = nlohmann::ordered_json::array();
+    for (const std::string& token : vocabulary.tokens()) json["tokens"].push_back(to_byte_letters(token));
+    json["merges"] = vocabulary.merges() ? nlohmann::ordered_json(*vocabulary.merges()) : nlohmann::ordered_json();
+    return json.dump();
+  }
+
+  Count count(std::string_view text) const override {
+    Count count = 0;
+    for_pieces(text, 0, [&](std::size_t) {
+      count += static_cast<Count>(piece_.size());
+      return true;
+    });
+    return count;
+  }
+
+  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, std::string_view) const override {
+    std::size_t count = 0;
+    for_pieces(text, position, [&](std::size_t end) {
+      if (piece_.size() > ids.size() - count) return false;
+      std::copy(piece_.begin(), piece_.end(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+      count += piece_.size();
+      position = end;
+      return true;
+    });
+    COHORT_CHECK(count > 0 || position == text.size(), "a piece of {} tokens for a block of {}", piece_.size(), ids.size());
+    return static_cast<Count>(count);
+  }
+
+  std::string text_of(std::int32_t id) const override {
+    check_id(id);
+    for (const SpecialToken& token : model_.vocabulary.special()) {
+      if (token.id == id) return token.text;
+    }
+    return model_.vocabulary.tokens()[static_cast<std::size_t>(id)];
+  }
+
+ private:
+  // Calls take(end) with the tokens of each piece in piece_, until it returns false.
+  template <typename Take>
+  void for_pieces(std::string_view text, std::size_t begin, const Take& take) const {
+    while (begin < text.size()) {
+      const std::size_t end = model_.pattern.end_of_piece(text, begin);
+      piece_.clear();
+      encoder_.encode_piece(text.substr(begin, end - begin), piece_);
+      if (!take(end)) return;
+      begin = end;
+    }
+  }
+
+  BpeModel model_;
+  mutable BpeEncoder encoder_;  // remembers words; see Tokenizer on threads
+  mutable std::vector<TokenId> piece_;
+};
+
+class Learner : public TokenizerLearner {
+ public:
+  explicit Learner(const TokenizerLearning& wanted)
+      : wanted_(wanted), pattern_(wanted.pattern.empty() ? "gpt2" : wanted.pattern) {
+    if (wanted_.vocabulary < 256 + static_cast<Count>(wanted_.special.size()))
+      fail(ExitCode::usage, "a byte-level vocabulary of {}: give it a size of 256 (the bytes) and more, as in --vocabulary 8192",
+           wanted_.vocabulary);
+  }
+
+  void add(std::string_view text, std::string_view) override { count_pieces(pattern_, text, counts_); }
+  std::string counts() const override { return pack_counts(counts_); }
+  void merge_counts(std::string_view of_rank) override { add_packed_counts(of_rank, counts_); }
+  std::unique_ptr<Tokenizer> finish(const std::function<void(double)>& progress) override {
+    BpeVocabulary vocabulary = train_bpe(counts_, {.vocabulary = wanted_.vocabulary, .special = wanted_.special}, progress);
+    return std::make_unique<BpeTokenizer>(BpeModel{std::move(pattern_), std::move(vocabulary)});
+  }
+
+ private:
+  TokenizerLearning wanted_;
+  SplitPattern pattern_;
+  PieceCounts counts_;
+};
+
+std::unique_ptr<TokenizerLearner> learner(const TokenizerLearning& wanted) { return std::make_unique<Learner>(wanted); }
+
+std::unique_ptr<Tokenizer> read(const nlohmann::json& serialised) {
+  try {
+    std::vector<std::string> tokens;
+    for (const nlohmann::json& letters : serialised.at("tokens")) {
+      std::optional<std::string> bytes = from_byte_letters(letters.get_ref<const std::string&>());
+      if (!bytes) return nullptr;
+      tokens.push_back(std::move(*bytes));
+    }
+    std::optional<std::vector<BpeVocabulary::Pair>> merges;
+    if (!serialised.at("merges").is_null()) merges = serialised.at("merges").get<std::vector<BpeVocabulary::Pair>>();
+    std::vector<SpecialToken> special;
+    for (const nlohmann::json& token : serialised.at("special"))
+      special.push_back({token.at(0).get<std::string>(), token.at(1).get<TokenId>()});
+    return std::make_unique<BpeTokenizer>(BpeModel{SplitPattern(serialised.at("pattern").get<std::string>()),
+                                                   BpeVocabulary(std::move(tokens), std::move(merges), std::move(special),
+                                                                 serialised.at("whole_pieces").get<bool>(), "tokenizer")});
+  } catch (const nlohmann::json::exception&) {
+    return nullptr;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+// tokenizer.json; a folder with one, or with vocab.json and merges.txt; cl100k_base.tiktoken and the like.
+std::unique_ptr<Tokenizer> open(const std::filesystem::path& path, const TokenizerLearning& wanted) {
+  namespace fs = std::filesystem;
+  if (path.extension() == ".tiktoken" && !wanted.pattern.empty()) {
+    std::vector<SpecialToken> special;  // behind the ranks
+    BpeModel model = read_tiktoken(path, wanted.pattern, {});
+    for (const std::string& text : wanted.special)
+      special.push_back({text, static_cast<TokenId>(model.vocabulary.size() + static_cast<Count>(special.size()))});
+    return std::make_unique<BpeTokenizer>(read_tiktoken(path, wanted.pattern, std::move(special)));
+  }
+  refuse_learning_options("in " + path.string(), wanted);
+  if (fs::is_directory(path)) {
+    if (fs::exists(path / "tokenizer.json")) return std::make_unique<BpeTokenizer>(read_tokenizer_json(path / "tokenizer.json"));
+    if (fs::exists(path / "vocab.json") && fs::exists(path / "merges.txt"))
+      return std::make_unique<BpeTokenizer>(read_vocab_and_merges(path / "vocab.json", path / "merges.txt", "gpt2"));
+    return nullptr;
+  }
+  if (path.extension() == ".json") return std::make_unique<BpeTokenizer>(read_tokenizer_json(path));
+  if (path.extension() == ".tiktoken") return std::make_unique<BpeTokenizer>(read_published_tiktoken(path));
+  return nullptr;
+}
+
+}  // namespace
+
+const TokenizerKind& kind() {
+  static const TokenizerKind kKind{.name = "bpe",
+                                   .help = "byte-level BPE of a size that you choose, any file",
+                                   .learner = learner,
+                                   .read = read,
+                                   .open = open};
+  return kKind;
+}
+
+}  // namespace cohort::tokenizers::bpe

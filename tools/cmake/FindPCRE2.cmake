@@ -1,0 +1,10 @@
+# Finds PCRE2 for 8-bit text. Defines PCRE2_FOUND and the target PCRE2::PCRE2. PCRE2_ROOT names a prefix.
+include(FindPackageHandleStandardArgs)
+find_path(PCRE2_INCLUDE_DIR pcre2.h)
+find_library(PCRE2_LIBRARY NAMES pcre2-8)
+find_package_handle_standard_args(PCRE2 REQUIRED_VARS PCRE2_LIBRARY PCRE2_INCLUDE_DIR)
+if(PCRE2_FOUND AND NOT TARGET PCRE2::PCRE2)
+  add_library(PCRE2::PCRE2 UNKNOWN IMPORTED)
+  set_target_properties(PCRE2::PCRE2 PROPERTIES IMPORTED_LOCATION ${PCRE2_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${PCRE2_INCLUDE_DIR})
+endif()
+mark_as_advanced(PCRE2_INCLUDE_DIR PCRE2_LIBRARY)
