@@ -50,8 +50,8 @@ demo: packages stories ## Train a small model on stories across 4 ranks (NP); sh
 
 stories: program ## Write the corpus that the demo and the labs train on into data/
 	mkdir -p data
-	$(COHORT) data synth stories --out data/stories.txt --overwrite
-	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char --overwrite
+	$(COHORT) data synth stories --out data/stories.txt --bytes 4MiB --overwrite
+	$(COHORT) data prepare --input data/stories.txt --out data/stories.h5 --tokenizer bpe --vocabulary 1024 --overwrite
 
 # What comes over the network comes while the compilers work.
 test: packages ## Build and run all tests except those that need SLURM

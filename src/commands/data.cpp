@@ -56,7 +56,7 @@ int run_synth(const SynthOptions& options) {
   fmt::print("entropy: {:.5f} nats per character, exact: no model has a lower mean loss per character on new stories\n",
              facts.entropy_nats_per_character);
   fmt::print("this text: {:.5f} nats per character under its own grammar\n", facts.empirical_nats_per_character);
-  fmt::print("next: cohort data prepare --input {} --out FILE.h5 --tokenizer char\n", options.out);
+  fmt::print("next: cohort data prepare --input {} --out FILE.h5 --tokenizer bpe --vocabulary 1024\n", options.out);
   return 0;
 }
 
@@ -228,13 +228,12 @@ void add_prepare(CLI::App& data, Action& action) {
   prepare
       ->add_option("--tokenizer", options->tokenizer,
                    tokenizer_help() +
-                       "or a path: of a token file, so that a model trained on it can read the new one; tokenizer.json and "
-                       "others that `cohort "
-                       "tokenizer show` reads")
+                       "or a path: a token file, whose models can then read the new one, "
+                       "tokenizer.json, or what else `cohort tokenizer show` reads")
       ->capture_default_str();
   prepare->add_option("--vocabulary", options->learning.vocabulary, "With --tokenizer bpe: tokens to learn")
       ->check(integer_from(256, 10'000'000));
-  prepare->add_option("--pattern", options->learning.pattern, "With bpe or a rank file: gpt2, cl100k or a regular expression");
+  prepare->add_option("--pattern", options->learning.pattern, "With bpe or a rank file: gpt-2, cl100k or a regular expression");
   prepare->add_option("--special-token", options->learning.special, "With bpe or a rank file: a special token (may be repeated)")
       ->allow_extra_args(false);
   prepare->add_option("--validation", options->validation, "Share of the tokens, taken from the end, for validation")
@@ -261,7 +260,7 @@ void add_data_command(CLI::App& app, Action& action) {
   data->footer(
       "Examples:\n"
       "  cohort data synth stories --out stories.txt --bytes 2MiB\n"
-      "  cohort data prepare --input stories.txt --out stories.h5 --tokenizer char\n"
+      "  cohort data prepare --input stories.txt --out stories.h5 --tokenizer bpe --vocabulary 1024\n"
       "  cohort data inspect stories.h5 --samples 3");
   add_synth(*data, action);
   add_prepare(*data, action);

@@ -186,7 +186,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "and with the text that inputs/demo.toml and the labs read (`make stories` writes it, too):\n"
       "  mkdir -p data\n"
       "  cohort data synth stories --out data/stories.txt\n"
-      "  cohort data prepare --input data/stories.txt --out data/stories.h5 --tokenizer char\n"
+      "  cohort data prepare --input data/stories.txt --out data/stories.h5 --tokenizer bpe --vocabulary 1024\n"
       "  cohort train inputs/demo.toml --dry-run                       check the run file; parameters, memory and batch\n"
       "  cohort train inputs/demo.toml --dry-run --ranks 2             the same as two ranks would see it\n"
       "  cohort train inputs/lab1_tiny_transformer.toml                a transformer, in about ten seconds\n"

@@ -27,4 +27,12 @@ void resolve_kv_heads(RunConfig& config) {
        nearest_fits(model.kv_heads, model.heads, fits));
 }
 
+void check_rope_scaling(const RunConfig& config) {
+  const ModelSection& model = config.model;
+  if (model.rope_scaling != "llama3" || model.rope_low_freq_factor < model.rope_high_freq_factor) return;
+  fail(ExitCode::config, "{}model.rope_low_freq_factor = {} is not below model.rope_high_freq_factor = {}; Llama 3.1 has 1 and 4",
+       where_set(config, {"model.rope_low_freq_factor", "model.rope_high_freq_factor"}), model.rope_low_freq_factor,
+       model.rope_high_freq_factor);
+}
+
 }  // namespace cohort

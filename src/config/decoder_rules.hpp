@@ -10,6 +10,8 @@ namespace cohort {
 void check_width_of_heads(const RunConfig& config, bool rotary);
 /// model.kv_heads: 0 becomes model.heads, of which it must be a divisor. Error (config).
 void resolve_kv_heads(RunConfig& config);
+/// The frequencies between which llama3's scaling changes must be in order. Error (config).
+void check_rope_scaling(const RunConfig& config);
 
 /// The usual inner width of a SwiGLU: 8/3 C, which makes three matrices as large as the two of width 4 C, rounded up to a
 /// multiple of 32 (Touvron et al. 2023, section 2.2).

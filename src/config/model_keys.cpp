@@ -70,6 +70,8 @@ std::vector<KeySpec> own_model_keys() {
 }  // namespace
 
 std::vector<KeySpec> model_keys() {
+  using OnlyWith = KeySpec::OnlyWith;
+  const OnlyWith llama3{"model.rope_scaling", {"llama3"}};
   std::vector<KeySpec> keys{
       KEY(model, kind, Choices{model_kinds()}, "family: " + families_in_words(), {}),
       KEY(model, layers, IntegerRange{1, 10000}, "transformer blocks, or hidden linear layers", {}),
@@ -84,6 +86,14 @@ std::vector<KeySpec> model_keys() {
       KEY(model, init_std, kPositive, "standard deviation of initial weights; residual projections: divided by sqrt(2 layers)",
           {}),
       KEY(model, rope_theta, (NumberRange{1.0, 1e12, true}), "base of the rotary position angles", {}),
+      KEY(model, rope_scaling, (Choices{{"none", "linear", "llama3"}}),
+          "slow rotary positions down by rope_factor: all of them, or as Llama 3.1 does, only slow ones", {}),
+      KEY(model, rope_factor, (NumberRange{1.0, 1e6}), "how many times longer context is than that of the first training",
+          (OnlyWith{"model.rope_scaling", {"linear", "llama3"}})),
+      KEY(model, rope_low_freq_factor, (NumberRange{0.0, 1e6, true}),
+          "pairs that turn less often than this in rope_original_context are slowed by rope_factor", llama3),
+      KEY(model, rope_high_freq_factor, (NumberRange{0.0, 1e6, true}), "pairs that turn more often keep their speed", llama3),
+      KEY(model, rope_original_context, IntegerRange{1, kMaxSize}, "context of the first training", llama3),
       KEY(model, norm_epsilon, kEpsilon, "added to the variance in LayerNorm and RMSNorm", {}),
       KEY(model, activation_checkpointing, kAny,
           "keep only each block's input and recompute the rest in backward: less memory, more work", {}),
@@ -92,7 +102,7 @@ std::vector<KeySpec> model_keys() {
   };
   for (KeySpec& key : keys) {
     if (key.name == "kind") continue;
-    key.only_with = families_with(key.name);
+    if (key.only_with.key.empty()) key.only_with = families_with(key.name);
     key.help += meanings_of_zero(key.name);
   }
   for (KeySpec& key : own_model_keys()) keys.push_back(std::move(key));

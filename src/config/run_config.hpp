@@ -50,6 +50,12 @@ struct ModelSection {
   double dropout = 0.0;       // probability
   double init_std = 0.02;     // of normal initial values; residual projections are divided by sqrt(2 layers)
   double rope_theta = 10000.0;
+  std::string rope_scaling =
+      "none";                // none | linear | llama3: slower rotation, for samples longer than those of the first training
+  double rope_factor = 8.0;  // by which it is slower
+  double rope_low_freq_factor = 1.0;   // llama3: turns in the original context below which a pair is slowed
+  double rope_high_freq_factor = 4.0;  // llama3: turns above which it is not
+  Count rope_original_context = 8192;  // llama3: T of the first training
   double norm_epsilon = 1e-5;
   bool activation_checkpointing = false;  // keep only each block's input, recompute the rest in backward
   Count inputs = 16;                      // of a classifier: features of a sample

@@ -34,8 +34,10 @@ void note_oddities(const std::string& path, std::string_view text, std::vector<s
   if (text.starts_with("\xEF\xBB\xBF")) notes.push_back(fmt::format("{}: starts with a byte order mark; kept as is", path));
 }
 
-// Known if every text is an unchanged corpus of one grammar; a token is a character there, since the stories are ASCII.
-std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, const std::vector<std::string>& texts) {
+// Known if every text is an unchanged corpus of one grammar. What a token says is what its characters say, so that the floor for
+// a token is the one for a character times the characters of a token.
+std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, const std::vector<std::string>& texts,
+                                       Count tokens) {
   TokenEntropy entropy;
   double bytes = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -45,7 +47,9 @@ std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, co
     entropy.empirical += facts->empirical_nats_per_character * static_cast<double>(facts->bytes);
     bytes += static_cast<double>(facts->bytes);
   }
-  entropy.empirical /= bytes;
+  const double characters = bytes / static_cast<double>(tokens);  // of a token: the stories are ASCII
+  entropy.exact *= characters;
+  entropy.empirical *= characters / bytes;
   return entropy;
 }
 
@@ -103,7 +107,7 @@ Prepared prepare_tokens(const PrepareOptions& options, const std::function<void(
   prepared.validation = static_cast<Count>(std::llround(static_cast<double>(tokens) * options.validation));
   prepared.train = tokens - prepared.validation;
   prepared.vocabulary_size = tokenizer->vocabulary_size();
-  prepared.entropy = entropy_of(options.inputs, texts);
+  prepared.entropy = entropy_of(options.inputs, texts, tokens);
 
   TokenFileWriter writer(options.output, *tokenizer, prepared.train, prepared.validation, sources, prepared.entropy);
   std::vector<std::int32_t> block(kBlock);

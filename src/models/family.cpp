@@ -37,6 +37,22 @@ std::unique_ptr<Model> make_model(const ModelSection& config, std::uint64_t seed
 
 Count count_parameters(const ModelSection& config) { return declare_model(config, {})->parameters().elements(); }
 
+namespace {
+
+ops::RopeSpec rope_of(const ModelSection& model) {
+  const auto scaling = model.rope_scaling == "llama3"   ? ops::RopeScaling::llama3
+                       : model.rope_scaling == "linear" ? ops::RopeScaling::linear
+                                                        : ops::RopeScaling::none;
+  return {.theta = model.rope_theta,
+          .scaling = scaling,
+          .factor = model.rope_factor,
+          .low = model.rope_low_freq_factor,
+          .high = model.rope_high_freq_factor,
+          .original_context = model.rope_original_context};
+}
+
+}  // namespace
+
 DecoderSpec common_decoder(const ModelSection& model) {
   const AttentionSizes sizes = *attention_of(model);
   // Each block adds two branches to the residual stream; their last layers start smaller so that its variance does not grow with
@@ -56,7 +72,7 @@ DecoderSpec common_decoder(const ModelSection& model) {
                           .kv_heads = sizes.kv_heads,
                           .head_size = sizes.head_size,
                           .tokens = model.context,
-                          .rope_theta = model.rope_theta,
+                          .rope = rope_of(model),
                           .norm_epsilon = model.norm_epsilon,
                           .init_std = model.init_std,
                           .output_std = output_std};

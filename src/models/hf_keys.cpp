@@ -110,10 +110,14 @@ bool HfKeys::flag(const std::string& key, bool otherwise) const {
 
 void HfKeys::read(const std::string& key, Count& size, const std::string& ours) const {
   if (!has(key)) fail(ExitCode::checkpoint, "{}: {} is missing", file_, key);
+  read(json_[key], key, size, ours);
+}
+
+void HfKeys::read(const Json& value, const std::string& key, Count& size, const std::string& ours) const {
   const auto& range = std::get<IntegerRange>(find_key("model." + ours)->allowed);
-  const bool fits = json_[key].is_number_integer() && json_[key] >= range.low && json_[key] <= range.high;
+  const bool fits = value.is_number_integer() && value >= range.low && value <= range.high;
   if (!fits) refuse(key, fmt::format("not an integer from {} to {}", range.low, range.high));
-  size = json_[key].get<Count>();
+  size = value.get<Count>();
 }
 
 void HfKeys::read(const Json& value, const std::string& key, double& number, const std::string& ours) const {

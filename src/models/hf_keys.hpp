@@ -29,6 +29,7 @@ class HfKeys {
   void read(const std::string& key, Count& size, const std::string& ours) const;
   /// The same of a number; `value` is the key's, or a part of it.
   void read(const Json& value, const std::string& key, double& number, const std::string& ours) const;
+  void read(const Json& value, const std::string& key, Count& size, const std::string& ours) const;
   /// The key may be left out, or have one of these values; anything else computes something that the models here do not.
   void require(const std::string& key, std::initializer_list<Json> allowed) const;
   /// Refuses the first key that none of the functions above was asked for, unless it is known to change no result: how to

@@ -48,7 +48,7 @@ void read_llama_keys(const HfKeys& config, ModelSection& model);
 /// The same keys, and head_dim.
 nlohmann::ordered_json llama_keys(const ModelSection& model, Count head_size);
 
-/// model.rope_theta from rope_theta, rope_scaling and rope_parameters. Positions that are scaled are refused.
+/// The keys model.rope_... from rope_theta, rope_scaling and rope_parameters. Scaling other than linear and llama3 is refused.
 void read_rope(const HfKeys& config, ModelSection& model);
 
 }  // namespace cohort

@@ -53,7 +53,7 @@ Attention::RopeTables Attention::rope_tables(const StepContext& context, Count t
   if (!tables_.cosines.defined()) {
     const Shape shape{spec_.tokens, spec_.head_size / 2};
     const RopeTables host{Tensor::zeros("rope.cosines", shape), Tensor::zeros("rope.sines", shape)};
-    ops::rope_tables(host.cosines, host.sines, spec_.rope_theta);
+    ops::rope_tables(host.cosines, host.sines, spec_.rope);
     tables_ = {host.cosines.to(context.exec.device, "rope.cosines"), host.sines.to(context.exec.device, "rope.sines")};
   }
   return {position_rows(context, tables_.cosines, tokens), position_rows(context, tables_.sines, tokens)};

@@ -20,7 +20,7 @@ struct AttentionSpec {
   Count tokens = 0;     // T, the longest sample
   bool bias = false;
   bool rotary = false;
-  double rope_theta = 10000.0;
+  ops::RopeSpec rope{};  // of rotary positions
   bool qk_norm = false;
   double norm_epsilon = 1e-5;  // of the normalisation of queries and keys
   double dropout = 0.0;        // of the softmax weights

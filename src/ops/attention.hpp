@@ -33,7 +33,26 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Ten
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines);
 /// The inverse rotation, on dqkv in place.
 void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines, const Tensor& sines);
-/// Fills the tables cosines, sines [T, HS/2] (fp32, on the host), computed in double precision.
-void rope_tables(const Tensor& cosines, const Tensor& sines, double theta);
+
+enum class RopeScaling {
+  none,
+  linear,  // all pairs turn more slowly, by the factor: position interpolation (Chen et al. 2023)
+  llama3   // only pairs that turn less than once in the original context do (Llama Team 2024, section 3.4.3 and their code)
+};
+
+/// How fast rotary pairs turn.
+struct RopeSpec {
+  double theta = 10000.0;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1.0;  // how many times longer samples may be than those of the first training
+  // Of llama3: pairs that turn at most `low` times in the original context slow down by the factor, those that turn at least
+  // `high` times keep their speed, and those between them are in between.
+  double low = 1.0, high = 4.0;
+  Count original_context = 8192;  // tokens
+};
+
+/// Fills the tables cosines, sines [T, HS/2] (fp32, on the host), computed in double precision. Without scaling pair i has at
+/// position t the angle t * theta^(-2 i / HS).
+void rope_tables(const Tensor& cosines, const Tensor& sines, const RopeSpec& spec);
 
 }  // namespace cohort::ops

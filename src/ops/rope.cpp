@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "ops/attention.hpp"
 #include "ops/parallel.hpp"
@@ -40,6 +42,16 @@ void rotate(const Exec& exec, const char* label, const AttentionShape& shape, co
                     [&]<class T>(T) { rotate_kernel<T>(exec, label, shape, qkv.data<T>(), cosines.f32(), sines.f32(), sign); });
 }
 
+// Of a pair that turns by `speed` radians a token.
+double scaled_speed(const RopeSpec& spec, double speed) {
+  if (spec.scaling == RopeScaling::none) return speed;
+  const double slow = speed / spec.factor;
+  if (spec.scaling == RopeScaling::linear) return slow;
+  const double turns = static_cast<double>(spec.original_context) * speed / (2.0 * std::numbers::pi);
+  const double kept = std::clamp((turns - spec.low) / (spec.high - spec.low), 0.0, 1.0);
+  return (1.0 - kept) * slow + kept * speed;
+}
+
 }  // namespace
 
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines) {
@@ -53,12 +65,13 @@ void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& 
   rotate(exec, "cohort::rope_backward", shape, dqkv, cosines, sines, -1.0f);
 }
 
-void rope_tables(const Tensor& cosines, const Tensor& sines, double theta) {
+void rope_tables(const Tensor& cosines, const Tensor& sines, const RopeSpec& spec) {
   if (counting()) return;
   const Count half = cosines.shape().columns();
-  for (Count t = 0; t < cosines.shape().rows(); ++t) {
-    for (Count i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(t) * std::pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+  for (Count i = 0; i < half; ++i) {
+    const double speed = scaled_speed(spec, std::pow(spec.theta, -static_cast<double>(i) / static_cast<double>(half)));
+    for (Count t = 0; t < cosines.shape().rows(); ++t) {
+      const double angle = static_cast<double>(t) * speed;
       cosines.f32()[t * half + i] = static_cast<float>(std::cos(angle));
       sines.f32()[t * half + i] = static_cast<float>(std::sin(angle));
     }

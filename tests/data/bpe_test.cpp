@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "base/file.hpp"
+#include "data/bpe/bpe_model.hpp"
+#include "data/bpe/bpe_trainer.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
-#include "data/bpe/model.hpp"
-#include "data/bpe/trainer.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -138,7 +139,7 @@ TEST(BpeTrainer, PairsThatOccurOnceAreNotMerged) {
 }
 
 TEST(BpeTrainer, CountsOfPartsAreThoseOfTheWhole) {
-  const SplitPattern pattern("gpt2");
+  const SplitPattern pattern("gpt-2");
   std::string text;
   for (int i = 0; i < 200; ++i) text += fmt::format("Line {} has  words,\n\n  and it's {}\r\nso.\n", i, i * i);
   PieceCounts whole, parts, travelled;
@@ -165,7 +166,7 @@ TEST(SplitPattern, PiecesAreTheText) {
     }
     return found;
   };
-  const Tokens gpt2 = pieces("gpt2");
+  const Tokens gpt2 = pieces("gpt-2");
   EXPECT_EQ((Tokens{gpt2.begin(), gpt2.begin() + 8}), (Tokens{"Don", "'t", " stop", ":", " ", " it", "'s", " 12345"}));
   const Tokens cl100k = pieces("cl100k");
   EXPECT_EQ((Tokens{cl100k.begin(), cl100k.begin() + 9}), (Tokens{"Don", "'t", " stop", ":", " ", " it", "'s", " ", "123"}));
@@ -178,7 +179,7 @@ TEST(SplitPattern, PiecesAreTheText) {
 
 // A piece may be longer than what the expression sees at first; and there is a longest.
 TEST(SplitPattern, LongPieces) {
-  const SplitPattern pattern("gpt2");
+  const SplitPattern pattern("gpt-2");
   for (const std::size_t size : {255u, 256u, 257u, 5000u, 300000u}) {
     EXPECT_EQ(pattern.end_of_piece(std::string(size, 'x') + " y", 0), size);
     EXPECT_EQ(pattern.end_of_piece(std::string(size, ' ') + "y", 0), size - 1);  // the last space belongs to the word
@@ -214,7 +215,7 @@ class BpeFiles : public testing::Test {
 };
 
 TEST_F(BpeFiles, EachFormatGivesTheModelBack) {
-  const BpeModel model{SplitPattern("gpt2"),
+  const BpeModel model{SplitPattern("gpt-2"),
                        train_bpe({{" the", 9}, {" that", 5}, {"cat", 4}}, {.vocabulary = 262, .special = {"<|end|>"}})};
   const BpeModel json = read_tokenizer_json(write("t.json", to_tokenizer_json(model)));
   EXPECT_EQ(json.vocabulary.tokens(), model.vocabulary.tokens());
@@ -222,11 +223,11 @@ TEST_F(BpeFiles, EachFormatGivesTheModelBack) {
   EXPECT_EQ(json.vocabulary.special(), model.vocabulary.special());
   EXPECT_EQ(json.pattern.expression(), model.pattern.expression());
   const BpeModel pair =
-      read_vocab_and_merges(write("vocab.json", to_vocab_json(model)), write("merges.txt", to_merges_txt(model)), "gpt2");
+      read_vocab_and_merges(write("vocab.json", to_vocab_json(model)), write("merges.txt", to_merges_txt(model)), "gpt-2");
   EXPECT_EQ(pair.vocabulary.tokens(), model.vocabulary.tokens());
   EXPECT_EQ(pair.vocabulary.merges(), model.vocabulary.merges());
   EXPECT_EQ(pair.vocabulary.special(), model.vocabulary.special());
-  const BpeModel ranks = read_tiktoken(write("t.tiktoken", to_tiktoken(model)), "gpt2", model.vocabulary.special());
+  const BpeModel ranks = read_tiktoken(write("t.tiktoken", to_tiktoken(model)), "gpt-2", model.vocabulary.special());
   EXPECT_EQ(ranks.vocabulary.tokens(), model.vocabulary.tokens());
   EXPECT_EQ(ranks.vocabulary.special(), model.vocabulary.special());
   EXPECT_EQ(listed_merges(ranks.vocabulary, "ranks"), *model.vocabulary.merges());
@@ -234,7 +235,7 @@ TEST_F(BpeFiles, EachFormatGivesTheModelBack) {
 
 TEST_F(BpeFiles, RankFilesAreCheckedLineByLine) {
   const auto refuse = [&](const std::string& text, const char* place, const char* why) {
-    EXPECT_ERROR(read_tiktoken(write("t.tiktoken", text), "gpt2", {}), ExitCode::data, place, why);
+    EXPECT_ERROR(read_tiktoken(write("t.tiktoken", text), "gpt-2", {}), ExitCode::data, place, why);
   };
   refuse("IQ== 0\nIg== 2\n", "t.tiktoken:2:", "the id 2 where 1 is next");
   refuse("IQ== 0\nIg== 0\n", "t.tiktoken:2:", "the id 0 where 1 is next");
@@ -246,17 +247,17 @@ TEST_F(BpeFiles, RankFilesAreCheckedLineByLine) {
 }
 
 TEST_F(BpeFiles, VocabulariesAndMergesAreChecked) {
-  const BpeModel model{SplitPattern("gpt2"), train_bpe({{"cat", 4}}, {.vocabulary = 258, .special = {}})};
+  const BpeModel model{SplitPattern("gpt-2"), train_bpe({{"cat", 4}}, {.vocabulary = 258, .special = {}})};
   const std::string vocab = write("vocab.json", to_vocab_json(model));
   const auto refuse_merges = [&](const std::string& text, const char* place, const char* why) {
-    EXPECT_ERROR(read_vocab_and_merges(vocab, write("merges.txt", text), "gpt2"), ExitCode::data, place, why);
+    EXPECT_ERROR(read_vocab_and_merges(vocab, write("merges.txt", text), "gpt-2"), ExitCode::data, place, why);
   };
   refuse_merges("#version: 0.2\na t\nc at x\n", "merges.txt:3:", "not a pair of tokens");
   refuse_merges("a t\nq at\n", "vocab.json: merge 2", "'qat'");
   refuse_merges("#version: 0.2\nc zz\n", "merges.txt:2:", "'zz' is no token");
   refuse_merges("a t\na t\n", "merge 2", "occurs twice");
   const auto refuse_vocab = [&](const std::string& text, const char* why) {
-    EXPECT_ERROR(read_vocab_and_merges(write("bad.json", text), write("merges.txt", ""), "gpt2"), ExitCode::data, "bad.json",
+    EXPECT_ERROR(read_vocab_and_merges(write("bad.json", text), write("merges.txt", ""), "gpt-2"), ExitCode::data, "bad.json",
                  why);
   };
   refuse_vocab("{\"a\": 0, \"b\": 2}", "without holes");
@@ -268,7 +269,7 @@ TEST_F(BpeFiles, VocabulariesAndMergesAreChecked) {
 }
 
 TEST_F(BpeFiles, WhatWouldGiveOtherIdsIsRefusedByName) {
-  const BpeModel model{SplitPattern("gpt2"), train_bpe({{"cat", 4}}, {.vocabulary = 258, .special = {}})};
+  const BpeModel model{SplitPattern("gpt-2"), train_bpe({{"cat", 4}}, {.vocabulary = 258, .special = {}})};
   const std::string good = to_tokenizer_json(model);
   const auto refuse = [&](const std::string& old, const std::string& now, const char* place) {
     std::string text = good;

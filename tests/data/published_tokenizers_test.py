@@ -24,7 +24,7 @@ folder = pathlib.Path(folder_object.name)
 failures = 0
 
 PATTERNS = {
-    "gpt2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
+    "gpt-2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
     "cl100k": r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
 }
 
@@ -88,7 +88,7 @@ wanted = theirs.encode(text, add_special_tokens=False).ids
 check("GPT-2: the ids of tokenizers", (mine := ids_of(gpt2, text_file)) == wanted, first_difference(mine, wanted))
 check("GPT-2: <|endoftext|> is text unless asked for", 50256 not in mine and 50256 in ids_of(gpt2, text_file, "--special"))
 
-for form, name in (("json", "tokenizer.json"), ("tiktoken", "own.tiktoken"), ("gpt2", "again")):
+for form, name in (("json", "tokenizer.json"), ("tiktoken", "own.tiktoken"), ("vocab", "again")):
     cohort("export", "--tokenizer", gpt2, "--format", form, "--out", folder / name)
 check("GPT-2 as tokenizer.json: read by tokenizers",
       Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text.replace("<|endoftext|>", ""), add_special_tokens=False).ids
@@ -104,9 +104,9 @@ def tiktoken_of(file, pattern):
     return tiktoken.Encoding("x", pat_str=PATTERNS[pattern], mergeable_ranks=ranks, special_tokens={})
 
 
-wanted = tiktoken_of(folder / "own.tiktoken", "gpt2").encode_ordinary(text)
+wanted = tiktoken_of(folder / "own.tiktoken", "gpt-2").encode_ordinary(text)
 check("GPT-2 as rank file: the ids of tiktoken",
-      (mine := ids_of(folder / "own.tiktoken", text_file, "--pattern", "gpt2")) == wanted, first_difference(mine, wanted))
+      (mine := ids_of(folder / "own.tiktoken", text_file, "--pattern", "gpt-2")) == wanted, first_difference(mine, wanted))
 
 # 3. cl100k_base: tiktoken's rank file.
 wanted = tiktoken_of(cl100k_file, "cl100k").encode_ordinary(text)

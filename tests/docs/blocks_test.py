@@ -133,7 +133,9 @@ def prepare(arguments, path):
     other = "--set train.steps=40 --set checkpoint.every=20 --set schedule.warmup_steps=4"
     for line in ("mkdir data", "cohort data synth stories --out data/stories.txt --bytes 300KiB",
                  "cohort data synth stories --out data/other.txt --bytes 100KiB --seed 2",
-                 *(f"cohort data prepare --input data/{name}.txt --out data/{name}.h5 --tokenizer char" for name in ("stories", "other")),
+                 "cohort tokenizer train --input data/stories.txt --vocabulary 384 --out data/tokenizer.json",
+                 *(f"cohort data prepare --input data/{name}.txt --out data/{name}.h5 --tokenizer data/tokenizer.json"
+                   for name in ("stories", "other")),
                  "mpirun -np 4 cohort train inputs/demo.toml --set train.steps=600 --set checkpoint.keep=0",
                  *(f"cohort train inputs/demo.toml {other} --set run.name={name}" for name in ("a", "b")),
                  "cohort ckpt export runs/demo --out hf/demo", "cohort ckpt export runs/demo --out plain --format safetensors"):

@@ -127,8 +127,12 @@ TEST_F(HfConfig, LlamaThatOursIsNot) {
   accepted(llama(), "rope_scaling", {{"rope_type", "default"}});
   accepted(llama(), "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 500000.0}});
   accepted(llama(), "pretraining_tp", 2);  // another order of the same sums
-  refused(llama(), "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}, {"linear"});
-  refused(llama(), "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, {"llama3"});
+  refused(llama(), "rope_scaling", {{"type", "linear"}}, {"linear without factor"});
+  refused(llama(), "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, {"llama3 without low_freq_factor"});
+  refused(llama(), "rope_scaling", {{"rope_type", "linear"}, {"factor", 0.5}}, {"1 to"});
+  refused(llama(), "rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"low_freq_factor", 1.0}},
+          {"low_freq_factor", "linear"});
+  refused(llama(), "rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}, {"dynamic", "linear and llama3"});
   refused(llama(), "rope_scaling", {{"factor", 8.0}});
   refused(llama(), "rope_scaling", 3);
   refused(llama(), "rope_parameters", {{"rope_type", "yarn"}});
@@ -148,6 +152,31 @@ TEST_F(HfConfig, ThetaOfNewerFiles) {
   EXPECT_EQ(read(json).rope_theta, 1234.0);
   json["rope_parameters"] = {{"rope_theta", 1234.0}, {"factor", nullptr}};  // transformers takes the type as default
   EXPECT_EQ(read(json).rope_theta, 1234.0);
+}
+
+TEST_F(HfConfig, ScaledPositions) {
+  Json json = written(llama());
+  json["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  ModelSection model = llama();
+  model.rope_scaling = "linear";
+  model.rope_factor = 2.0;
+  EXPECT_EQ(read(json), model);
+  EXPECT_EQ(read(written(model)), model);
+  json = written(llama());
+  json["rope_scaling"] = {{"rope_type", "llama3"},
+                          {"factor", 32.0},
+                          {"low_freq_factor", 1.5},
+                          {"high_freq_factor", 5.0},
+                          {"original_max_position_embeddings", 4096}};
+  model.rope_scaling = "llama3";
+  model.rope_factor = 32.0;
+  model.rope_low_freq_factor = 1.5;
+  model.rope_high_freq_factor = 5.0;
+  model.rope_original_context = 4096;
+  EXPECT_EQ(read(json), model);
+  EXPECT_EQ(read(written(model)), model);
+  json["rope_scaling"]["low_freq_factor"] = 6.0;
+  EXPECT_ERROR(read(json), ExitCode::checkpoint, "config.json", "rope_low_freq_factor = 6", "rope_high_freq_factor = 5");
 }
 
 // Each of these was once taken for a theta of 10,000.

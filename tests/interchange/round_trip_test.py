@@ -237,6 +237,53 @@ def test_import(folder, name, model):
           all(torch.equal(tensor, state[key]) for key, tensor in model.state_dict().items()))
 
 
+LONG = 512
+# What a user may expect of logits: 1e-4 of the largest, at the first position and at the last of a long sample. Angles of rotary
+# positions are rounded by transformers in fp32: 1e-5 at position 500.
+LONG_ERROR = 1e-4
+
+
+def long_models():
+    llama = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "vocab_size": VOCABULARY,
+             "max_position_embeddings": LONG, "num_key_value_heads": 2, "initializer_range": 0.2}
+    scaling = {"llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 64},
+               "linear": {"type": "linear", "factor": 4.0}}
+    torch.manual_seed(4)
+    yield "long gpt2", transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        n_embd=32, n_layer=2, n_head=4, n_positions=LONG, vocab_size=VOCABULARY, initializer_range=0.2))
+    for name, rope in (("long llama", None), *((f"long llama, {name}", rope) for name, rope in scaling.items())):
+        yield name, transformers.LlamaForCausalLM(transformers.LlamaConfig(rope_scaling=rope, **llama))
+
+
+def test_long(folder, name, model):
+    """Logits all along a long sample, and the ids of greedy decoding, of an imported model and of what is exported again."""
+    saved, run, again = folder / name, folder / f"{name} run", folder / f"{name} again"
+    model.save_pretrained(saved)
+    cohort("ckpt", "import", saved, "--out", run)
+    tokens = [int(token) for token in folder.validation[:LONG]]
+    ours = our_logits(run, tokens)
+    error = difference(ours, model, tokens)
+    check(f"{name}: logits at all {LONG} positions", error <= LONG_ERROR, f"{error:.1e}")
+    cohort("ckpt", "export", run, "--out", again)
+    exported, _ = load(again)
+    error = difference(ours, exported, tokens)
+    check(f"{name}: exported again, the same logits", error <= LONG_ERROR, f"{error:.1e}")
+    if model.config.model_type == "llama" and model.config.rope_scaling:
+        exported.model.rotary_emb = load(folder / "long llama")[0].model.rotary_emb
+        for layer in exported.model.layers:
+            layer.self_attn.rotary_emb = exported.model.rotary_emb
+        error = difference(ours, exported, tokens)
+        check(f"{name}: positions without scaling are rejected", error > 100 * LONG_ERROR, f"{error:.1e}")
+    prompt, count = b"Once upon a time", 40
+    text = subprocess.run([COHORT, "generate", run, "--prompt", prompt, "--tokens", str(count), "--temperature", "0",
+                           "--tokens-file", folder.tokens], capture_output=True, check=True, timeout=60).stdout
+    ids = model.generate(torch.tensor([list(prompt)]), max_new_tokens=count, do_sample=False, pad_token_id=0, eos_token_id=None,
+                         suppress_tokens=list(range(256, VOCABULARY)))[0]
+    check(f"{name}: greedy decoding gives the ids of transformers", list(text[:-1]) == ids.tolist(),
+              "" if list(text[:-1]) == ids.tolist() else f"{list(text[:-1])}, {ids.tolist()}")
+
+
 def test_rounding(folder):
     """Sixteen bits as torch rounds them, ties, the smallest and the largest numbers among them."""
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
@@ -291,6 +338,8 @@ def main():
         test_half(folder, run)
         for name, model in their_models():
             test_import(folder, name, bend(model))
+        for name, model in long_models():
+            test_long(folder, name, bend(model))
         test_rounding(folder)
     sys.exit(1 if failures else 0)
 

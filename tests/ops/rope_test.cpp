@@ -15,7 +15,7 @@ constexpr double kTheta = 10000.0;
 Tensor run(const AttentionShape& s, Input qkv, int direction) {
   const Shape shape{s.tokens, s.head_size / 2};
   const Tensor cosines = filled(shape, kGarbage, DeviceKind::cpu), sines = filled(shape, kGarbage, DeviceKind::cpu);
-  rope_tables(cosines, sines, kTheta);
+  rope_tables(cosines, sines, {.theta = kTheta});
   const Tensor tensor = tensor_of(qkv, {s.batch, s.tokens, s.packed_width()});
   (direction > 0 ? rope_forward : rope_backward)(test_exec(), s, tensor, cosines.to(test_device(), "cosines"),
                                                  sines.to(test_device(), "sines"));
@@ -43,7 +43,7 @@ TEST(Rope, Tables) {
     for (const Count half : {1, 2, 40, 64}) {
       const Tensor cosines = filled({tokens, half}, kGarbage, DeviceKind::cpu),
                    sines = filled({tokens, half}, kGarbage, DeviceKind::cpu);
-      rope_tables(cosines, sines, 500000.0);
+      rope_tables(cosines, sines, {.theta = 500000.0});
       Array expected_cosines, expected_sines;
       for (Count t = 0; t < tokens; ++t) {
         for (Count i = 0; i < half; ++i) {
@@ -56,6 +56,33 @@ TEST(Rope, Tables) {
       EXPECT_TRUE(close(cosines, expected_cosines, 0.51 * kEps));
       EXPECT_TRUE(close(sines, expected_sines, 0.51 * kEps));
     }
+  }
+}
+
+// The angles of position 3, by pairs.
+std::vector<double> sines_of(const RopeSpec& spec, Count half) {
+  const Tensor cosines = filled({4, half}, kGarbage, DeviceKind::cpu), sines = filled({4, half}, kGarbage, DeviceKind::cpu);
+  rope_tables(cosines, sines, spec);
+  const Array all = values_of(sines);
+  return {all.end() - half, all.end()};
+}
+
+// Of 8 pairs with theta 1e4, pair i turns by 10^(-i/2) a token: in 628 tokens, which is 99.949 times 2
+// pi, 99.9, 31.6, 9.99, 3.1607, 0.9995, ... times. So with low 1.1 and high 9 pairs 0 to 2 keep their speed, 4 to 7 slow down by
+// the factor, and pair 3 is (3.1607 - 1.1) / 7.9 of the way. One rounding of a number up to 1; of pair 3, the digits written
+// here.
+TEST(Rope, ScaledSpeeds) {
+  const RopeSpec plain{.theta = 1e4};
+  RopeSpec llama3{.theta = 1e4, .scaling = RopeScaling::llama3, .factor = 4.0, .low = 1.1, .high = 9.0, .original_context = 628};
+  RopeSpec linear = llama3;
+  linear.scaling = RopeScaling::linear;
+  const std::vector<double> scaled = sines_of(llama3, 8), slow = sines_of(linear, 8), fast = sines_of(plain, 8);
+  for (int i = 0; i < 8; ++i) {
+    const double speed = std::pow(10.0, -0.5 * i);
+    EXPECT_NEAR(fast[i], std::sin(3.0 * speed), 1e-7) << i;
+    EXPECT_NEAR(slow[i], std::sin(3.0 * speed / 4.0), 1e-7) << i;
+    const double kept = i < 3 ? 1.0 : i == 3 ? (3.1607 - 1.1) / 7.9 : 0.0;
+    EXPECT_NEAR(scaled[i], std::sin(3.0 * speed * (kept + (1.0 - kept) / 4.0)), i == 3 ? 1e-6 : 1e-7) << i;
   }
 }
 

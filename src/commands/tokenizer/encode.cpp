@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "commands/tokenizer/tokenizer.hpp"
+#include "commands/tokenizer/tokenizer_commands.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {
@@ -70,8 +70,8 @@ void add_tokenizer_encode(CLI::App& tokenizer, Action& action) {
   auto* command = tokenizer.add_subcommand("encode", "Print the token ids of a text");
   command->footer(
       "Examples:\n"
-      "  cohort tokenizer encode --tokenizer tokenizer.json \"Once upon a time\"\n"
-      "  cohort tokenizer encode --tokenizer tokenizer.json --file stories.txt > ids.txt");
+      "  cohort tokenizer encode --tokenizer data/tokenizer.json \"Once upon a time\"\n"
+      "  cohort tokenizer encode --tokenizer data/tokenizer.json --file data/stories.txt > ids.txt");
   const auto options = std::make_shared<EncodeOptions>();
   command->add_option("text", options->text, "The text");
   command->add_option("--file", options->file, "A file with the text, byte by byte as it is");
@@ -84,7 +84,7 @@ void add_tokenizer_encode(CLI::App& tokenizer, Action& action) {
 
 void add_tokenizer_decode(CLI::App& tokenizer, Action& action) {
   auto* command = tokenizer.add_subcommand("decode", "Print the text of token ids");
-  command->footer("Example:\n  cohort tokenizer decode --tokenizer tokenizer.json \"464 3290\"");
+  command->footer("Example:\n  cohort tokenizer decode --tokenizer data/tokenizer.json \"464 3290\"");
   const auto options = std::make_shared<EncodeOptions>();
   command->add_option("text", options->text, "Ids, with spaces or commas between them");
   command->add_option("--file", options->file, "A file with ids");

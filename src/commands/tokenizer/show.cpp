@@ -7,8 +7,8 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "commands/common/output_file.hpp"
-#include "commands/tokenizer/tokenizer.hpp"
-#include "data/bpe/model.hpp"
+#include "commands/tokenizer/tokenizer_commands.hpp"
+#include "data/bpe/bpe_model.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {
@@ -76,7 +76,7 @@ int export_tokenizer(const ShowOptions& options) {
 
 void add_tokenizer_show(CLI::App& tokenizer, Action& action) {
   auto* command = tokenizer.add_subcommand("show", "Show what a tokenizer is");
-  command->footer("Example:\n  cohort tokenizer show --tokenizer tokenizer.json");
+  command->footer("Example:\n  cohort tokenizer show --tokenizer data/tokenizer.json");
   const auto options = std::make_shared<ShowOptions>();
   add_tokenizer_choice(*command, options->tokenizer);
   command->callback([&action, options] { action = [options] { return show(*options); }; });
@@ -86,17 +86,17 @@ void add_tokenizer_export(CLI::App& tokenizer, Action& action) {
   auto* command = tokenizer.add_subcommand("export", "Write a BPE tokenizer in the files that other programs read");
   command->footer(
       "Examples:\n"
-      "  cohort tokenizer export --tokenizer stories.h5 --format json --out tokenizer.json\n"
-      "  cohort tokenizer export --tokenizer tokenizer.json --format tiktoken --out own.tiktoken\n"
-      "  cohort tokenizer export --tokenizer tokenizer.json --format gpt2 --out folder");
+      "  cohort tokenizer export --tokenizer data/stories.h5 --format json --out data/own.json\n"
+      "  cohort tokenizer export --tokenizer data/tokenizer.json --format tiktoken --out data/own.tiktoken\n"
+      "  cohort tokenizer export --tokenizer data/tokenizer.json --format vocab --out data/own");
   const auto options = std::make_shared<ShowOptions>();
   add_tokenizer_choice(*command, options->tokenizer);
   command
       ->add_option("--format", options->format,
-                   "json: tokenizer.json of Hugging Face; gpt2: vocab.json and merges.txt; tiktoken: a rank file")
+                   "json: tokenizer.json of Hugging Face; vocab: vocab.json and merges.txt; tiktoken: a rank file")
       ->required()
-      ->check(CLI::IsMember({"json", "gpt2", "tiktoken"}));
-  command->add_option("--out", options->out, "The file to write; with gpt2 the folder")->required();
+      ->check(CLI::IsMember({"json", "vocab", "tiktoken"}));
+  command->add_option("--out", options->out, "The file to write; with vocab the folder")->required();
   add_overwrite_option(*command, options->overwrite, "what is there");
   command->callback([&action, options] { action = [options] { return export_tokenizer(*options); }; });
 }

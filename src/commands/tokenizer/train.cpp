@@ -9,9 +9,9 @@
 #include "commands/common/open_world.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/common/work_progress.hpp"
-#include "commands/tokenizer/tokenizer.hpp"
-#include "data/bpe/model.hpp"
-#include "data/bpe/trainer.hpp"
+#include "commands/tokenizer/tokenizer_commands.hpp"
+#include "data/bpe/bpe_model.hpp"
+#include "data/bpe/bpe_trainer.hpp"
 #include "runtime/runtime.hpp"
 
 namespace cohort {
@@ -81,9 +81,9 @@ void add_tokenizer_train(CLI::App& tokenizer, Action& action) {
       "texts.\n"
       "The file is the same for any number of ranks.\n"
       "Examples:\n"
-      "  cohort tokenizer train --input stories.txt --vocabulary 1000 --out tokenizer.json\n"
-      "  mpirun -np 2 cohort tokenizer train --input a.txt --input b.txt --vocabulary 32000 --special-token '<|endoftext|>' "
-      "--out tokenizer.json");
+      "  cohort tokenizer train --input data/stories.txt --vocabulary 1024 --out data/own.json\n"
+      "  mpirun -np 2 cohort tokenizer train --input data/stories.txt --input data/other.txt --vocabulary 2048 --out "
+      "data/two.json");
   const auto options = std::make_shared<TrainTokenizerOptions>();
   command->add_option("--input", options->inputs, "Text files")->required();
   command->add_option("--out", options->out, "tokenizer.json to write")->required();
@@ -91,7 +91,7 @@ void add_tokenizer_train(CLI::App& tokenizer, Action& action) {
       ->required()
       ->check(integer_from(256, 10'000'000));
   command->add_option("--pattern", options->wanted.pattern,
-                      "How text is cut before merges: gpt2 (which is used if none is given), cl100k or a regular expression");
+                      "How text is cut before merges: gpt-2 (the default), cl100k or a regular expression");
   command->add_option("--special-token", options->wanted.special, "A special token, as '<|endoftext|>' (may be repeated)")
       ->allow_extra_args(false);
   add_overwrite_option(*command, options->overwrite, "the file");

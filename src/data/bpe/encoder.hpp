@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/bpe/vocabulary.hpp"
+#include "data/bpe/bpe_vocabulary.hpp"
 
 namespace cohort {
 

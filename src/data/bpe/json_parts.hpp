@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/bpe/vocabulary.hpp"
+#include "data/bpe/bpe_vocabulary.hpp"
 
 namespace cohort {
 

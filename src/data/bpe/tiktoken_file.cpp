@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "data/bpe/model.hpp"
+#include "data/bpe/bpe_model.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {
@@ -86,7 +86,7 @@ BpeModel read_tiktoken(const std::filesystem::path& file, const std::string& pat
 
 BpeModel read_published_tiktoken(const std::filesystem::path& file) {
   const std::string name = file.stem().string();
-  if (name == "r50k_base") return read_tiktoken(file, "gpt2", {{"<|endoftext|>", 50256}});
+  if (name == "r50k_base") return read_tiktoken(file, "gpt-2", {{"<|endoftext|>", 50256}});
   if (name == "cl100k_base") {
     return read_tiktoken(file, "cl100k",
                          {{"<|endoftext|>", 100257},

@@ -3,10 +3,10 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "data/bpe/bpe_model.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
 #include "data/bpe/json_parts.hpp"
-#include "data/bpe/model.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {
@@ -56,7 +56,7 @@ std::string read_pattern(const Place& step) {
   if (step["add_prefix_space"].is_true()) step["add_prefix_space"].refuse("is true: Cohort adds nothing to a text");
   if (step["use_regex"].json.is_boolean() && !step["use_regex"].is_true())
     step["use_regex"].refuse("is false without a Split before it");
-  return std::string(named_split_pattern("gpt2"));
+  return std::string(named_split_pattern("gpt-2"));
 }
 
 std::vector<BpeVocabulary::Pair> read_merges(const Place& merges, const BpeTokens& tokens) {

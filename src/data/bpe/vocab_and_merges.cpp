@@ -3,10 +3,10 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "data/bpe/bpe_model.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
 #include "data/bpe/json_parts.hpp"
-#include "data/bpe/model.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "data/bpe/bpe_model.hpp"
+#include "data/bpe/bpe_trainer.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
-#include "data/bpe/model.hpp"
-#include "data/bpe/trainer.hpp"
 #include "data/tokenizer_kind.hpp"
 
 namespace cohort::tokenizers::bpe {
@@ -89,7 +89,7 @@ class BpeTokenizer : public Tokenizer {
 class Learner : public TokenizerLearner {
  public:
   explicit Learner(const TokenizerLearning& wanted)
-      : wanted_(wanted), pattern_(wanted.pattern.empty() ? "gpt2" : wanted.pattern) {
+      : wanted_(wanted), pattern_(wanted.pattern.empty() ? "gpt-2" : wanted.pattern) {
     if (wanted_.vocabulary < 256 + static_cast<Count>(wanted_.special.size()))
       fail(ExitCode::usage, "a byte-level vocabulary of {}: give it a size of 256 (the bytes) and more, as in --vocabulary 8192",
            wanted_.vocabulary);
@@ -148,7 +148,7 @@ std::unique_ptr<Tokenizer> open(const std::filesystem::path& path, const Tokeniz
   if (fs::is_directory(path)) {
     if (fs::exists(path / "tokenizer.json")) return std::make_unique<BpeTokenizer>(read_tokenizer_json(path / "tokenizer.json"));
     if (fs::exists(path / "vocab.json") && fs::exists(path / "merges.txt"))
-      return std::make_unique<BpeTokenizer>(read_vocab_and_merges(path / "vocab.json", path / "merges.txt", "gpt2"));
+      return std::make_unique<BpeTokenizer>(read_vocab_and_merges(path / "vocab.json", path / "merges.txt", "gpt-2"));
     return nullptr;
   }
   if (path.extension() == ".json") return std::make_unique<BpeTokenizer>(read_tokenizer_json(path));

@@ -7,6 +7,7 @@ namespace {
 void resolve(RunConfig& config) {
   check_width_of_heads(config, /*rotary=*/true);
   resolve_kv_heads(config);
+  check_rope_scaling(config);
   ModelSection& model = config.model;
   if (model.ffn_width == 0) model.ffn_width = swiglu_width(model.width);
 }
@@ -29,6 +30,11 @@ const ModelRules& rules() {
                {"tied_head"},
                {"init_std"},
                {"rope_theta"},
+               {"rope_scaling"},
+               {"rope_factor"},
+               {"rope_low_freq_factor"},
+               {"rope_high_freq_factor"},
+               {"rope_original_context"},
                {"norm_epsilon"},
                {"activation_checkpointing"}},
       .identity = {"layers", "width", "heads", "kv_heads", "ffn_width", "context", "vocabulary", "tied_head"},

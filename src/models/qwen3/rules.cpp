@@ -18,6 +18,7 @@ void resolve(RunConfig& config) {
          where_set(config, {"model.head_size"}), head_size_of(model), head_size_of(model) - 1, head_size_of(model) + 1);
   }
   resolve_kv_heads(config);
+  check_rope_scaling(config);
   if (model.ffn_width == 0) model.ffn_width = swiglu_width(model.width);
 }
 
@@ -39,6 +40,11 @@ const ModelRules& rules() {
                {"tied_head"},
                {"init_std"},
                {"rope_theta"},
+               {"rope_scaling"},
+               {"rope_factor"},
+               {"rope_low_freq_factor"},
+               {"rope_high_freq_factor"},
+               {"rope_original_context"},
                {"norm_epsilon"},
                {"activation_checkpointing"}},
       .own_keys = {{"head_size", Count{0}, IntegerRange{0, kMaxSize}, "features of one head, an even number; 0 = width / heads"}},

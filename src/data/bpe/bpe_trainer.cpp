@@ -1,4 +1,4 @@
-#include "data/bpe/trainer.hpp"
+#include "data/bpe/bpe_trainer.hpp"
 
 #include <algorithm>
 #include <charconv>

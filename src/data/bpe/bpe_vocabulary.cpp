@@ -1,4 +1,4 @@
-#include "data/bpe/vocabulary.hpp"
+#include "data/bpe/bpe_vocabulary.hpp"
 
 #include <algorithm>
 #include <bit>

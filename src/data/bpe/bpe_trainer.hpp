@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "data/bpe/model.hpp"
+#include "data/bpe/bpe_model.hpp"
 
 namespace cohort {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/bpe/bpe_vocabulary.hpp"
 #include "data/bpe/split_pattern.hpp"
-#include "data/bpe/vocabulary.hpp"
 
 namespace cohort {
 

@@ -1,5 +1,5 @@
 // `cohort tokenizer`: a group of commands for tokenizers.
-#include "commands/tokenizer/tokenizer.hpp"
+#include "commands/tokenizer/tokenizer_commands.hpp"
 
 namespace cohort {
 
@@ -15,7 +15,7 @@ void add_tokenizer_choice(CLI::App& command, TokenizerChoice& choice) {
       ->required();
   command.add_option(
       "--pattern", choice.wanted.pattern,
-      "Of a rank file: how text is cut before merges, gpt2, cl100k or a regular expression; of r50k_base.tiktoken and "
+      "Of a rank file: how text is cut before merges, gpt-2, cl100k or a regular expression; of r50k_base.tiktoken and "
       "cl100k_base.tiktoken it is known");
   command
       .add_option("--special-token", choice.wanted.special,
@@ -28,11 +28,10 @@ void add_tokenizer_command(CLI::App& app, Action& action) {
   tokenizer->require_subcommand(1);
   tokenizer->footer(
       "Examples:\n"
-      "  cohort data synth stories --out stories.txt\n"
-      "  cohort tokenizer train --input stories.txt --vocabulary 1000 --out tokenizer.json\n"
-      "  cohort tokenizer show --tokenizer tokenizer.json\n"
-      "  cohort tokenizer encode --tokenizer tokenizer.json \"Once upon a time\"\n"
-      "  cohort data prepare --input stories.txt --out stories.h5 --tokenizer tokenizer.json");
+      "  cohort tokenizer train --input data/stories.txt --vocabulary 1024 --out data/own.json\n"
+      "  cohort tokenizer show --tokenizer data/own.json\n"
+      "  cohort tokenizer encode --tokenizer data/own.json \"Once upon a time\"\n"
+      "  cohort data prepare --input data/stories.txt --out data/own.h5 --tokenizer data/own.json");
   add_tokenizer_train(*tokenizer, action);
   add_tokenizer_show(*tokenizer, action);
   add_tokenizer_encode(*tokenizer, action);
