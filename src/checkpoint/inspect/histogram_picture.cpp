@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
-#include "base/xml.hpp"
+#include "base/svg_picture.hpp"
 #include "checkpoint/format/format.hpp"
 
 namespace cohort {
@@ -36,7 +35,7 @@ std::string shortened(const std::string& name) {
   return name.size() <= kMostLetters ? name : "..." + name.substr(name.size() - kMostLetters + 3);
 }
 
-class Picture {
+class Picture : private SvgPicture {
  public:
   explicit Picture(std::size_t panels) : columns_(std::clamp<std::size_t>(panels, 1, panels <= kFewPanels ? 4 : 8)) {
     rows_ = (panels + columns_ - 1) / columns_;
@@ -45,10 +44,7 @@ class Picture {
   std::string draw(const std::vector<HistogramPanel>& panels, std::string_view title) {
     const double width = 2.0 * kMargin + kPanelWidth * static_cast<double>(columns_);
     const double height = kTitle + kMargin + kPanelHeight * static_cast<double>(rows_);
-    add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n",
-        width, height);
-    add("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", width, height);
+    begin(width, height, 11);
     add("<text x=\"{}\" y=\"26\" font-size=\"15\" fill=\"{}\">{}</text>\n", kMargin, kInk, xml_escaped(title));
     for (std::size_t i = 0; i < panels.size(); ++i) {
       const std::size_t row = i / columns_, column = i % columns_;
@@ -57,16 +53,10 @@ class Picture {
       panel(panels[i]);
       add("</g>\n");
     }
-    add("</svg>\n");
-    return std::move(text_);
+    return end();
   }
 
  private:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-
   void panel(const HistogramPanel& panel) {
     const TensorStatistics& statistics = panel.statistics;
     add("<title>{}: {}, mean {:.4g}, standard deviation {:.4g}, norm {:.6g}</title>", xml_escaped(panel.name),
@@ -129,7 +119,6 @@ class Picture {
 
   std::size_t columns_;
   std::size_t rows_;
-  std::string text_;
 };
 
 }  // namespace

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 
-#include "base/xml.hpp"
+#include "base/svg_picture.hpp"
 
 namespace cohort {
 namespace {
@@ -34,7 +33,7 @@ struct Measure {
   double allowed;
 };
 
-class ProofPicture {
+class ProofPicture : private SvgPicture {
  public:
   ProofPicture(const std::vector<ProvedLayout>& layouts, const Tolerance& tolerance)
       : layouts_(layouts),
@@ -59,24 +58,15 @@ class ProofPicture {
   std::string draw(std::string_view title) {
     const double width = 2.0 * kMargin + names_ + kPanel * static_cast<double>(measures_.size());
     const double height = bottom_ + kBottom;
-    add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-        "font-family=\"sans-serif\" font-size=\"12\">\n",
-        width, height);
-    add("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", width, height);
+    begin(width, height, 12);
     text(kMargin, 26.0, "start", kProofInk, title, 15);
     for (std::size_t row = 0; row < layouts_.size(); ++row)
       text(kMargin, kTop + kRow * static_cast<double>(row) + 14.0, "start", kProofInk, layouts_[row].name);
     for (std::size_t column = 0; column < measures_.size(); ++column) panel(column);
-    add("</svg>\n");
-    return std::move(text_);
+    return end();
   }
 
  private:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-
   void text(double x, double y, const char* anchor, const char* colour, std::string_view words, int size = 12) {
     add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", x, y, anchor, size, colour,
         xml_escaped(words));
@@ -124,7 +114,6 @@ class ProofPicture {
   double bottom_;         // of the last row
   double names_ = 0.0;    // width of the layouts' names
   double highest_ = 0.0;  // decade where the axes end
-  std::string text_;
 };
 
 }  // namespace

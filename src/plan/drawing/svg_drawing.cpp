@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <string>
 
-#include "base/xml.hpp"
+#include "base/svg_picture.hpp"
 #include "plan/drawing/drawing.hpp"
 #include "plan/drawing/extent.hpp"
 
@@ -42,10 +41,9 @@ std::string fill_of(Pass pass, int chunk, int chunks) {
 
 std::string_view ink_on(int chunk, int chunks) { return strength_of(chunk, chunks) > 0.6 ? "#ffffff" : "#1a1a1a"; }
 
-class Svg {
+class Svg : private SvgPicture {
  public:
-  Svg(const std::vector<Event>& events, std::string_view unit)
-      : extent_(extent_of(events)), unit_(xml_escaped(unit)), count_(events.size()) {
+  Svg(const std::vector<Event>& events, std::string_view unit) : extent_(extent_of(events)), unit_(xml_escaped(unit)) {
     const double wanted = extent_.mean > 0.0 ? kOfAction * extent_.total / extent_.mean : kNarrowest;
     plot_ = std::clamp(wanted, kNarrowest, kWidest);
     bottom_ = kTop + kRow * static_cast<double>(extent_.rows.size());
@@ -54,26 +52,16 @@ class Svg {
   std::string draw(const std::vector<Event>& events, std::string_view title) {
     const double width = kLeft + plot_ + kRight;
     const double height = bottom_ + kBottom;
-    text_.reserve(250 * count_ + 4096);
-    add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-        "font-family=\"sans-serif\" font-size=\"12\">\n",
-        width, height);
-    add("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", width, height);
+    begin(width, height, 12, events.size());
     add("<text x=\"{}\" y=\"22\" font-size=\"15\" fill=\"#1a1a1a\">{}</text>\n", kLeft, xml_escaped(title));
     legend();
     rows();
     axis();
     for (const Event& event : events) box(event);
-    add("</svg>\n");
-    return std::move(text_);
+    return end();
   }
 
  private:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-
   double x_of(double time) const { return extent_.total > 0.0 ? kLeft + plot_ * (time - extent_.start) / extent_.total : kLeft; }
 
   /// "forward" and a box of each chunk's shade, and the same for backward.
@@ -135,10 +123,8 @@ class Svg {
 
   Extent extent_;
   std::string unit_;
-  std::size_t count_;
   double plot_ = 0.0;    // width of the rows
   double bottom_ = 0.0;  // of the last row
-  std::string text_;
 };
 
 }  // namespace
