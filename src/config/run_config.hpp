@@ -146,15 +146,16 @@ struct ParallelSection {
 struct CheckpointSection {
   Count every = 0;  // steps; 0 = only at the end
   bool at_end = true;
-  std::string form = "consolidated";  // one file of whole tensors; or "per_rank"
-  bool async = false;                 // write in the background
-  std::string weights = "fp32";       // type of /model; "bf16" and "fp16": with fp32 copies in /optim/master
-  Count keep = 0;                     // newest checkpoints kept; 0 = all
-  Count keep_every = 0;               // besides those of a multiple of so many steps; 0 = none
-  bool keep_best = false;             // besides the one with the lowest validation loss
-  bool verify = false;                // read each checkpoint back before it counts
-  std::string fallback = "refuse";    // previous: a damaged newest checkpoint is passed over on resume
-  std::string on_commit = "";         // command when one is complete
+  std::string form = "consolidated";   // one file of whole tensors; or "per_rank"
+  bool async = false;                  // write in the background
+  std::string weights = "fp32";        // type of /model; "bf16" and "fp16": with fp32 copies in /optim/master
+  Count keep = 0;                      // newest checkpoints kept; 0 = all
+  Count keep_every = 0;                // besides those of a multiple of so many steps; 0 = none
+  bool keep_best = false;              // besides the one with the lowest validation loss
+  bool verify = false;                 // read each checkpoint back before it counts
+  std::string fallback = "refuse";     // previous: a damaged newest checkpoint is passed over on resume
+  std::string on_commit = "";          // command when one is complete
+  std::string export_format = "none";  // hf, safetensors: the weights of each checkpoint in export/step_NNNNNNNN
 
   std::string site = "local";  // the file system: defaults of what follows (storage_of)
   std::string write = "site";  // who writes a consolidated file: "gathered" rank 0, "collective" all

@@ -150,6 +150,14 @@ std::vector<KeySpec> other_keys() {
       KEY(checkpoint, on_commit, kAny,
           "shell command to run when a checkpoint is complete, with COHORT_CHECKPOINT and COHORT_STEP; failure is only reported",
           {}),
+      // Not by KEY: `export` is a word of C++.
+      KeySpec{
+          "checkpoint",
+          "export",
+          [](RunConfig& config) -> Field { return &config.checkpoint.export_format; },
+          Choices{{"none", "hf", "safetensors"}},
+          "also write the weights of each checkpoint, as `cohort ckpt export` does, to export/step_NNNNNNNN in the run folder",
+          {}},
       KEY(checkpoint, site, Choices{{"local", "nfs", "lustre"}},
           "file system of the run folder: sets who writes and how, unless the keys below do", {}),
       KEY(checkpoint, write, Choices{{"site", "gathered", "collective"}},

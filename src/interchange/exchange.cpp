@@ -126,6 +126,13 @@ void require_empty(const fs::path& folder) {
        folder.string());
 }
 
+void delete_exported(const fs::path& folder) {
+  require_own_export(folder);
+  delete_export(folder);
+  std::error_code not_empty;
+  fs::remove(folder, not_empty);
+}
+
 Exported export_checkpoint(const ExportOptions& options) {
   const CheckpointWeights ours(options.checkpoint);
   const std::string where = ours.folder().string();

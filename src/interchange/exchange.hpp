@@ -42,6 +42,10 @@ struct Exported {
 /// folder), io.
 Exported export_checkpoint(const ExportOptions& options);
 
+/// Deletes what an export wrote to the folder, and the folder if nothing is left. Error (usage) if such files of somebody else's
+/// are in it, (io) if it cannot be done.
+void delete_exported(const std::filesystem::path& folder);
+
 /// A folder of either format, opened and checked against its configuration; weights are read as they are asked for.
 class ImportFolder {
  public:

@@ -154,6 +154,44 @@ def test_tuning(job, training):
                job.run(["ckpt", "import", path("good"), "--out", path("imported"), "--overwrite"]), 0)
 
 
+def test_export_of_each_checkpoint(job, training):
+    """checkpoint.export: what `ckpt export` writes, beside each checkpoint that is kept, and gone with it."""
+    path = training.path
+    keys = {"train__steps": 6, "train__validate_every": 0, "checkpoint__every": 2, "checkpoint__keep": 2, "sample__tokens": 0,
+            "schedule__warmup_steps": 1, "checkpoint__export": "hf"}
+
+    def exported():
+        return sorted(os.listdir(path("each/export")))
+
+    def same_as_command(step):
+        out = path(f"by_command_{step}")
+        job.expect("export", job.run(["ckpt", "export", path("each"), "--step", str(step), "--out", out]), 0)
+        return all(open(os.path.join(out, name), "rb").read() == open(path(f"each/export/step_{step:08d}/{name}"), "rb").read()
+                   for name in ("config.json", "model.safetensors"))
+
+    job.expect("train with exports", job.run(training.words("each", **keys), ranks=2), 0, lines=0)
+    job.check("an export for each checkpoint that is kept", exported() == ["step_00000004", "step_00000006"], exported())
+    job.check("... as `ckpt export` writes it", same_as_command(4) and same_as_command(6))
+    os.makedirs(path("each/export/step_00000005"))
+    with open(path("each/export/step_00000005/model.safetensors"), "w", encoding="utf-8") as file:
+        file.write("mine")
+    os.makedirs(path("each/export/step_00000008.partial"))  # what a killed one left
+    more = {**keys, "train__steps": 8, "checkpoint__async": "true", "checkpoint__form": "per_rank"}
+    job.expect("resume with exports", job.run(training.words("each", "--resume", **more), ranks=2), 0, lines=0)
+    job.check("the former ones are gone with their checkpoints, and what others wrote stays",
+              exported() == ["step_00000005", "step_00000006", "step_00000008"], exported())
+    job.check("... of files per rank the same", same_as_command(8))
+    done = job.run(training.words("each", "--overwrite", **{**keys, "train__steps": 2, "checkpoint__export": "safetensors"}), ranks=2)
+    job.expect("a fresh run in the same folder", done, 0, lines=0)
+    job.check("... removes the exports of the one before", exported() == ["step_00000002", "step_00000005"], exported())
+    job.check("... but warns of what others wrote", "step_00000005 stays: " in done[1],
+              done[1])
+    job.check("... in the other form", sorted(os.listdir(path("each/export/step_00000002"))) == ["model.safetensors", "run.toml"])
+    mlp = job.run(["train", path("mlp.toml"), "--set", f"run.directory={path('mlp2')}", "--set", "checkpoint.export=hf"])
+    job.expect("a model that transformers has not", mlp, 3, ["mlp", "safetensors"], 1)
+    job.check("... is refused before a checkpoint is written", not os.path.exists(path("mlp2/checkpoints")))
+
+
 def main():
     job = Launched(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
@@ -162,6 +200,7 @@ def main():
         test_export(job, training)
         test_mlp(job, training)
         test_import_refusals(job, training)
+        test_export_of_each_checkpoint(job, training)
         test_tuning(job, training)
     job.finish()
 

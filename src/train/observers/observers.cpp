@@ -15,6 +15,7 @@ Observers observers_of(TrainingRun& run, const std::vector<FaultSection>& faults
   list.push_back(make_console(run));
   list.push_back(make_faults(run, faults));
   list.push_back(std::move(checkpoints));
+  list.push_back(make_exports(run));
   list.push_back(make_requests(run));
   list.push_back(make_final_sample(run));
   std::erase(list, nullptr);  // what has nothing to do in this run

@@ -30,6 +30,9 @@ std::unique_ptr<StepObserver> make_validation_guard(TrainingRun& run);
 std::unique_ptr<StepObserver> make_console(TrainingRun& run);
 /// The faults that are asked for, on their ranks. Null: there are none.
 std::unique_ptr<StepObserver> make_faults(TrainingRun& run, const std::vector<FaultSection>& faults);
+/// The weights of each checkpoint in the form of other tools: checkpoint.export. Null: it is "none". Throws Error(config) for a
+/// model that the form cannot hold.
+std::unique_ptr<StepObserver> make_exports(TrainingRun& run);
 /// Signals, RUN/stop and RUN/save.
 std::unique_ptr<StepObserver> make_requests(TrainingRun& run);
 /// After the last step: some text of the model's.
