@@ -88,7 +88,7 @@ class Folder:
 
     def shell(self, text):
         done = subprocess.run(["bash", "-c", text], cwd=self.path, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS)
         return done.returncode, done.stdout
 
     def missing_modules(self, block):

@@ -84,7 +84,7 @@ void add_tokenizer_encode(CLI::App& tokenizer, Action& action) {
 
 void add_tokenizer_decode(CLI::App& tokenizer, Action& action) {
   auto* command = tokenizer.add_subcommand("decode", "Print the text of token ids");
-  command->footer("Example:\n  cohort tokenizer decode --tokenizer data/tokenizer.json \"464 3290\"");
+  command->footer("Example:\n  cohort tokenizer decode --tokenizer data/tokenizer.json \"46 78 70\"");
   const auto options = std::make_shared<EncodeOptions>();
   command->add_option("text", options->text, "Ids, with spaces or commas between them");
   command->add_option("--file", options->file, "A file with ids");
