@@ -29,9 +29,9 @@ def test_export(job, training):
     run, path = training.path("run"), training.path
     out = job.run(["ckpt", "export", run, "--out", path("hf")])
     job.expect("export", out, 0, lines=0)
-    parts = ("model.safetensors", "config.json", "gpt2", "tokenizer is not exported", "fp32")
-    job.check("export says what was written, and that there is no tokenizer", all(part in out[1] for part in parts), out[1])
-    job.check("these files and no other", sorted(os.listdir(path("hf"))) == ["config.json", "model.safetensors"])
+    parts = ("model.safetensors", "config.json", "gpt2", "no tokenizer that transformers reads", "fp32")
+    job.check("export says what was written, and that transformers gets no tokenizer of characters", all(part in out[1] for part in parts), out[1])
+    job.check("these files and no other", sorted(os.listdir(path("hf"))) == ["cohort_tokenizer.json", "config.json", "model.safetensors"])
     again = ["ckpt", "export", run, "--out", path("hf")]
     job.expect("a folder that is not empty", job.run(again), 2, ["not an empty folder"], 1)
     job.expect("shards over an earlier export",
@@ -154,6 +154,38 @@ def test_tuning(job, training):
                job.run(["ckpt", "import", path("good"), "--out", path("imported"), "--overwrite"]), 0)
 
 
+def test_tokenizers(job, training):
+    """A BPE tokenizer goes out as transformers reads it, and comes back from either file."""
+    path = training.path
+    job.expect("a BPE vocabulary", job.run(["tokenizer", "train", "--input", path("stories.txt"), "--out", path("bpe.json"),
+                                            "--vocabulary", "320"]), 0)
+    job.expect("its tokens", job.run(["data", "prepare", "--input", path("stories.txt"), "--out", path("bpe.h5"), "--tokenizer",
+                                      path("bpe.json")]), 0)
+    job.expect("train on them", job.run(training.words("bpe", data__tokens=path("bpe.h5"), train__steps=30, sample__tokens=0)), 0)
+    outcome = job.run(["ckpt", "export", path("bpe"), "--out", path("bpe-hf")])
+    job.expect("export", outcome, 0, lines=0)
+    job.check("... with a tokenizer for transformers", "tokenizer.json" in outcome[1] and "no tokenizer" not in outcome[1], outcome[1])
+
+    def tokenizer(name):
+        return job.run(["ckpt", "show", path(name), "--tokenizer"])[1]
+
+    ours = tokenizer("bpe")
+    job.expect("import", job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-both")]), 0, lines=0)
+    job.check("... with the tokenizer", tokenizer("bpe-both") == ours and len(ours) > 1000)
+    os.remove(path("bpe-hf/cohort_tokenizer.json"))
+    job.expect("import from tokenizer.json", job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-hf-alone")]), 0, lines=0)
+    job.check("... with the tokenizer", tokenizer("bpe-hf-alone") == ours, tokenizer("bpe-hf-alone")[:200])
+    texts = {job.run(["generate", path(name), "--prompt", "Once", "--tokens", "12", "--temperature", "0"])[1] for name in ("bpe", "bpe-both", "bpe-hf-alone")}
+    job.check("all generate the same text, without a token file", len(texts) == 1 and len(min(texts)) > 12, str(texts))
+    with open(path("bpe-hf/tokenizer.json"), "r+b") as file:
+        file.truncate(100)
+    outcome = job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-without")])
+    job.expect("import with a damaged tokenizer", outcome, 0, lines=0)
+    job.check("... has the weights alone, and says so", "note: the tokenizer was not imported" in outcome[1], outcome[1])
+    job.expect("... and generates with a token file alone", job.run(["generate", path("bpe-without"), "--prompt", "Once"]), 7,
+               ["no tokenizer", "token file"], 1)
+
+
 def main():
     job = Launched(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
@@ -163,6 +195,7 @@ def main():
         test_mlp(job, training)
         test_import_refusals(job, training)
         test_tuning(job, training)
+        test_tokenizers(job, training)
     job.finish()
 
 

@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint_fixture.hpp"
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/read/reader.hpp"
+#include "checkpoint/read/verify.hpp"
 
 namespace cohort::test {
 namespace {
@@ -114,7 +115,7 @@ TEST_F(Damage, FlippedBitInATextIsNamed) {
   save_checkpoint(run_, *model_, state);
   const std::string bytes = read_all(file_);
   const std::vector<std::pair<std::string, std::string>> texts{
-      {"/history", state.history}, {"/data", state.data}, {"/run_file", state.run_file}};
+      {"/history", state.history}, {"/data", state.data}, {"/run_file", state.run_file}, {"/tokenizer", state.tokenizer}};
   for (const auto& [dataset, text] : texts) {
     std::string changed = bytes;
     ASSERT_NE(changed.find(text), std::string::npos) << dataset;
@@ -122,6 +123,26 @@ TEST_F(Damage, FlippedBitInATextIsNamed) {
     write_all(file_, changed);
     expect_mentions(load_error(), {file_.string(), dataset, "damaged"});
   }
+}
+
+TEST_F(Damage, ALostTokenizerIsNotTakenForAnOlderCheckpoint) {
+  TrainingState old = state_;
+  old.tokenizer.clear();
+  write_all(manifest_, sealed(without_tokenizer(read_all(manifest_))));
+  EXPECT_EQ(CheckpointReader(folder_).state(), old) << "one of before";
+  EXPECT_TRUE(find_damage(folder_).empty());
+  // The manifest tells of it, and it is gone: under another name, as a program that rewrites HDF5 may do.
+  const std::string manifest = to_json_text([&] {
+    Manifest other = read_manifest(folder_);
+    other.texts["/tokenizer"] = 7;
+    return other;
+  }());
+  write_all(manifest_, manifest);
+  expect_mentions(load_error(), {file_.string(), "/tokenizer is damaged", "expected 00000007"});
+  std::string bytes = read_all(file_);
+  for (std::size_t at = bytes.find("tokenizer"); at != std::string::npos; at = bytes.find("tokenizer", at)) bytes[at] = 'X';
+  write_all(file_, bytes);
+  EXPECT_TRUE(detected());
 }
 
 TEST_F(Damage, FlippedBitsAnywhereAreFoundOrHarmless) {
