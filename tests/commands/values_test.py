@@ -86,6 +86,9 @@ starts = job.run(training.words("from-nan", run__initial_checkpoint=training.pat
 job.expect("training from NaN", starts, 8, ["step 1", "that of blocks.0 on rank 0"], lines=1)
 job.check("... saves nothing", training.checkpoints("from-nan") == [], str(training.checkpoints("from-nan")))
 
+starts = job.run(training.words("nan-at-start", run__initial_checkpoint=training.path("nan"), train__validate_at_start="true", **SHORT), 2)
+job.expect("... and a validation before its first step", starts, 8, ["step 0: the validation loss is", "that of blocks.0 on rank 0"], lines=1)
+
 # 5. A classifier has a loss, but no perplexity.
 MLP = "[model]\nkind = \"mlp\"\nlayers = 2\nwidth = 8\n[data]\nkind = \"two_moons\"\nsamples = 64\n[train]\nsteps = 2\nmicro_batch = 8\n"
 moons = training.write("moons.toml", MLP)
