@@ -66,17 +66,17 @@ std::vector<NamedCheckpoint> checkpoints_of(const std::string& path, const EvalO
 
 // As rank 0 sees them. Collective over: world
 std::vector<NamedCheckpoint> find_checkpoints(Communicator& world, const EvalOptions& options) {
-  nlohmann::json list = nlohmann::json::array();
+  std::string list;  // names and folders, each ended by a NUL, which no path has
   fail_together(world, "looking for the checkpoints", [&] {
     if (world.rank() != 0) return;
     for (const std::string& path : options.checkpoints) {
       for (const NamedCheckpoint& checkpoint : checkpoints_of(path, options))
-        list.push_back({checkpoint.name, checkpoint.folder});
+        list += checkpoint.name + '\0' + checkpoint.folder + '\0';
     }
   });
+  const std::vector<std::string> words = split(broadcast_text(world, list, 0), '\0');
   std::vector<NamedCheckpoint> all;
-  for (const nlohmann::json& item : nlohmann::json::parse(broadcast_text(world, list.dump(), 0)))
-    all.push_back({item[0].get<std::string>(), item[1].get<std::string>()});
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) all.push_back({words[i], words[i + 1]});
   return all;
 }
 
@@ -87,6 +87,7 @@ class EvalJob {
 
   Communicator& world() { return *world_; }
 
+  // Collective over: world
   Measured measure(const NamedCheckpoint& checkpoint) {
     const TrainingState state = read_training_state_collectively(*world_, checkpoint.folder);
     std::vector<std::string> overrides;
@@ -161,13 +162,18 @@ class EvalJob {
   bool is_set_up_ = false;
 };
 
+// Of names that are no UTF-8, as paths may be, the bytes that are none are replaced.
+void print_line(const nlohmann::ordered_json& json) {
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
 int evaluate_checkpoints(const EvalOptions& options) {
   EvalJob job(options);
   std::vector<Measured> all;
   for (const NamedCheckpoint& checkpoint : find_checkpoints(job.world(), options)) all.push_back(job.measure(checkpoint));
   if (job.world().rank() != 0) return 0;
   if (!options.is_of_several()) {
-    options.json ? fmt::print("{}\n", as_json(all.front()).dump()) : fmt::print("{}", as_text(all.front()));
+    options.json ? print_line(as_json(all.front())) : fmt::print("{}", as_text(all.front()));
     return 0;
   }
   if (!options.json) {
@@ -180,7 +186,7 @@ int evaluate_checkpoints(const EvalOptions& options) {
     item.update(as_json(measured));
     list.push_back(std::move(item));
   }
-  fmt::print("{}\n", list.dump());
+  print_line(list);
   return 0;
 }
 
