@@ -42,16 +42,17 @@ int generate_text(const GenerateCommandOptions& options) {
   const TrainingState state = read_training_state_collectively(*world, checkpoint);
   std::vector<std::string> overrides;
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
-  RunConfig config = run_of_checkpoint(runtime, *world, state.run_file, overrides);
+  RunConfig config = run_of_checkpoint(runtime, *world, state.run_file, overrides, {.reads_data = false});
   if (!attention_of(config.model)) {
     fail(ExitCode::usage, "{} holds an {}, which does not generate text", options.checkpoint, config.model.kind);
   }
-  const RunData data = open_data(*world, config, DataUse::evaluation, state.data);
+  const std::shared_ptr<const Tokenizer> of_model =
+      tokenizer_of_model(*world, config, state, /*from_file=*/!options.tokens_file.empty());
+  const Tokenizer& tokenizer = *of_model;
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, storage_of(config));
   load_checkpoint_collectively(*world, checkpoint, model->parameters(), describe_model(config.model));
-  const Tokenizer& tokenizer = data.tokens->tokenizer();
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "--prompt");
   if (prompt.empty()) fail(ExitCode::usage, "--prompt is empty: give at least one character to continue");
   Hooks none;
@@ -85,7 +86,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("--temperature", options->temperature, "0 = always the likeliest token")->check(number_from(0.0, 1000.0));
   command->add_option("--top-k", options->top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));
   command->add_option("--seed", options->seed, "The same seed gives the same text");
-  command->add_option("--tokens-file", options->tokens_file, "The token file whose tokenizer to use, if it has moved")
+  command->add_option("--tokens-file", options->tokens_file, "Use the tokenizer of this token file, for checkpoints without one")
       ->type_name("FILE");
   command->callback([&action, options] { action = [options] { return generate_text(*options); }; });
 }

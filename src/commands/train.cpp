@@ -68,7 +68,7 @@ void check_initial_checkpoint(Communicator& world, const RunSection& run, const 
   const bool starts = existing == ExistingRun::refuse || existing == ExistingRun::overwrite;
   if (run.initial_checkpoint.empty() || !starts) return;
   const TrainingState state = read_training_state_collectively(world, run.initial_checkpoint);
-  if (data.tokens && !options.allow_changes) require_same_tokenizer(data, state.data);
+  if (data.tokens && !options.allow_changes) require_same_tokenizer(data, state);
   if (existing != ExistingRun::overwrite || !lies_in(run.initial_checkpoint, run.directory)) return;
   throw SharedError(ExitCode::usage,
                     fmt::format("run.initial_checkpoint = {} lies in the run folder {}, which --overwrite empties; "

@@ -85,6 +85,9 @@ struct TrainSection {
   Count max_skips = 10;               // skip: steps in a row that may be skipped
   Count validate_every = 100;         // steps; 0 = only at the end
   Count validation_samples = 0;       // of one validation, over all ranks; 0 = the whole validation split
+  bool validate_at_start = false;     // once more, before the first step of a run
+  std::string validation_choices;     // multiple-choice questions (JSONL), which are part of each validation; "" = none
+  Count validation_questions = 0;     // of them, from the first on; 0 = all
 
   bool operator==(const TrainSection&) const = default;
 };

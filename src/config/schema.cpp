@@ -41,6 +41,10 @@ std::vector<KeySpec> training_keys() {
       KEY(train, validate_every, IntegerRange{0, kMaxSteps}, "steps between validations; 0 = only at the end", {}),
       KEY(train, validation_samples, IntegerRange{0, kMaxSamples}, "samples per validation, over all ranks; 0 = the whole split",
           {}),
+      KEY(train, validate_at_start, kAny, "also validate before the first step of a run; metrics.jsonl has it as step 0", {}),
+      KEY(train, validation_choices, kAny,
+          "JSONL file of multiple-choice questions (ctx, endings, label) that each validation scores; \"\" = none", tokens),
+      KEY(train, validation_questions, IntegerRange{0, kMaxSamples}, "questions of it to score, the first ones; 0 = all", tokens),
   };
 }
 

@@ -46,6 +46,14 @@ void check_model(RunConfig& config) {
   }
 }
 
+void check_validation(const RunConfig& config) {
+  const TrainSection& train = config.train;
+  if (train.validation_questions == 0 || !train.validation_choices.empty()) return;
+  fail(ExitCode::config,
+       "{}train.validation_questions = {} has no effect without questions: name their file in train.validation_choices",
+       where_set(config, {"train.validation_questions"}), train.validation_questions);
+}
+
 // FSDP's names for what is here under the names of ZeRO.
 void translate_fsdp_names(RunConfig& config) {
   std::string& data = config.parallel.data;
@@ -224,6 +232,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_offload(config, where_set(config, {"parallel.offload"}));
   choose_bucket(config);
   check_batch(config);
+  check_validation(config);
   check_stages(config);
   validate_checkpointing(config, [&](const char* key) { return where_set(config, {key}); });
   check_schedule(config);

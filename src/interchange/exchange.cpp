@@ -9,6 +9,8 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "config/run_file.hpp"
+#include "data/bpe/bpe_model.hpp"
+#include "data/tokenizer_kind.hpp"
 #include "interchange/checkpoint_weights.hpp"
 #include "interchange/hf_config.hpp"
 #include "interchange/hf_layout.hpp"
@@ -23,12 +25,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kRunFile = "run.toml";
+constexpr const char* kTokenizerFile = "cohort_tokenizer.json";
+constexpr const char* kHfTokenizerFile = "tokenizer.json";
 constexpr const char* kWriterKey = "written_by";  // in the metadata of each file of weights
 constexpr const char* kWriter = "cohort";
 
 bool is_export_file(const std::string& name) {
-  return name == kConfigFile || name == kRunFile || name == kSingleFile || name == kIndexFile ||
-         (name.starts_with("model-") && name.ends_with(".safetensors"));
+  return name == kConfigFile || name == kRunFile || name == kTokenizerFile || name == kHfTokenizerFile || name == kSingleFile ||
+         name == kIndexFile || (name.starts_with("model-") && name.ends_with(".safetensors"));
 }
 
 bool is_weights_file(const std::string& name) { return name.ends_with(".safetensors"); }
@@ -82,7 +86,7 @@ void require_own_export(const fs::path& folder) {
 // folder counts as unfinished from then on.
 void delete_export(const fs::path& folder) {
   std::error_code error;
-  for (const char* name : {kConfigFile, kRunFile, kIndexFile}) fs::remove(folder / name, error);
+  for (const char* name : {kConfigFile, kRunFile, kIndexFile, kTokenizerFile, kHfTokenizerFile}) fs::remove(folder / name, error);
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (is_export_file(entry.path().filename().string())) files.push_back(entry.path());
@@ -109,6 +113,21 @@ class InOrder : public TensorSource {
   std::vector<TensorInfo> tensors_;
   std::map<std::string, std::size_t> positions_;
 };
+
+// The files of a checkpoint's tokenizer, the one to tell of last.
+std::vector<std::string> write_tokenizer(const fs::path& folder, const std::string& serialised, bool hf,
+                                         const std::string& where) {
+  if (serialised.empty()) return {};
+  std::vector<std::string> files{kTokenizerFile};
+  write_file_atomically(folder / kTokenizerFile, serialised + '\n');
+  const BpeModel* bpe = nullptr;
+  const auto tokenizer = read_tokenizer(serialised, where);
+  if (hf) bpe = tokenizer->bpe();
+  if (bpe == nullptr) return files;
+  write_file_atomically(folder / kHfTokenizerFile, to_tokenizer_json(*bpe));
+  files.emplace_back(kHfTokenizerFile);
+  return files;
+}
 
 std::unique_ptr<TensorSource> in_order(const TensorSource& source, const ModelSection& model, const std::string& where) {
   require_tensors(where, parameters_of(model), source.tensors());
@@ -153,6 +172,8 @@ Exported export_checkpoint(const ExportOptions& options) {
   // transformers wants to know for which library the tensors were laid out.
   const std::map<std::string, std::string> metadata{{"format", "pt"}, {kWriterKey, kWriter}};
   exported.files = write_safetensors(options.folder, *weights, {options.dtype, options.shard_bytes, metadata});
+  for (std::string& file : write_tokenizer(options.folder, ours.state().tokenizer, hf, where))
+    exported.files.push_back(exported.tokenizer = std::move(file));
   exported.files.emplace_back(hf ? kConfigFile : kRunFile);
   write_file_atomically(options.folder / exported.files.back(), description);
   for (const TensorInfo& tensor : weights->tensors()) exported.parameters += tensor.shape.elements();
@@ -175,6 +196,25 @@ ImportFolder::ImportFolder(const fs::path& folder) {
   } else {
     fail(ExitCode::checkpoint, "{}: contains neither {} (Hugging Face) nor {} (safetensors of Cohort)", folder.string(),
          kConfigFile, kRunFile);
+  }
+  notes_ = stored_->notes();
+  find_tokenizer(folder);
+}
+
+// Weights are of use without one, so another's tokenizer that Cohort cannot have is no error.
+void ImportFolder::find_tokenizer(const fs::path& folder) {
+  const bool ours = fs::exists(folder / kTokenizerFile);
+  const fs::path file = folder / (ours ? kTokenizerFile : kHfTokenizerFile);
+  if (!fs::exists(file)) return;
+  try {
+    const auto tokenizer = ours ? read_tokenizer(read_file(file, "tokenizer"), file.string()) : open_tokenizer(file);
+    if (tokenizer->vocabulary_size() > model().vocabulary) {
+      fail(ExitCode::data, "{}: {} tokens, but the model has rows for {}", file.string(), tokenizer->vocabulary_size(),
+           model().vocabulary);
+    }
+    tokenizer_ = tokenizer->serialise();
+  } catch (const Error& error) {
+    notes_.push_back(fmt::format("the tokenizer was not imported: {}", error.what()));
   }
 }
 

@@ -1,8 +1,9 @@
 // Checkpoints to and from the folders of other tools:
 //   hf            what Hugging Face's transformers loads: config.json and safetensors under its names (hf_layout.hpp)
 //   safetensors   the same files under Cohort's own names, and run.toml, the run file that says what model they are
-// Weights only: no optimizer state, no tokenizer. Neither direction needs MPI, or memory for more than the largest tensor (and a
-// copy of it where it is transposed).
+// Weights and tokenizer, no optimizer state. The tokenizer of a checkpoint that has one goes into cohort_tokenizer.json, in
+// Cohort's own form whatever its kind; in hf a BPE one goes into tokenizer.json as well, for transformers. Neither direction
+// needs MPI, or memory for more than the largest tensor (and a copy of it where it is transposed).
 #pragma once
 
 #include <filesystem>
@@ -34,6 +35,7 @@ struct Exported {
   std::string model_kind;
   Count tensors = 0;
   Count parameters = 0;
+  std::string tokenizer = {};  // the file that transformers or Cohort reads it from; "" if the checkpoint has none
 };
 
 /// Writes the folder. The file that names the model (config.json, run.toml) comes last: a folder without it is unfinished.
@@ -59,14 +61,20 @@ class ImportFolder {
   const RunConfig& config() const { return config_; }
   /// Under the names of the model's parameters, in its order.
   const TensorSource& weights() const { return *weights_; }
+  /// Serialised (data/tokenizer.hpp); "" if the folder has none that Cohort knows.
+  const std::string& tokenizer() const { return tokenizer_; }
   /// What a user should know of the folder's files.
-  const std::vector<std::string>& notes() const { return stored_->notes(); }
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  void find_tokenizer(const std::filesystem::path& folder);
+
   FolderFormat format_ = FolderFormat::hf;
   RunConfig config_;
   std::unique_ptr<SafetensorsFolder> stored_;
   std::unique_ptr<TensorSource> weights_;  // a view of stored_
+  std::string tokenizer_;
+  std::vector<std::string> notes_;
 };
 
 /// Throws Error(usage), which tells of --overwrite, if `folder` exists and is not an empty folder.

@@ -26,17 +26,29 @@ Record parse_record(const std::string& text) {
   return {text.substr(splits, tokenizer - splits), text.substr(tokenizer + kTokenizer.size())};
 }
 
+std::string facts_of(const Tokenizer& tokenizer) {
+  const std::string serialised = tokenizer.serialise();
+  return fmt::format("{} vocabulary={} crc32={:08x}", tokenizer.kind(), tokenizer.vocabulary_size(),
+                     crc32_of(serialised.data(), static_cast<Bytes>(serialised.size())));
+}
+
 }  // namespace
 
 std::string record_of(const TokenFile& file) {
-  const std::string tokenizer = file.tokenizer().serialise();
-  return fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x} tokenizer={} vocabulary={} crc32={:08x}",
+  return fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x}{}{}",
                      std::filesystem::path(file.path()).filename().string(), file.tokens(Split::train), file.crc32(Split::train),
-                     file.tokens(Split::validation), file.crc32(Split::validation), file.tokenizer().kind(),
-                     file.vocabulary_size(), crc32_of(tokenizer.data(), static_cast<Bytes>(tokenizer.size())));
+                     file.tokens(Split::validation), file.crc32(Split::validation), kTokenizer, facts_of(file.tokenizer()));
 }
 
+std::string in_words(const Tokenizer& tokenizer) { return join(split(facts_of(tokenizer), ' ')); }
+
 std::string tokenizer_of_record(const std::string& record) { return join(split(parse_record(record).tokenizer, ' ')); }
+
+std::string tokenizer_of(const TrainingState& state) {
+  const std::string recorded = tokenizer_of_record(state.data);
+  if (!recorded.empty() || state.tokenizer.empty()) return recorded;
+  return in_words(*read_tokenizer(state.tokenizer, "the checkpoint"));
+}
 
 std::vector<std::string> data_changes(const std::string& saved, const std::string& now) {
   std::vector<std::string> changes;

@@ -11,14 +11,20 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/format/training_state.hpp"
 #include "data/token_file.hpp"
 
 namespace cohort {
 
 std::string record_of(const TokenFile& file);
 
-/// "char, vocabulary=65, crc32=0badcafe"; "" if the record does not tell.
+/// "char, vocabulary=65, crc32=0badcafe": what tokenizers are compared by.
+std::string in_words(const Tokenizer& tokenizer);
+/// The same of the tokenizer of a record; "" if it does not tell.
 std::string tokenizer_of_record(const std::string& record);
+/// The same of a checkpoint's model: as its record tells, or, as imported weights have none, of the tokenizer in the checkpoint;
+/// "" if neither is there. Throws Error(data) if that tokenizer cannot be read.
+std::string tokenizer_of(const TrainingState& state);
 
 /// How the data of two records differ, as "data: ... in the checkpoint, ... now" and "tokenizer: ... in the checkpoint, ... now";
 /// empty if they do not, and as far as one does not tell.

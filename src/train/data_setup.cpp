@@ -1,5 +1,7 @@
 #include "train/data_setup.hpp"
 
+#include <filesystem>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/consensus.hpp"
@@ -8,6 +10,7 @@
 #include "observe/flight_recorder.hpp"
 #include "runtime/failure_exit.hpp"
 #include "train/data_record.hpp"
+#include "train/evaluate.hpp"
 
 namespace cohort {
 namespace {
@@ -26,6 +29,8 @@ RunData open_on_this_rank(const RunConfig& config) {
   data.tokens = std::make_shared<const TokenFile>(config.data.tokens);
   data.dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
   data.description = record_of(*data.tokens);
+  data.tokenizer = data.tokens->tokenizer().serialise();
+  data.token_bytes = bytes_of_tokens(data.tokens->tokenizer());
   return data;
 }
 
@@ -57,8 +62,9 @@ void check_some_tokens(Communicator& world, const TokenFile& file) {
 
 }  // namespace
 
-void require_same_tokenizer(const RunData& data, const std::string& trained_on) {
-  const std::string before = tokenizer_of_record(trained_on), now = tokenizer_of_record(data.description);
+void require_same_tokenizer(const RunData& data, const TrainingState& model_of) {
+  const std::string& trained_on = model_of.data;
+  const std::string before = tokenizer_of(model_of), now = tokenizer_of_record(data.description);
   if (before == now) return;
   if (before.empty()) {
     const bool other = !trained_on.empty() && !data_changes(trained_on, data.description).empty();
@@ -73,7 +79,7 @@ void require_same_tokenizer(const RunData& data, const std::string& trained_on) 
                                 data.tokens->path(), now, before));
 }
 
-RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std::string& trained_on) {
+RunData open_data(Communicator& world, RunConfig& config, DataUse use, const TrainingState* model_of) {
   FlightRecorder::of_process().set_activity("opening the data");
   RunData data;
   fail_together(world, "opening the data", [&] {
@@ -87,10 +93,32 @@ RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std
                                                   data.dataset->name(), difference));
   }
   if (!data.tokens) return data;
-  require_same_tokenizer(data, trained_on);
+  if (model_of != nullptr) require_same_tokenizer(data, *model_of);
   fail_together(world, "opening the data", [&] { set_vocabulary(config, data.tokens->vocabulary_size()); });
   check_some_tokens(world, *data.tokens);
   return data;
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of_model(Communicator& world, RunConfig& config, const TrainingState& state,
+                                                    bool from_file) {
+  if (from_file || state.tokenizer.empty()) {
+    fail_together(world, "reading the tokenizer", [&] {
+      std::error_code error;
+      if (from_file || std::filesystem::exists(config.data.tokens, error)) return;
+      fail(ExitCode::io,
+           "{}: no such token file, and the checkpoint has no tokenizer (it is older than tokenizers in checkpoints, or was "
+           "imported without one): name a token file with the model's tokenizer",
+           config.data.tokens);
+    });
+    const std::shared_ptr<const TokenFile> tokens = open_data(world, config, DataUse::evaluation, &state).tokens;
+    return {tokens, &tokens->tokenizer()};
+  }
+  std::shared_ptr<const Tokenizer> tokenizer;
+  fail_together(world, "reading the tokenizer", [&] {
+    tokenizer = read_tokenizer(state.tokenizer, "the checkpoint");
+    set_vocabulary(config, tokenizer->vocabulary_size());
+  });
+  return tokenizer;
 }
 
 std::string unused_rows_warning(const RunConfig& config, const RunData& data) {

@@ -1,9 +1,12 @@
 // From a run file to its data set.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "checkpoint/format/training_state.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "data/batch.hpp"
@@ -14,7 +17,9 @@ namespace cohort {
 struct RunData {
   std::shared_ptr<const TokenFile> tokens;
   std::unique_ptr<Dataset> dataset;
-  std::string description;  // goes into checkpoints: what the run was trained on (data_record.hpp)
+  std::string description;                     // goes into checkpoints: what the run was trained on (data_record.hpp)
+  std::string tokenizer = {};                  // the same: that of the tokens, serialised
+  std::vector<std::int32_t> token_bytes = {};  // of each token: bytes_of_tokens()
 };
 
 /// What the data must be good for.
@@ -23,13 +28,19 @@ enum class DataUse { training, evaluation };
 /// Opens the data that the run file names on every rank and fills config.model.vocabulary from it. Checks, the cheap first: the
 /// file but for its tokens; for training that a step has enough samples and that sample.prompt can be encoded; that all ranks see
 /// the same data; and of each rank's own copy as many tokens as are read in a moment, which is all of a small file. The others
-/// are checked when they are first read (data/token_blocks.hpp). `trained_on` is the record of the checkpoint whose model the
-/// data is for, if any: another tokenizer is an error. An error on any rank is an error on all. // Collective over: world
-RunData open_data(Communicator& world, RunConfig& config, DataUse use, const std::string& trained_on = "");
+/// are checked when they are first read (data/token_blocks.hpp). `model_of` is the checkpoint whose model the data is for, if
+/// any: another tokenizer is an error. An error on any rank is an error on all. // Collective over: world
+RunData open_data(Communicator& world, RunConfig& config, DataUse use, const TrainingState* model_of = nullptr);
 
-/// Throws SharedError(data) if the record `trained_on` of a checkpoint tells of another tokenizer than that of `data`, which has
-/// tokens. Of a checkpoint that does not tell, and was trained on other data, rank 0 says that it cannot be known.
-void require_same_tokenizer(const RunData& data, const std::string& trained_on);
+/// Throws SharedError(data) if the model of a checkpoint has another tokenizer than `data`, which has tokens. Of a checkpoint
+/// that does not tell, and was trained on other data, rank 0 says that it cannot be known.
+void require_same_tokenizer(const RunData& data, const TrainingState& model_of);
+
+/// The tokenizer of a checkpoint's model: that in the checkpoint; or, if it has none or `from_file`, that of the token file
+/// config.data.tokens, which must be the model's. Fills config.model.vocabulary. Throws SharedError: io if there is no such file,
+/// data if it has another tokenizer. // Collective over: world
+std::shared_ptr<const Tokenizer> tokenizer_of_model(Communicator& world, RunConfig& config, const TrainingState& state,
+                                                    bool from_file);
 
 /// What to say at the start if most rows of the embedding are for tokens that the data does not have; "" if most are used.
 std::string unused_rows_warning(const RunConfig& config, const RunData& data);

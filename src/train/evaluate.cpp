@@ -1,6 +1,10 @@
 #include "train/evaluate.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "base/error.hpp"
 #include "data/sampler.hpp"
@@ -8,8 +12,73 @@
 #include "optim/step_scalars.hpp"
 #include "train/input_buffer.hpp"
 #include "train/nonfinite.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort {
+namespace {
+
+// What a rank counts of the targets that it has seen.
+struct TargetCounts {
+  Count valid = 0;
+  Count bytes = 0;  // of the text that they stand for
+  Count right = 0;  // classes that the model finds likeliest
+
+  void add(const Batch& batch, std::span<const std::int32_t> token_bytes) {
+    valid += batch.valid_targets();
+    if (token_bytes.empty()) return;
+    for (const std::int32_t target : batch.targets) bytes += target < 0 ? 0 : token_bytes[static_cast<std::size_t>(target)];
+  }
+};
+
+// Of equal logits the first, as in generating.
+Count right_answers(const Tensor& logits, const Batch& batch) {
+  Count right = 0;
+  const auto classes = static_cast<std::size_t>(logits.shape().columns());
+  for (std::size_t b = 0; b < batch.targets.size(); ++b) {
+    const std::span<const float> row = logits.span<float>().subspan(b * classes, classes);
+    right += std::max_element(row.begin(), row.end()) - row.begin() == batch.targets[b] ? 1 : 0;
+  }
+  return right;
+}
+
+}  // namespace
+
+EvaluationContext EvaluationContext::of(TrainStep& step, const Mesh& mesh, std::span<const std::int32_t> token_bytes) {
+  const SequenceSplit* const cut = step.ring() != nullptr ? &step.ring()->split() : nullptr;
+  return {step.exec(), step.strategy(),           step.activations(), BatchShare::of(mesh, cut),
+          step.ring(), &mesh.host_axis(Axis::pp), token_bytes};
+}
+
+nlohmann::ordered_json figures_of(const Evaluation& evaluation) {
+  nlohmann::ordered_json figures = nlohmann::ordered_json::object();
+  if (evaluation.targets > 0) figures["validation_loss"] = evaluation.loss;
+  if (evaluation.bits_per_byte) figures["validation_bits_per_byte"] = *evaluation.bits_per_byte;
+  if (evaluation.accuracy) figures["validation_accuracy"] = *evaluation.accuracy;
+  if (evaluation.choices) {
+    figures["choices_accuracy"] = evaluation.choices->accuracy;
+    figures["choices_accuracy_normalised"] = evaluation.choices->accuracy_normalised;
+  }
+  return figures;
+}
+
+std::string other_figures_in_words(const Evaluation& evaluation) {
+  std::string words;
+  if (evaluation.bits_per_byte) words += fmt::format(", {:.4f} bits per byte", *evaluation.bits_per_byte);
+  if (evaluation.accuracy) words += fmt::format(", accuracy {:.2f} %", 100.0 * *evaluation.accuracy);
+  if (const auto& choices = evaluation.choices) {
+    words += fmt::format(", choices {:.2f} %, normalised by length {:.2f} %", 100.0 * choices->accuracy,
+                         100.0 * choices->accuracy_normalised);
+  }
+  return words;
+}
+
+std::vector<std::int32_t> bytes_of_tokens(const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> bytes(static_cast<std::size_t>(tokenizer.vocabulary_size()));
+  for (std::size_t id = 0; id < bytes.size(); ++id)
+    bytes[id] = static_cast<std::int32_t>(tokenizer.text_of(static_cast<std::int32_t>(id)).size());
+  for (const SpecialToken& special : tokenizer.special_tokens()) bytes[static_cast<std::size_t>(special.id)] = 0;
+  return bytes;
+}
 
 Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
                     Count micro_batch, Count limit) {
@@ -24,25 +93,36 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
                             .inspect = setup.inspect,
                             .heartbeat = FlightRecorder::heartbeat_of_process};
   InputBuffer buffer(storage.device, dataset.classes());
+  bool classifies = false;
   Batch batch;
-  Count targets = 0;
+  TargetCounts counts;
   for (Count call = 0; call < plan.calls(); ++call) {
     dataset.fill(Split::validation, plan.ids(call, setup.share.rank), batch);
     setup.share.cut(batch);
-    if (batch.samples > 0) {
-      model.loss(context, buffer.put(as_input(batch, {})), setup.hooks);
-    } else {
+    classifies = batch.features_per_sample > 0;
+    counts.add(batch, setup.token_bytes);
+    if (batch.samples == 0) {
       model.idle_loss(setup.hooks);
+      if (classifies) model.idle_loss(setup.hooks);
+      continue;
     }
-    targets += batch.valid_targets();
+    const ModelInput input = buffer.put(as_input(batch, {}));
+    model.loss(context, input, setup.hooks);
+    if (!classifies) continue;
+    const Tensor logits = Tensor::zeros("evaluate.logits", {batch.samples, model.classes()});
+    model.last_logits(context, input, logits, setup.hooks);
+    counts.right += right_answers(logits, batch);
   }
   double loss = *scalars.loss().to_host().data<double>();
-  Evaluation evaluation;
   if (setup.stages != nullptr) loss = all_reduce_value(*setup.stages, loss, ReduceOp::sum);
   loss = all_reduce_value(group, loss, ReduceOp::sum);
-  evaluation.targets = all_reduce_value(group, targets, ReduceOp::sum);
-  evaluation.samples = plan.used();
-  evaluation.loss = evaluation.targets > 0 ? loss / static_cast<double>(evaluation.targets) : 0.0;
+  std::array<Count, 3> sums{counts.valid, counts.bytes, counts.right};
+  all_reduce(group, std::span<Count>(sums), ReduceOp::sum);
+  const auto [targets, bytes, right] = sums;
+  if (targets == 0) throw SharedError(ExitCode::data, fmt::format("{}: no target of its /validation counts", dataset.name()));
+  Evaluation evaluation{.loss = loss / static_cast<double>(targets), .targets = targets, .samples = plan.used()};
+  if (bytes > 0) evaluation.bits_per_byte = loss / std::numbers::ln2 / static_cast<double>(bytes);
+  if (classifies) evaluation.accuracy = static_cast<double>(right) / static_cast<double>(targets);
   return evaluation;
 }
 

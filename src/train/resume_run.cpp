@@ -22,13 +22,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whether a checkpoint that could not be loaded is sound, and of another model. // Collective over: world
+// Whether a checkpoint that could not be loaded is sound, and of another model. Throws SharedError(config) if that is so since
+// the data is other data: a model without model.vocabulary has that of its data. // Collective over: world
 bool is_of_another_model(TrainingRun& run, const fs::path& checkpoint) {
+  TrainingState saved;
   try {
-    return read_training_state_collectively(run.world, checkpoint).model != describe_model(run.config.model);
+    saved = read_training_state_collectively(run.world, checkpoint);
   } catch (const SharedError&) {  // not even that can be read
     return false;
   }
+  if (saved.model == describe_model(run.config.model)) return false;
+  const std::vector<std::string> changes = data_changes(saved.data, run.data.description);
+  if (changes.empty()) return true;
+  throw SharedError(ExitCode::config,
+                    fmt::format("{} is of other data, and of a model of another size ('{}', '{}' now); {}. Give the run its data "
+                                "again (data.tokens), or start another run",
+                                checkpoint.string(), saved.model, describe_model(run.config.model), join(changes, "; ")));
 }
 
 // On rank 0: what can be done about a damaged checkpoint, to be said behind what is wrong.

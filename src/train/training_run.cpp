@@ -60,6 +60,7 @@ TrainingState TrainingRun::state() const {
   state.model = describe_model(config.model);
   state.data = data.description;
   state.run_file = to_toml(config);
+  state.tokenizer = data.tokenizer;
   state.cohort_version = cohort_version;
   state.git_revision = git_revision;
   state.loss_scale = fmt::format("{}", train_step.loss_scale().scale());

@@ -128,6 +128,7 @@ inline TrainingState make_state(Count step) {
   state.model = kModel;
   state.data = "stories.h5 crc32=12345678";
   state.run_file = "[run]\nname = \"test\"\n# Grüße\n";
+  state.tokenizer = R"({"kind":"char","code_points":[10,32,97,98]})";
   state.cohort_version = "0.1.0";
   state.ranks = 3;
   state.layout = "dp=3 pp=1 cp=1 tp=1";
@@ -154,6 +155,12 @@ inline std::string sealed(std::string manifest) {
 inline std::string of_next_version(std::string manifest) {
   const std::string version = fmt::format("\"version\": {}", kFormatVersion);
   return manifest.replace(manifest.find(version), version.size(), fmt::format("\"version\": {}", kFormatVersion + 1));
+}
+
+/// The manifest of a checkpoint from before tokenizers were in them, but for its checksum.
+inline std::string without_tokenizer(std::string manifest) {
+  const std::size_t name = manifest.find("\"/tokenizer\""), begin = manifest.rfind(',', name), end = manifest.find('}', name) + 1;
+  return manifest.erase(begin, end - begin);
 }
 
 /// The message of the Error that `work` must throw, and a failure if it has another exit code.

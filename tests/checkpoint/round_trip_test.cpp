@@ -72,10 +72,14 @@ TEST_F(RoundTrip, EmptyAndLongTexts) {
   for (int resume = 0; resume < 4000; ++resume)
     state.history += fmt::format("from step {} on: a change that was allowed\n", resume);
   EXPECT_GT(state.history.size(), 65536u);
-  const TrainingState read = read_training_state(save_checkpoint(run_, *model, state));
-  EXPECT_EQ(read.run_file, state.run_file);
-  EXPECT_EQ(read.data, state.data);
-  EXPECT_EQ(read.history, state.history);
+  state.tokenizer = std::string(2'000'000, 't') + "\xe2\x82\xac";  // a BPE vocabulary of 50,000
+  for (const CheckpointForm form : {CheckpointForm::consolidated, CheckpointForm::per_rank}) {
+    const TrainingState read = read_training_state(save_checkpoint(run_, *model, state, {.form = form}));
+    EXPECT_EQ(read.run_file, state.run_file);
+    EXPECT_EQ(read.data, state.data);
+    EXPECT_EQ(read.history, state.history);
+    EXPECT_EQ(read.tokenizer, state.tokenizer);
+  }
 }
 
 TEST_F(RoundTrip, EachElementTypeOfOptimizerState) {
@@ -224,7 +228,7 @@ with h5py.File(folder + "/model.h5", "r") as f:
     assert checked == 5, checked
     for text in manifest["texts"]:
         assert "%08x" % zlib.crc32(f[text["name"]][()]) == text["crc32"], text
-    assert [text["name"] for text in manifest["texts"]] == ["/data", "/history", "/run_file"]
+    assert [text["name"] for text in manifest["texts"]] == ["/data", "/history", "/run_file", "/tokenizer"]
     for t in manifest["tensors"]:
         assert list(f[t["name"]].shape) == t["shape"], t
         for p in t["parts"]:

@@ -64,6 +64,16 @@ TEST_F(CkptCommand, ShowAsJson) {
   EXPECT_TRUE(found);
 }
 
+TEST_F(CkptCommand, ShowsTheTokenizer) {
+  EXPECT_EQ(output({"show", run_.string(), "--tokenizer"}), make_state(100).tokenizer + "\n");
+  expect_mentions(output({"show", run_.string(), "--fast"}), {"tokenizer", "char, vocabulary=4, crc32="});
+  EXPECT_EQ(json({"show", run_.string(), "--fast"}).at("tokenizer").get<std::string>().find("char, vocabulary=4, crc32="), 0u);
+  const fs::path manifest = folder(100) / kManifestFile;
+  write_all(manifest, sealed(without_tokenizer(read_all(manifest))));
+  EXPECT_EQ(output({"show", run_.string(), "--fast"}).find("tokenizer"), std::string::npos) << "one of before, of such data";
+  expect_mentions(error_of(ExitCode::usage, [&] { run({"show", run_.string(), "--tokenizer"}); }), {"has no tokenizer"});
+}
+
 TEST_F(CkptCommand, EqualBlocksShareLines) {
   ParameterRegistry blocks;
   for (int i = 0; i < 11; ++i) blocks.declare(fmt::format("blocks.{}.mlp.weight", i), {2, 3}, {});

@@ -76,10 +76,18 @@ for ranks in (0, 2):
         outcome = job.run(["eval", training.path("nan"), *more], ranks)
         job.expect(f"eval of NaN, {ranks} ranks {more}", outcome, 8, ["validation loss is", "that of blocks.0 on rank 0"], lines=1)
         job.check("... nothing on stdout", outcome[1] == "", outcome[1])
+questions = training.write("q.jsonl", json.dumps({"ctx": "a", "endings": ["b", "c"], "label": 1}) + "\n")
+for ranks in (0, 2):
+    outcome = job.run(["eval", training.path("nan"), "--choices", questions, "--json"], ranks)
+    job.expect(f"multiple choice of NaN, {ranks} ranks", outcome, 8, ["q.jsonl:1: the log-likelihood of ending 0 is not a number"], lines=1)
+    job.check("... nothing on stdout", outcome[1] == "", outcome[1])
 refuse("text of NaN", ["generate", training.path("nan"), "--prompt", "a", "--temperature", "0"], 8, "token 1", "blocks.0")
 starts = job.run(training.words("from-nan", run__initial_checkpoint=training.path("nan"), **SHORT), 2)
 job.expect("training from NaN", starts, 8, ["step 1", "that of blocks.0 on rank 0"], lines=1)
 job.check("... saves nothing", training.checkpoints("from-nan") == [], str(training.checkpoints("from-nan")))
+
+starts = job.run(training.words("nan-at-start", run__initial_checkpoint=training.path("nan"), train__validate_at_start="true", **SHORT), 2)
+job.expect("... and a validation before its first step", starts, 8, ["step 0: the validation loss is", "that of blocks.0 on rank 0"], lines=1)
 
 # 5. A classifier has a loss, but no perplexity.
 MLP = "[model]\nkind = \"mlp\"\nlayers = 2\nwidth = 8\n[data]\nkind = \"two_moons\"\nsamples = 64\n[train]\nsteps = 2\nmicro_batch = 8\n"

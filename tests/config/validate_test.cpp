@@ -87,6 +87,14 @@ TEST(Validate, KeysThatWouldBeIgnoredAreRefused) {
   EXPECT_ERROR(validate(from_file, 1), ExitCode::config, "run.toml:4: ");
 }
 
+TEST(Validate, QuestionsAreOfAFileAndForTextModels) {
+  EXPECT_EQ(gpt2({"train.validation_choices=q.jsonl", "train.validation_questions=9"}).train.validation_questions, 9);
+  EXPECT_ERROR(gpt2({"train.validation_questions=9"}), ExitCode::config, "train.validation_questions = 9",
+               "train.validation_choices");
+  EXPECT_ERROR(mlp({"train.validation_choices=q.jsonl"}), ExitCode::config, "train.validation_choices", "two_moons");
+  EXPECT_TRUE(mlp({"train.validate_at_start=true"}).train.validate_at_start);
+}
+
 TEST(Validate, ModelAndDataGoTogether) {
   EXPECT_ERROR(gpt2({"model.kind=mlp"}), ExitCode::config, "--set model.kind=mlp: ", "two_moons");
   RunConfig config = parse_run_file("[model]\nkind = \"mlp\"\n", "run.toml");

@@ -29,9 +29,9 @@ def test_export(job, training):
     run, path = training.path("run"), training.path
     out = job.run(["ckpt", "export", run, "--out", path("hf")])
     job.expect("export", out, 0, lines=0)
-    parts = ("model.safetensors", "config.json", "gpt2", "tokenizer is not exported", "fp32")
-    job.check("export says what was written, and that there is no tokenizer", all(part in out[1] for part in parts), out[1])
-    job.check("these files and no other", sorted(os.listdir(path("hf"))) == ["config.json", "model.safetensors"])
+    parts = ("model.safetensors", "config.json", "gpt2", "no tokenizer that transformers reads", "fp32")
+    job.check("export says what was written, and that transformers gets no tokenizer of characters", all(part in out[1] for part in parts), out[1])
+    job.check("these files and no other", sorted(os.listdir(path("hf"))) == ["cohort_tokenizer.json", "config.json", "model.safetensors"])
     again = ["ckpt", "export", run, "--out", path("hf")]
     job.expect("a folder that is not empty", job.run(again), 2, ["not an empty folder"], 1)
     job.expect("shards over an earlier export",
@@ -167,7 +167,7 @@ def test_export_of_each_checkpoint(job, training):
         out = path(f"by_command_{step}")
         job.expect("export", job.run(["ckpt", "export", path("each"), "--step", str(step), "--out", out]), 0)
         return all(open(os.path.join(out, name), "rb").read() == open(path(f"each/export/step_{step:08d}/{name}"), "rb").read()
-                   for name in ("config.json", "model.safetensors"))
+                   for name in ("cohort_tokenizer.json", "config.json", "model.safetensors"))
 
     job.expect("train with exports", job.run(training.words("each", **keys), ranks=2), 0, lines=0)
     job.check("an export for each checkpoint that is kept", exported() == ["step_00000004", "step_00000006"], exported())
@@ -186,10 +186,43 @@ def test_export_of_each_checkpoint(job, training):
     job.check("... removes the exports of the one before", exported() == ["step_00000002", "step_00000005"], exported())
     job.check("... but warns of what others wrote", "step_00000005 stays: " in done[1],
               done[1])
-    job.check("... in the other form", sorted(os.listdir(path("each/export/step_00000002"))) == ["model.safetensors", "run.toml"])
+    job.check("... in the other form", sorted(os.listdir(path("each/export/step_00000002"))) ==
+              ["cohort_tokenizer.json", "model.safetensors", "run.toml"])
     mlp = job.run(["train", path("mlp.toml"), "--set", f"run.directory={path('mlp2')}", "--set", "checkpoint.export=hf"])
     job.expect("a model that transformers has not", mlp, 3, ["mlp", "safetensors"], 1)
     job.check("... is refused before a checkpoint is written", not os.path.exists(path("mlp2/checkpoints")))
+
+
+def test_tokenizers(job, training):
+    """A BPE tokenizer goes out as transformers reads it, and comes back from either file."""
+    path = training.path
+    job.expect("a BPE vocabulary", job.run(["tokenizer", "train", "--input", path("stories.txt"), "--out", path("bpe.json"),
+                                            "--vocabulary", "320"]), 0)
+    job.expect("its tokens", job.run(["data", "prepare", "--input", path("stories.txt"), "--out", path("bpe.h5"), "--tokenizer",
+                                      path("bpe.json")]), 0)
+    job.expect("train on them", job.run(training.words("bpe", data__tokens=path("bpe.h5"), train__steps=30, sample__tokens=0)), 0)
+    outcome = job.run(["ckpt", "export", path("bpe"), "--out", path("bpe-hf")])
+    job.expect("export", outcome, 0, lines=0)
+    job.check("... with a tokenizer for transformers", "tokenizer.json" in outcome[1] and "no tokenizer" not in outcome[1], outcome[1])
+
+    def tokenizer(name):
+        return job.run(["ckpt", "show", path(name), "--tokenizer"])[1]
+
+    ours = tokenizer("bpe")
+    job.expect("import", job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-both")]), 0, lines=0)
+    job.check("... with the tokenizer", tokenizer("bpe-both") == ours and len(ours) > 1000)
+    os.remove(path("bpe-hf/cohort_tokenizer.json"))
+    job.expect("import from tokenizer.json", job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-hf-alone")]), 0, lines=0)
+    job.check("... with the tokenizer", tokenizer("bpe-hf-alone") == ours, tokenizer("bpe-hf-alone")[:200])
+    texts = {job.run(["generate", path(name), "--prompt", "Once", "--tokens", "12", "--temperature", "0"])[1] for name in ("bpe", "bpe-both", "bpe-hf-alone")}
+    job.check("all generate the same text, without a token file", len(texts) == 1 and len(min(texts)) > 12, str(texts))
+    with open(path("bpe-hf/tokenizer.json"), "r+b") as file:
+        file.truncate(100)
+    outcome = job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-without")])
+    job.expect("import with a damaged tokenizer", outcome, 0, lines=0)
+    job.check("... has the weights alone, and says so", "note: the tokenizer was not imported" in outcome[1], outcome[1])
+    job.expect("... and generates with a token file alone", job.run(["generate", path("bpe-without"), "--prompt", "Once"]), 7,
+               ["no tokenizer", "token file"], 1)
 
 
 def main():
@@ -202,6 +235,7 @@ def main():
         test_import_refusals(job, training)
         test_export_of_each_checkpoint(job, training)
         test_tuning(job, training)
+        test_tokenizers(job, training)
     job.finish()
 
 

@@ -53,6 +53,16 @@ TEST(DataRecord, OfAnOlderCheckpointTheTokensAreComparedAlone) {
   EXPECT_EQ(data_changes(kOfVersion010, replaced(kRecord, "900", "901")).size(), 1U);
 }
 
+TEST(DataRecord, OfImportedWeightsTheTokenizerIsThatInTheCheckpoint) {
+  TrainingState state;
+  EXPECT_EQ(tokenizer_of(state), "");
+  state.tokenizer = R"({"kind":"char","code_points":[97,98,99]})";
+  EXPECT_EQ(tokenizer_of(state), "char, vocabulary=3, crc32=61330a7d") << "as in OfATokenFile";
+  state.data = kRecord;
+  EXPECT_EQ(tokenizer_of(state), "char, vocabulary=65, crc32=0badcafe") << "what was trained on";
+  EXPECT_EQ(tokenizer_of_record(kRecord), tokenizer_of(state));
+}
+
 TEST(DataRecord, OfPointsIsComparedWhole) {
   const std::string moons = "two_moons samples=1000 inputs=2 seed=1";
   EXPECT_TRUE(data_changes(moons, moons).empty());

@@ -26,7 +26,7 @@ TEST_F(Resume, FiveStepsAndFiveMoreAreTenBitForBit) {
   Remains twice = remains("twice");
   EXPECT_NE(half.tensors, ten.tensors);
   // A run's last step has a validation, so the shorter run has one more.
-  twice.metrics.at(4).erase("validation_loss");
+  for (const char* key : {"validation_loss", "validation_bits_per_byte"}) twice.metrics.at(4).erase(key);
   expect_same(twice, ten);
   EXPECT_EQ(ten.metrics.size(), 10u);
   EXPECT_EQ(ten.steps.size(), 10u);

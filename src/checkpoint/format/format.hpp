@@ -26,6 +26,9 @@
 //     /run_file        the resolved run file (TOML)
 //     /data            what was trained on (the token file's name and checksum); the loader returns it, the trainer decides
 //     /history         a line for each resume that was allowed to change something
+//     /tokenizer       the model's tokenizer, JSON as in a token file (data/tokenizer.hpp), some megabytes for a large
+//     vocabulary;
+//                      empty for models without text, absent in older checkpoints
 //   Attributes of the root group, of bounded size:
 //     format "cohort-checkpoint", version 4
 //     step             optimizer steps done
@@ -93,6 +96,7 @@ inline constexpr std::string_view kModelFile = "model.h5";
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kSetAside = "set_aside";  // in RUN/checkpoints
 inline constexpr std::string_view kRunFileDataset = "/run_file";
+inline constexpr std::string_view kTokenizerDataset = "/tokenizer";
 inline constexpr std::string_view kModelGroup = "/model/";
 inline constexpr std::string_view kMasterGroup = "/optim/master/";
 inline constexpr Count kBlockElements = Count{1} << 20;  // that a checksum covers

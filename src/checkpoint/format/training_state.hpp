@@ -16,6 +16,7 @@ struct TrainingState {
   std::string model;                // kind and sizes of the model; a checkpoint of another model is refused
   std::string data;                 // what was trained on, and its tokenizer (train/data_record.hpp)
   std::string run_file;             // the resolved run file (TOML)
+  std::string tokenizer;            // in its serialised form (data/tokenizer.hpp); "" for models without text
   std::string loss_scale = "1";     // of fp16, as a decimal number; 1 in other types
   Count loss_scale_good_steps = 0;  // steps without overflow since it last changed
   std::string validation_loss;      // measured at this step, as a decimal number; "" if none was
@@ -56,9 +57,10 @@ void for_each_text(State& state, Visit&& visit) {
   visit("data", state.data);
   visit("history", state.history);
   visit("run_file", state.run_file);
+  visit("tokenizer", state.tokenizer);
 }
 
-/// Both but for the run file: what is shown in a line each.
+/// Both but for run file and tokenizer: what is shown in a line each.
 template <class State, class Visit>
 void for_each_field(State& state, Visit&& visit) {
   for_each_attribute(state, visit);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/checksum.hpp"
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/inspect/elements.hpp"
 
@@ -20,6 +21,11 @@ constexpr Count kWindow = 8 * kBlockElements;
 // Facts of the training state that training goes on from.
 constexpr std::array<std::string_view, 8> kDecisive{"step",  "samples_seen", "tokens_seen", "seed",
                                                     "model", "data",         "loss_scale",  "loss_scale_good_steps"};
+
+std::string tokenizer_in_words(const std::string& tokenizer) {
+  const auto bytes = static_cast<Bytes>(tokenizer.size());
+  return tokenizer.empty() ? "none" : fmt::format("{} bytes, crc32={:08x}", bytes, crc32_of(tokenizer.data(), bytes));
+}
 
 double relative_to(double absolute, double a, double b) {
   const double larger = std::max(std::fabs(a), std::fabs(b));
@@ -160,6 +166,8 @@ std::vector<StateDifference> compare_states(const TrainingState& a, const Traini
     differences[i].decides = std::find(kDecisive.begin(), kDecisive.end(), name) != kDecisive.end();
     ++i;
   });
+  differences.push_back({"tokenizer", tokenizer_in_words(a.tokenizer), tokenizer_in_words(b.tokenizer),
+                         !a.tokenizer.empty() && !b.tokenizer.empty()});
   std::erase_if(differences, [](const StateDifference& difference) { return difference.a == difference.b; });
   return differences;
 }

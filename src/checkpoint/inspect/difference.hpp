@@ -42,7 +42,8 @@ struct StateDifference {
   bool decides = true;  // training resumes from it; false for who wrote the checkpoint, what it measured, its history
 };
 
-/// All but the run file.
+/// All but the run file. Of tokenizers size and checksum, where both have one; a checkpoint that has none says in its data which
+/// one its tokens were made with.
 std::vector<StateDifference> compare_states(const TrainingState& a, const TrainingState& b);
 
 }  // namespace cohort

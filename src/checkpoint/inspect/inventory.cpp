@@ -39,6 +39,7 @@ void read_facts(CheckpointEntry& entry) {
       return !tensor.name.starts_with(kModelGroup) && !tensor.name.starts_with(kMasterGroup);
     });
     entry.state = reader.state();
+    entry.state.tokenizer.clear();
   } catch (const Error& error) {
     entry.kind = EntryKind::damaged;
     entry.reason = error.what();

@@ -32,7 +32,7 @@ struct CheckpointEntry {
   CheckpointForm form = CheckpointForm::consolidated;
   Count parameters = 0;
   bool has_optimizer = false;
-  TrainingState state;
+  TrainingState state;  // without its tokenizer, which may be large
 };
 
 /// Everything in RUN/checkpoints and its folder set_aside, by rising step, then by name. No damage is an error; sizes of files

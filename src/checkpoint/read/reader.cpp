@@ -34,6 +34,8 @@ void CheckpointReader::read_state() {
          state_.step, manifest().step);
   }
   for_each_text(state_, [&](const std::string& name, std::string& text) {
+    // The manifest, which has a checksum of its own, says whether there is one: a lost tokenizer is not taken for an old format.
+    if ("/" + name == kTokenizerDataset && !manifest().texts.contains(kTokenizerDataset)) return;
     if (manifest().version >= 3 || "/" + name == kRunFileDataset) {
       text = read_text(name);
     } else if (manifest().version == 2 || model.has_attribute(name)) {  // version 1 had no history

@@ -37,10 +37,9 @@ int run_export(const CkptExportOptions& options) {
              counted(static_cast<Count>(exported.tensors), "tensor"), options.dtype, options.folder);
   for (const std::string& file : exported.files) fmt::print("  {}\n", file);
   if (hf) {
-    fmt::print(
-        "Load it with transformers: AutoModelForCausalLM.from_pretrained(\"{}\")\n"
-        "The tokenizer is not exported: give the model the token ids of `cohort data`.\n",
-        options.folder);
+    fmt::print("Load it with transformers: AutoModelForCausalLM.from_pretrained(\"{}\")\n", options.folder);
+    if (exported.tokenizer != "tokenizer.json")
+      fmt::print("It has no tokenizer that transformers reads: give the model the token ids of `cohort data`.\n");
   } else {
     fmt::print("Load it with safetensors, or back into a run: cohort ckpt import {} --out RUN\n", options.folder);
   }

@@ -91,6 +91,7 @@ int run_import(const CkptImportOptions& options) {
   state.seed = config.run.seed;
   state.model = describe_model(config.model);
   state.run_file = run_file_of(config);
+  state.tokenizer = imported.tokenizer();
   state.cohort_version = cohort_version();
   state.git_revision = git_revision();
   const fs::path checkpoint = write_checkpoint(options.run, imported.weights(), state);

@@ -23,6 +23,7 @@
 #include "commands/common/output_file.hpp"
 #include "commands/common/step_option.hpp"
 #include "runtime/failure_exit.hpp"
+#include "train/data_record.hpp"
 
 namespace cohort {
 namespace {
@@ -42,6 +43,7 @@ struct CkptShowOptions {
   bool fast = false;
   bool json = false;
   bool run_file = false;
+  bool tokenizer = false;
 };
 
 /// A whole name, or its end from a slash on; * and ? stand for any letters. Dots count as slashes, as in a parameter's name.
@@ -107,6 +109,7 @@ nlohmann::ordered_json as_json(const CheckpointReader& reader, const std::vector
   json["parameters"] = manifest.parameters();
   for_each_field(reader.state(), [&](const char* name, const auto& field) { json[name] = field; });
   json["run_file"] = reader.state().run_file;
+  json["tokenizer"] = tokenizer_of(reader.state());
   json["tensors"] = nlohmann::ordered_json::array();
   for (const ShownTensor& tensor : tensors) {
     nlohmann::ordered_json item{
@@ -128,6 +131,10 @@ void print_facts(const CheckpointReader& reader) {
   for_each_field(reader.state(), [&](const char* name, const auto& field) {
     facts.add({name, join(split(fmt::format("{}", field), '\n'), "; ")});  // the history has lines
   });
+  const std::string& tokenizer = reader.state().tokenizer;
+  const std::string size = tokenizer.empty() ? "not in the checkpoint" : human_bytes(static_cast<Bytes>(tokenizer.size()));
+  if (const std::string words = tokenizer_of(reader.state()); !words.empty())
+    facts.add({"tokenizer", fmt::format("{} ({})", words, size)});
   fmt::print("{}\n", facts.str(2));
 }
 
@@ -172,6 +179,11 @@ int show(CkptShowOptions options) {
     fmt::print("{}", reader.state().run_file);
     return 0;
   }
+  if (options.tokenizer) {
+    if (reader.state().tokenizer.empty()) fail(ExitCode::usage, "--tokenizer: {} has no tokenizer", folder.string());
+    fmt::print("{}\n", reader.state().tokenizer);
+    return 0;
+  }
   // Of one with parts missing everything but the elements is shown.
   options.fast = options.fast || !missing.empty();
   std::vector<ShownTensor> tensors = chosen_tensors(reader, options.tensor);
@@ -200,7 +212,8 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
       "  cohort ckpt show runs/demo/checkpoints/step_00000400         this one\n"
       "  cohort ckpt show runs/demo --tensor 'blocks.0.*.weight'      these tensors, with histograms\n"
       "  cohort ckpt show runs/demo --svg weights.svg                 histograms of all tensors\n"
-      "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with");
+      "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with\n"
+      "  cohort ckpt show runs/demo --tokenizer                       its tokenizer, as in a token file");
   const auto options = std::make_shared<CkptShowOptions>();
   command->add_option("path", options->path, "A checkpoint's folder, or a run's: its newest checkpoint")->required();
   add_step_option(*command, options->step);
@@ -211,7 +224,10 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
   command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->type_name("FILE")->excludes(fast);
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
-  command->add_flag("--run-file", options->run_file, "Print only the run file inside")->excludes(json);
+  auto* run_file = command->add_flag("--run-file", options->run_file, "Print only the run file inside")->excludes(json);
+  command->add_flag("--tokenizer", options->tokenizer, "Print only the tokenizer inside (JSON)")
+      ->excludes(json)
+      ->excludes(run_file);
   command->callback([&action, options] { action = [options] { return show(*options); }; });
 }
 

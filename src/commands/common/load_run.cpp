@@ -84,7 +84,7 @@ RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const s
 }
 
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
-                            std::vector<std::string> overrides) {
+                            std::vector<std::string> overrides, const CheckpointUse& use) {
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
   fail_together(world, "reading the checkpoint's run file", [&] {
@@ -93,9 +93,18 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
     if (config.device.kind == "cuda") config.device.kind = "auto";
+    if (!use.reads_data && config.data.tokens.empty())
+      config.data.tokens = "TOKENS.h5";  // a name to be valid, and to be asked for
   });
   const BuildFeatures features = features_for(runtime, world, config.device);
-  fail_together(world, "reading the checkpoint's run file", [&] { validate(config, world.size(), features); });
+  fail_together(world, "reading the checkpoint's run file", [&] {
+    if (use.layout.empty()) return validate(config, world.size(), features);
+    if (config.device.kind == "auto") config.device.kind = features.gpus ? "cuda" : "cpu";
+    const Layout layout = layout_from_words(config, use.layout, world.size());
+    if (layout.ranks != world.size())
+      fail(ExitCode::usage, "layout '{}' is one of {} ranks, but the job has {}", use.layout, layout.ranks, world.size());
+    config = layout.config;
+  });
   return config;
 }
 

@@ -23,10 +23,15 @@ RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& pat
 RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
                                   const std::vector<std::string>& overrides);
 
+struct CheckpointUse {
+  bool reads_data = true;   // else the run may name none, as those of imported weights do
+  std::string layout = {};  // keys of [parallel], "tp=2,pp=2", for all ranks of the job; "": each has the whole model
+};
+
 /// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen again, and so is the device if the
 /// run had GPUs (as by device.kind = "auto"). // Collective over: world
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
-                            std::vector<std::string> overrides);
+                            std::vector<std::string> overrides, const CheckpointUse& use = {});
 
 /// What a run file asks of the ranks before they compute: whether their collectives are compared, and the device of each. Rank 0
 /// warns of more threads than cores.

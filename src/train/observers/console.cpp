@@ -25,6 +25,7 @@ class Console : public StepObserver {
     } else if (!config.run.initial_checkpoint.empty()) {
       text += fmt::format("weights     from {}\n", config.run.initial_checkpoint);
     }
+    if (run_.evaluated_at == 0) text += validation_in_words(0) + '\n';
     if (run_.progress) print_to_console(text);
   }
 
@@ -32,8 +33,7 @@ class Console : public StepObserver {
     mean_rate_ = mean_rate_ == 0.0 ? record.rate : 0.9 * mean_rate_ + 0.1 * record.rate;
     if (!run_.progress) return {};
     run_.progress->update(record.step, record.result.loss, mean_rate_);
-    if (record.evaluation)
-      run_.progress->note(fmt::format("step {}: validation loss {:.4f}", record.step, record.evaluation->loss));
+    if (record.evaluation) run_.progress->note(validation_in_words(record.step));
     return {};
   }
 
@@ -43,11 +43,16 @@ class Console : public StepObserver {
     if (!completed) return;
     const std::optional<double> least = entropy();
     const std::string floor = least ? fmt::format("; the corpus's entropy floor is {:.4f}", *least) : "";
-    print_to_console(fmt::format("validation loss {:.4f} over {}{}\n", run_.evaluation->loss,
-                                 counted(run_.evaluation->targets, "target"), floor));
+    print_to_console(fmt::format("validation loss {:.4f} over {}{}{}\n", run_.evaluation->loss,
+                                 counted(run_.evaluation->targets, "target"), other_figures_in_words(*run_.evaluation), floor));
   }
 
  private:
+  std::string validation_in_words(Count step) const {
+    return fmt::format("step {}: validation loss {:.4f}{}", step, run_.evaluation->loss,
+                       other_figures_in_words(*run_.evaluation));
+  }
+
   // Of the corpus, if it is known.
   std::optional<double> entropy() const {
     const auto& tokens = run_.data.tokens;

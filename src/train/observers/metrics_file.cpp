@@ -17,6 +17,14 @@ class MetricsFile : public StepObserver {
     });
   }
 
+  // A validation before the first step is that of step 0.
+  void begin_run() override {
+    if (!writer_ || run_.evaluated_at != 0) return;
+    nlohmann::ordered_json record{{"step", 0}};
+    record.update(figures_of(*run_.evaluation));
+    writer_->write(record);
+  }
+
   Wish end_step(StepRecord& step) override {
     if (!writer_) return {};
     const StepResult& result = step.result;
@@ -35,7 +43,7 @@ class MetricsFile : public StepObserver {
     for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = run_.timers.seconds(phase);
     record["seconds"] = std::move(seconds);
     for (const auto& [name, figure] : step.figures.items()) record[name] = figure;
-    if (step.evaluation) record["validation_loss"] = step.evaluation->loss;
+    if (step.evaluation) record.update(figures_of(*step.evaluation));
     if (std::exchange(is_first_, false)) add_job(record);
     writer_->write(record);
     return {};

@@ -16,7 +16,8 @@ std::unique_ptr<StepObserver> make_nonfinite_guard(TrainingRun& run);
 std::unique_ptr<StepObserver> make_step_log(TrainingRun& run);
 /// Ranks that are slower than the others. Adds `slowest_rank` and `own_work` to the figures. Null: there is one rank.
 std::unique_ptr<StepObserver> make_straggler_watch(TrainingRun& run);
-/// Every train.validate_every steps and after the last. Sets the record's evaluation.
+/// Every train.validate_every steps, after the last and, if that is asked for, before the first. Sets the record's evaluation.
+// Collective over: world
 std::unique_ptr<StepObserver> make_validation(TrainingRun& run);
 /// What the first step has allocated on the GPU. Null: not on a GPU.
 std::unique_ptr<StepObserver> make_gpu_memory_log(TrainingRun& run);

@@ -127,5 +127,22 @@ TEST_F(Difference, States) {
   EXPECT_FALSE(d[2].decides) << d[2].name;
 }
 
+TEST_F(Difference, Tokenizers) {
+  TrainingState a = make_state(1);
+  TrainingState b = a;
+  b.tokenizer[b.tokenizer.size() - 3] = '9';  // another character
+  const std::vector<StateDifference> other = compare_states(a, b);
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other[0].name, "tokenizer");
+  EXPECT_TRUE(other[0].a.starts_with(fmt::format("{} bytes, crc32=", a.tokenizer.size()))) << other[0].a;
+  EXPECT_NE(other[0].a, other[0].b);
+  EXPECT_TRUE(other[0].decides);
+  b.tokenizer.clear();
+  const std::vector<StateDifference> older = compare_states(a, b);
+  ASSERT_EQ(older.size(), 1u);
+  EXPECT_EQ(older[0].b, "none");
+  EXPECT_FALSE(older[0].decides) << "its data says which tokenizer it was";
+}
+
 }  // namespace
 }  // namespace cohort::test

@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint_fixture.hpp"
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/read/reader.hpp"
+#include "checkpoint/read/verify.hpp"
 
 namespace cohort::test {
 namespace {
@@ -114,7 +115,7 @@ TEST_F(Damage, FlippedBitInATextIsNamed) {
   save_checkpoint(run_, *model_, state);
   const std::string bytes = read_all(file_);
   const std::vector<std::pair<std::string, std::string>> texts{
-      {"/history", state.history}, {"/data", state.data}, {"/run_file", state.run_file}};
+      {"/history", state.history}, {"/data", state.data}, {"/run_file", state.run_file}, {"/tokenizer", state.tokenizer}};
   for (const auto& [dataset, text] : texts) {
     std::string changed = bytes;
     ASSERT_NE(changed.find(text), std::string::npos) << dataset;
@@ -122,6 +123,26 @@ TEST_F(Damage, FlippedBitInATextIsNamed) {
     write_all(file_, changed);
     expect_mentions(load_error(), {file_.string(), dataset, "damaged"});
   }
+}
+
+TEST_F(Damage, ALostTokenizerIsNotTakenForAnOlderCheckpoint) {
+  TrainingState old = state_;
+  old.tokenizer.clear();
+  write_all(manifest_, sealed(without_tokenizer(read_all(manifest_))));
+  EXPECT_EQ(CheckpointReader(folder_).state(), old) << "one of before";
+  EXPECT_TRUE(find_damage(folder_).empty());
+  Manifest other = read_manifest(folder_);
+  other.texts["/tokenizer"] = 7;
+  write_all(manifest_, to_json_text(other));
+  expect_mentions(load_error(), {file_.string(), "/tokenizer is damaged", "expected 00000007"});
+  // The manifest tells of a tokenizer, and model.h5, of before, has none.
+  const fs::path old_folder = run_ / "old";
+  fs::copy(fs::path(COHORT_SOURCE_DIR) / "tests/checkpoint/fixtures/version_3/consolidated", old_folder);
+  std::string manifest = read_all(old_folder / kManifestFile);
+  const std::size_t texts = manifest.find('[', manifest.find("\"texts\"")) + 1;
+  write_all(old_folder / kManifestFile, sealed(manifest.insert(texts, R"({"name": "/tokenizer", "crc32": "00000000"},)")));
+  expect_mentions(error_of(ExitCode::checkpoint, [&] { CheckpointReader reader(old_folder); }),
+                  {"there is no text '/tokenizer'"});
 }
 
 TEST_F(Damage, FlippedBitsAnywhereAreFoundOrHarmless) {
