@@ -86,12 +86,16 @@ RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const s
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
                             std::vector<std::string> overrides) {
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
+  const auto layout = std::ranges::stable_partition(overrides, [](const auto& key) { return !key.starts_with("parallel."); });
+  const std::vector<std::string> layout_keys(layout.begin(), layout.end());
+  overrides.erase(layout.begin(), layout.end());
   RunConfig config;
   fail_together(world, "reading the checkpoint's run file", [&] {
     config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
     watch_as_told(runtime, config);
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
+    for (const std::string& key : layout_keys) apply_override(config, key);
     if (config.device.kind == "cuda") config.device.kind = "auto";
   });
   const BuildFeatures features = features_for(runtime, world, config.device);

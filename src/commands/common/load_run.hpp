@@ -23,8 +23,8 @@ RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& pat
 RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const std::string& path,
                                   const std::vector<std::string>& overrides);
 
-/// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen again, and so is the device if the
-/// run had GPUs (as by device.kind = "auto"). // Collective over: world
+/// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen again (but for what `overrides` say
+/// of the layout), and so is the device if the run had GPUs (as by device.kind = "auto"). // Collective over: world
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
                             std::vector<std::string> overrides);
 
