@@ -25,7 +25,7 @@ kind = "gpt2"
 layers = LAYERS
 width = 768
 heads = 12
-context = 1024
+context = CONTEXT
 vocabulary = 50257
 
 [data]
@@ -58,7 +58,8 @@ def run(options, command, folder):
 
 def make_weights(options, folder):
     """The run `folder`/run, and its export `folder`/hf."""
-    (folder / "run.toml").write_text(RUN_FILE.replace("LAYERS", str(options.layers)))
+    sizes = RUN_FILE.replace("LAYERS", str(options.layers)).replace("CONTEXT", str(options.prompt + options.tokens))
+    (folder / "run.toml").write_text(sizes)
     for words in (["data", "synth", "stories", "--out", "text.txt", "--bytes", "200KiB"],
                   ["data", "prepare", "--input", "text.txt", "--out", "tokens.h5", "--tokenizer", "byte"],
                   ["train", "run.toml", "--set", "run.directory=run"],

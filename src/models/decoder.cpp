@@ -285,11 +285,13 @@ void Decoder::head_logits(const StepContext& context, const Tensor& own_normed, 
   const Tensor normed = parallel_.gather_rows(context, own_normed);
   const Count tokens = normed.shape().rows() / samples;
   const Count together = tokens == 1 ? samples : 1;  // samples of which the last rows are neighbours
+  ops::Exec exec = context.exec;
+  exec.row_by_row = exec.row_by_row || context.cache != nullptr;  // a prompt has one row here, too
   const Tensor rows = context.take({together, logit_columns()});
   const Tensor parts = context.take({parallel_.parts() * together, logit_columns()});
   for (Count b = 0; b < samples; b += together) {
     const Count last = (b + 1) * tokens - 1;
-    ops::linear_forward(context.exec, rows, normed.slice(last, last + together), head_rows(&Parameter::compute));
+    ops::linear_forward(exec, rows, normed.slice(last, last + together), head_rows(&Parameter::compute));
     parallel_.gather(parts, rows);
     const Tensor computed = to_host_fp32(parts);
     for (Count r = 0; r < together; ++r) {

@@ -43,6 +43,8 @@ job.check("--no-prompt", generate("--prompt", "Once ", "--tokens", "40", "--no-p
 (line,) = lines_of("--prompt", "Once ", "--tokens", "40")
 job.check("--json", line["prompt"] == "Once " and "Once " + line["text"] + "\n" == once and len(line["tokens"]) == 40 and line["finish"] == "length",
           json.dumps(line))
+(bare,) = lines_of("--prompt", "Once ", "--tokens", "40", "--no-prompt")
+job.check("--json --no-prompt", "prompt" not in bare and bare["text"] == line["text"], json.dumps(bare))
 likeliest = generate("--prompt", "Once ", "--tokens", "40", "--temperature", "0")
 for words in (["--top-k", "1"], ["--top-p", "1e-9"]):
     job.check(f"{words} is the likeliest", generate("--prompt", "Once ", "--tokens", "40", *words) == likeliest)
@@ -77,8 +79,8 @@ generate("--prompt", "a", ranks=2, code=2, parts=["2 ranks", "parallel.tp=N"])
 generate("--prompt", "a", "--set", "parallel.tp=2", code=3, parts=["parallel.tp=2"])
 
 # 5. What cannot be done is said, with the place.
-generate(code=2, parts=["--prompt,--prompts"])
-generate("--prompt", "a", "--prompts", plain, code=2, parts=["--prompt,--prompts"])
+generate(code=2, parts=["--prompt or --prompts"])
+generate("--prompt", "a", "--prompts", plain, code=2, parts=["--prompts", "--prompt"])
 generate("--prompt", "", code=2, parts=["--prompt is empty"])
 generate("--prompt", "a", "--stop", "", code=2, parts=["--stop"])
 for value in ("0", "nan", "1.5", "-1"):

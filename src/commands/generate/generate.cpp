@@ -152,11 +152,12 @@ void add_generate_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<GenerateCommandOptions>();
   command->add_option("checkpoint", options->checkpoint, "A checkpoint or a run folder")->required();
   add_step_option(*command, options->step);
-  auto* prompts = command->add_option_group("prompts")->require_option(1);
-  prompts->add_option("--prompt", options->prompt, "The text to continue");
-  prompts->add_option("--prompts", options->prompts_file, "A file with a prompt a line, or .jsonl with a field of each line")
-      ->type_name("FILE");
-  command->add_option("--prompt-field", options->prompt_field, "The field of a .jsonl file")->capture_default_str();
+  auto* prompt = command->add_option("--prompt", options->prompt, "The text to continue");
+  auto* file =
+      command->add_option("--prompts", options->prompts_file, "A file with a prompt a line, or .jsonl with a field of each line")
+          ->type_name("FILE")
+          ->excludes(prompt);
+  command->add_option("--prompt-field", options->prompt_field, "The field of a .jsonl file")->needs(file)->capture_default_str();
   command->add_option("--tokens", options->tokens, "Tokens to generate for each text, at most")
       ->check(integer_from(1, 1'000'000))
       ->capture_default_str();
@@ -177,12 +178,15 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("--batch", options->batch, "Texts to generate side by side, at most")
       ->check(integer_from(1, 65'536))
       ->capture_default_str();
-  command->add_flag("--no-prompt", options->no_prompt, "Print the new text only");
+  command->add_flag("--no-prompt", options->no_prompt, "Leave the prompt out");
   command->add_flag("--json", options->json, "Print a JSON object a line for each text");
   command->add_option("--tokens-file", options->tokens_file, "The token file whose tokenizer to use, if it has moved")
       ->type_name("FILE");
   add_override_options(*command, options->overrides);
-  command->callback([&action, options] { action = [options] { return generate_text(*options); }; });
+  command->callback([&action, options, prompt, file] {
+    if (prompt->count() + file->count() == 0) throw CLI::RequiredError("--prompt or --prompts");
+    action = [options] { return generate_text(*options); };
+  });
 }
 
 }  // namespace cohort

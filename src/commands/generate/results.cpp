@@ -41,12 +41,11 @@ void Results::show_whole(std::size_t number) const {
   const std::string& prompt = prompts_[number / options_.texts];
   const std::size_t of_prompt = number % options_.texts + 1;
   if (options_.form == ResultForm::json) {
-    const nlohmann::ordered_json line{{"prompt_number", number / options_.texts + 1},
-                                      {"sample", of_prompt},
-                                      {"prompt", prompt},
-                                      {"text", text.stream.text()},
-                                      {"tokens", text.tokens},
-                                      {"finish", text.stream.stopped() ? "stop" : "length"}};
+    nlohmann::ordered_json line{{"prompt_number", number / options_.texts + 1}, {"sample", of_prompt}};
+    if (options_.with_prompt) line["prompt"] = prompt;
+    line["text"] = text.stream.text();
+    line["tokens"] = text.tokens;
+    line["finish"] = text.stream.stopped() ? "stop" : "length";
     fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     const std::string sample = options_.texts > 1 ? fmt::format(", sample {}", of_prompt) : "";

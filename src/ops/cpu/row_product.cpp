@@ -9,7 +9,7 @@ namespace cohort::ops::cpu {
 namespace {
 
 // Each sum is kLanes sums, one for each column of a stretch of so many: 2 registers of AVX-512, 4 of AVX2.
-constexpr int kLanes = 32;
+constexpr int kLanes = 32;  // 2 x the first fold
 // A weight with fewer elements is not worth starting threads for.
 constexpr Count kLeastOfThreads = Count{1} << 16;
 // Rows of x that share one reading of the weight from the nearest cache into registers.
@@ -32,6 +32,13 @@ struct RowProduct {
   }
 };
 
+// Adds the second half of 2 kHalf sums to the first.
+template <int kHalf>
+void fold(float* sums) {
+#pragma omp simd
+  for (int lane = 0; lane < kHalf; ++lane) sums[lane] += sums[lane + kHalf];
+}
+
 // The products of one output with kRows rows of x from `first` on. What a row's sum consists of, and in which order, is the same
 // for every kRows.
 template <int kRows, class T>
@@ -48,9 +55,11 @@ void products(const RowProduct<T>& p, Count first, Count output) {
   }
   for (int r = 0; r < kRows; ++r) {
     for (Count c = whole; c < p.k; ++c) sums[r][c - whole] += to_float(x[r * p.k + c]) * to_float(w[c]);
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int lane = 0; lane < half; ++lane) sums[r][lane] += sums[r][lane + half];
-    }
+    fold<16>(sums[r]);  // loops of known lengths: the same in a loop over them was seen to take as long as the products
+    fold<8>(sums[r]);
+    fold<4>(sums[r]);
+    fold<2>(sums[r]);
+    fold<1>(sums[r]);
     p.store(first + r, output, sums[r][0]);
   }
 }
