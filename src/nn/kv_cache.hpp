@@ -1,9 +1,9 @@
-// The keys and values of the tokens that a model has seen (a KV cache), for generating text: a pass then computes the new tokens
-// alone. It holds those of the layers and heads that are on this rank.
+// The KV cache of text generation: the keys and values of the tokens that a model has seen, so that a pass computes new tokens
+// only. It holds those of the layers and heads that are on this rank.
 //
-// A cache has slots, one for each text that is under way. A pass is told what its rows are by begin_prompt() or begin_tokens();
-// given the cache (StepContext::cache), attention keeps the keys and values of the rows, and sees those that were kept before.
-// What a slot holds of later positions than a row's is never read, so a slot needs no clearing.
+// A cache has slots, one for each text. begin_prompt() or begin_tokens() says what the rows of the next pass are. Given the cache
+// (StepContext::cache), attention stores the keys and values of the rows, and sees those that were stored before. A row never
+// reads positions beyond its own, so a slot needs no clearing.
 #pragma once
 
 #include <span>

@@ -1,10 +1,9 @@
-// Attention of new tokens against the keys and values of those before them, which are kept (a KV cache): the attention of text
-// generation. A row of the pass is one new token of some text; texts have their slots in the cache, and any rows of any slots may
-// come together.
+// Attention of new tokens against a KV cache, which holds the keys and values of the tokens before them: text generation. A row
+// of a pass is one new token. Each text has a slot of the cache, and a pass may have any rows of any slots.
 //
-// The cache of a layer is keys and values [S, NKV, T, HS] each, of the type of the activations: S slots of T positions, of which
-// a head's lie behind each other, so that attention reads them as one stream. Keys are kept as attention uses them: normalised
-// and rotated by their absolute positions.
+// The cache of a layer is keys and values [S, NKV, T, HS] each, of the type of the activations: S slots of T positions. The
+// positions of a head are contiguous, so that attention reads them as one stream. Keys are kept as attention uses them:
+// normalised, and rotated by their absolute positions.
 #pragma once
 
 #include <cstdint>

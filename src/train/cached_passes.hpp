@@ -1,5 +1,5 @@
-// The forward passes of text generation: over a prompt, and over one more token of each of several texts, with a cache of the
-// keys and values of what came before. Nothing here knows of words, draws or the end of a text.
+// The forward passes of text generation, with a KV cache: over a prompt, and over one more token of each of several texts.
+// Sampling, and when a text ends, is the business of generate.hpp.
 #pragma once
 
 #include <memory>

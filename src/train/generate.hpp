@@ -1,8 +1,8 @@
 // Texts from a trained model, a token of each at a time.
 //
-// While a text is no longer than the model's context, a new token costs one row of a pass: the keys and values of those before it
-// are kept (train/cached_passes.hpp). Beyond, the model sees the last T tokens, whose positions are others with each new token,
-// so nothing that was kept can be used: each token costs a pass over all T.
+// While a text fits into the model's context of T tokens, a new token costs one row of a pass, thanks to the KV cache
+// (train/cached_passes.hpp). Beyond, the model sees the last T tokens. Their positions, and so all keys and values, change with
+// each token, which then costs a pass over all T.
 #pragma once
 
 #include <cstdint>
