@@ -104,7 +104,7 @@ Count Decoder::tokens_of(const ModelInput& input) const {
 Tensor Decoder::embed(const StepContext& context, const ModelInput& input, Hooks& hooks) {
   hooks.pre_forward(units_.front());
   const Tensor x = context.take(stream_shape(input));
-  const Count tokens = tokens_of(input);
+  const Count tokens = context.cache != nullptr ? static_cast<Count>(input.inputs.size()) : tokens_of(input);
   {
     const Arena::Scope scratch(*context.activations);
     const Tensor positions = positions_ ? position_rows(context, positions_->compute, tokens) : Tensor{};
@@ -137,7 +137,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
       saved->blocks.push_back(block.forward(spec_.block.checkpointing ? context : kept, out, x, input.samples));
     } else {
       const Arena::Scope forgotten(*context.activations);
-      block.forward(context, out, x, input.samples);
+      block.forward(context.cache != nullptr ? context.with_cache_layer(first_block(chunk) + i) : context, out, x, input.samples);
     }
     x = out;
     if (context.inspect) context.inspect(unit.name, x);
@@ -284,18 +284,31 @@ void Decoder::head_logits(const StepContext& context, const Tensor& own_normed, 
   COHORT_CHECK(context.sequence == nullptr, "the last token's logits need whole samples");
   const Tensor normed = parallel_.gather_rows(context, own_normed);
   const Count tokens = normed.shape().rows() / samples;
-  const Tensor row = context.take({1, logit_columns()});
-  const Tensor parts = context.take({parallel_.parts(), logit_columns()});
-  for (Count b = 0; b < samples; ++b) {
-    ops::linear_forward(context.exec, row, normed.slice((b + 1) * tokens - 1, (b + 1) * tokens), head_rows(&Parameter::compute));
-    parallel_.gather(parts, row);
+  const Count together = tokens == 1 ? samples : 1;  // samples of which the last rows are neighbours
+  ops::Exec exec = context.exec;
+  exec.row_by_row = exec.row_by_row || context.cache != nullptr;  // a prompt has one row here, too
+  const Tensor rows = context.take({together, logit_columns()});
+  const Tensor parts = context.take({parallel_.parts() * together, logit_columns()});
+  for (Count b = 0; b < samples; b += together) {
+    const Count last = (b + 1) * tokens - 1;
+    ops::linear_forward(exec, rows, normed.slice(last, last + together), head_rows(&Parameter::compute));
+    parallel_.gather(parts, rows);
     const Tensor computed = to_host_fp32(parts);
-    for (Count first = 0; first < spec_.vocabulary; first += vocabulary_.most_entries()) {
-      const float* from = computed.f32() + first / vocabulary_.most_entries() * logit_columns();
-      std::copy_n(from, std::min(vocabulary_.most_entries(), spec_.vocabulary - first),
-                  logits.f32() + b * spec_.vocabulary + first);
+    for (Count r = 0; r < together; ++r) {
+      for (Count first = 0; first < spec_.vocabulary; first += vocabulary_.most_entries()) {
+        const float* from = computed.f32() + (first / vocabulary_.most_entries() * together + r) * logit_columns();
+        std::copy_n(from, std::min(vocabulary_.most_entries(), spec_.vocabulary - first),
+                    logits.f32() + (b + r) * spec_.vocabulary + first);
+      }
     }
   }
+}
+
+std::unique_ptr<KvCache> Decoder::make_cache(Count slots, Count tokens) const {
+  const ops::AttentionShape heads = blocks_.front().attention().shape(1, 1);
+  return std::make_unique<KvCache>(
+      KvCacheSizes{static_cast<Count>(blocks_.size()), slots, std::min(tokens, spec_.tokens), heads.kv_heads, heads.head_size},
+      storage_.compute, storage_.device);
 }
 
 Tensor Decoder::head_rows(Tensor Parameter::*tensor) const {

@@ -51,6 +51,7 @@ class Decoder : public Model {
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
+  std::unique_ptr<KvCache> make_cache(Count slots, Count tokens) const override;
   Count classes() const override { return spec_.vocabulary; }
   /// Of the whole model.
   double flops_per_token(Count tokens) const override;
@@ -105,7 +106,7 @@ class Decoder : public Model {
   // gradient and the head's.
   void head_loss(const StepContext& context, const Tensor& own_normed, std::span<const std::int32_t> targets,
                  float gradient_scale, const Tensor& own_dnormed);
-  // What last_logits() gives.
+  // What last_logits() gives: of samples of one token by one product, else by one each.
   void head_logits(const StepContext& context, const Tensor& own_normed, Count samples, const Tensor& logits);
   // Of each sample, the tokens that are here.
   Count tokens_of(const ModelInput& input) const;

@@ -30,6 +30,7 @@ class Model : public Predictor {
   /// Accumulates the gradients of all parameters; calls grad_ready once for each.
   virtual void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) = 0;
   void idle_loss(Hooks& hooks) const override;
+  std::unique_ptr<KvCache> make_cache(Count, Count) const override { return nullptr; }
 
   /// Floating-point operations of forward and backward for one token (mlp: one sample), by the convention 6 N + 12 L C T of the
   /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "nn/context.hpp"
@@ -33,8 +34,12 @@ class Predictor {
   /// The hooks of loss, for ranks that have no samples while others have.
   virtual void idle_loss(Hooks& hooks) const = 0;
   /// Logits [samples, V] (fp32, on the host) of what follows each sample's last token (mlp: of its class), without dropout.
-  /// Calls the hooks of forward. // Collective over: pp, tp
+  /// Calls the hooks of forward. With context.cache, which make_cache() gave, the samples are new tokens of texts: one sample
+  /// with KvCache::begin_prompt(), a sample a token with begin_tokens(). // Collective over: pp, tp
   virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) = 0;
+
+  /// A cache for `slots` texts of `tokens` tokens, of the layers that are here. Null of what is no decoder.
+  virtual std::unique_ptr<KvCache> make_cache(Count slots, Count tokens) const = 0;
 
   /// Width of the logits.
   virtual Count classes() const = 0;

@@ -63,11 +63,11 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
                                     const Tensor& residual) const {
   Saved saved;
   const Count rows = parallel_->all_rows(x.shape().rows());
-  saved.shape = shape(batch, rows / batch);
+  saved.shape = context.cache != nullptr ? shape(1, rows) : shape(batch, rows / batch);
   const ops::AttentionShape& s = saved.shape;
   saved.qkv = context.take({rows, s.packed_width()});
   saved.heads = context.take({rows, s.width()});
-  saved.lse = context.take_fp32({batch, s.heads, s.tokens});
+  saved.lse = context.take_fp32({s.batch, s.heads, s.tokens});
   {
     const Arena::Scope scratch(*context.activations);
     qkv_.forward(context, saved.qkv, parallel_->gather_rows(context, x));
@@ -78,14 +78,27 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
     const RopeTables tables = rope_tables(context, s.tokens);
     ops::rope_forward(context.exec, s, saved.qkv, tables.cosines, tables.sines);
   }
-  if (context.sequence != nullptr) {
-    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key(context));
-  } else {
-    const Arena::Scope scratch(*context.activations);
-    ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key(context));
-  }
+  attend(context, saved);
   output_.forward(context, y, saved.heads, residual);
   return saved;
+}
+
+void Attention::attend(const StepContext& context, const Saved& saved) const {
+  const ops::AttentionShape& s = saved.shape;
+  if (context.sequence != nullptr) {
+    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key(context));
+    return;
+  }
+  const Arena::Scope scratch(*context.activations);
+  if (const KvCache* cache = context.cache; cache != nullptr) {
+    const ops::CachedHeads& kept = cache->layer(context.cache_layer);
+    ops::cache_append(context.exec, s, kept, saved.qkv, cache->places());
+    if (!cache->prompt()) {
+      const Tensor partials = context.take_fp32({ops::cached_attention_scratch(s, cache->places())});
+      return ops::cached_attention(context.exec, s, saved.heads, saved.qkv, kept, cache->places(), partials);
+    }
+  }
+  ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key(context));
 }
 
 void Attention::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x,

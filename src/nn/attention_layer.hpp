@@ -46,6 +46,7 @@ class Attention {
 
   /// y [B*T, C] = output projection of the attention over x [B*T, C], plus `residual` [B*T, C] if defined. B samples of equal
   /// length; where context.sequence divides them, T counts the tokens that are here, and attention sees the others through it.
+  /// With context.cache the rows are what it says, B is no matter, and attention sees what the cache holds; no backward follows.
   /// x, y, dx and dy hold the own rows, what is saved all rows of this part's heads. // Collective over: tp
   Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
   /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
@@ -59,6 +60,8 @@ class Attention {
 
  private:
   ops::DropoutKey dropout_key(const StepContext& context) const;
+  // saved.heads (and lse, if the rows are whole samples) of saved.qkv.
+  void attend(const StepContext& context, const Saved& saved) const;
 
   AttentionSpec spec_;
   TensorParallel* parallel_;

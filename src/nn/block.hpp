@@ -46,6 +46,7 @@ class Block {
   // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Saved& saved) const;
 
+  const Attention& attention() const { return attention_; }
   std::vector<Parameter*> parameters() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "nn/context_parallel.hpp"
+#include "nn/kv_cache.hpp"
 #include "ops/exec.hpp"
 #include "ops/pointwise.hpp"
 #include "tensor/arena.hpp"
@@ -24,6 +25,9 @@ struct StepContext {
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks; set by the model
   // Where only a part of each sample's tokens is here; null: all of them are.
   const ContextParallel* sequence = nullptr;
+  // Where the rows are new tokens of texts whose earlier ones the cache has (KvCache::begin_*); null: they are whole samples.
+  const KvCache* cache = nullptr;
+  std::size_t cache_layer = 0;  // that of the block at work
 
   // If set, the model calls it with each unit's name and output in forward: the search for the first layer that is not finite.
   std::function<void(const std::string&, const Tensor&)> inspect = {};
@@ -47,6 +51,11 @@ struct StepContext {
   StepContext with_activations(Arena& arena) const {
     StepContext copy = *this;
     copy.activations = &arena;
+    return copy;
+  }
+  StepContext with_cache_layer(std::size_t index) const {
+    StepContext copy = *this;
+    copy.cache_layer = index;
     return copy;
   }
   /// The dropout mask of place `layer` in the model.

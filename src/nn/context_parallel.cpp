@@ -1,10 +1,16 @@
 #include "nn/context_parallel.hpp"
 
 #include "nn/context.hpp"
+#include "ops/embedding.hpp"
 
 namespace cohort {
 
 Tensor position_rows(const StepContext& context, const Tensor& table, Count tokens) {
+  if (context.cache != nullptr) {  // which rows of the table, says the cache: what an embedding is
+    const Tensor rows = context.activations->take({tokens, table.shape().columns()}, table.dtype());
+    ops::embedding_forward(context.exec, rows, context.cache->places().positions, table, {});
+    return rows;
+  }
   if (context.sequence == nullptr) return table.slice(0, tokens);
   const ops::TokenRows here = context.sequence->rows();
   COHORT_CHECK(tokens == here.count(), "samples of {} tokens here, where {} of {} were to be", tokens, here.count(), here.tokens);

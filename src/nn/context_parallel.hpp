@@ -30,7 +30,7 @@ class ContextParallel {
 };
 
 /// Of a table with a row for each position of a sample, the rows of the `tokens` tokens of each sample that are here: a part of
-/// the table, or where the sequence is divided a copy in context.activations.
+/// the table, or where the sequence is divided or has a cache a copy in context.activations.
 Tensor position_rows(const StepContext& context, const Tensor& table, Count tokens);
 /// table += rows, each at its position, where `rows` are as above; both fp32. Only where the sequence is divided.
 void add_position_rows(const StepContext& context, const Tensor& table, const Tensor& rows);

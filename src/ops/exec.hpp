@@ -30,6 +30,7 @@ struct Exec {
   DeviceKind device = DeviceKind::cpu;
   bool tf32 = false;  // tuned: fp32 matrix products on a GPU may round their operands to 10 bits of mantissa
   Kernels kernels = Kernels::tuned;
+  bool row_by_row = false;  // linear layers compute each row by itself, for few rows (ops/row_product.hpp)
 
   bool gpu() const { return device == DeviceKind::gpu; }
 };

@@ -6,24 +6,28 @@
 #include "ops/cuda/gemm/gemm.hpp"
 #include "ops/pointwise.hpp"
 #include "ops/product.hpp"
+#include "ops/row_product.hpp"
 #include "ops/tuned.hpp"
 
 namespace cohort::ops {
 
 void linear_forward(const Exec& exec, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (exec.row_by_row) return row_product(exec, y, x, weight, {}, bias);
   if (const auto kernel = tuned_kernels(exec).linear_forward) return kernel(exec, y, x, weight, bias);
   portable_product(exec, strided(y, weight.shape()[0]), strided(x), strided(weight).transposed(), 0.0f, {}, bias);
 }
 
 void linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& residual, const Tensor& x, const Tensor& weight,
                              const Tensor& bias) {
+  if (exec.row_by_row) return row_product(exec, y, x, weight, residual, bias);
   if (const auto kernel = tuned_kernels(exec).linear_residual_forward) return kernel(exec, y, residual, x, weight, bias);
   portable_product(exec, strided(y), strided(x), strided(weight).transposed(), 0.0f, residual, bias);
 }
 
 void linear_gelu_forward(const Exec& exec, const Tensor& after, const Tensor& before, const Tensor& x, const Tensor& weight,
                          const Tensor& bias) {
-  if (const auto kernel = tuned_kernels(exec).linear_gelu_forward) return kernel(exec, after, before, x, weight, bias);
+  if (const auto kernel = tuned_kernels(exec).linear_gelu_forward; kernel && !exec.row_by_row)
+    return kernel(exec, after, before, x, weight, bias);
   linear_forward(exec, before, x, weight);
   gelu_forward(exec, after, before, bias);
 }

@@ -4,8 +4,9 @@
 // y, dy may have more columns than N: the rest of each row is padding, which forward leaves alone and backward does not read (for
 // logits, whose rows then start at aligned addresses whatever the vocabulary). `bias` [N] may be undefined: none.
 //
-// Portable: ops/product.hpp. Tuned on a CPU: ops/gemm.hpp and a pointwise pass; on a GPU: cuBLASLt, with the pointwise work in
-// the product's epilogue (ops/cuda/gemm/gemm.hpp). Each moves (R K + N K + R N) elements for 2 R N K operations.
+// With Exec::row_by_row the forward functions use ops/row_product.hpp. Portable: ops/product.hpp. Tuned on a CPU: ops/gemm.hpp
+// and a pointwise pass; on a GPU: cuBLASLt, with the pointwise work in the product's epilogue (ops/cuda/gemm/gemm.hpp). Each
+// moves (R K + N K + R N) elements for 2 R N K operations.
 #pragma once
 
 #include <filesystem>

@@ -13,6 +13,7 @@ TunedKernels cpu_kernels() {
       .linear_residual_forward = cpu::linear_residual_forward,
       .linear_backward_input = cpu::linear_backward_input,
       .linear_backward_weight = cpu::linear_backward_weight,
+      .row_product = cpu::row_product,
       .attention_forward = cpu::attention_forward,
       .attention_backward = cpu::attention_backward,
       .partial_attention_forward = cpu::partial_attention_forward,

@@ -17,6 +17,7 @@
 #include "ops/norm.hpp"
 #include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
+#include "ops/row_product.hpp"
 
 namespace cohort::ops {
 
@@ -27,6 +28,7 @@ struct TunedKernels {
   decltype(&ops::linear_backward_input) linear_backward_input = nullptr;
   decltype(&ops::linear_gelu_backward) linear_gelu_backward = nullptr;
   decltype(&ops::linear_backward_weight) linear_backward_weight = nullptr;
+  decltype(&ops::row_product) row_product = nullptr;
   decltype(&ops::attention_forward) attention_forward = nullptr;
   decltype(&ops::attention_backward) attention_backward = nullptr;
   decltype(&ops::partial_attention_forward) partial_attention_forward = nullptr;

@@ -29,7 +29,7 @@ FEW_STEPS = {"steps": 40, "warmup_steps": 4, "validate_every": 20, "every": 20}
 AS_THEY_ARE = ("gpt2_124m.toml", "lab2_mlp.toml")  # planned alone; and quick
 # Commands that repeat what they do -> what they are given here, options of the same name taken out.
 SHORTER = {"cohort bench step": "--steps 1 --warm-up 1 --layers 1", "cohort bench checkpoint": "--size 4MiB --repeats 1",
-           "cohort comm": "--max 64KiB --repeats 2", "cohort prove": "--steps 1"}
+           "cohort bench generate": "--prompt 16 --tokens 4 --set model.layers=1", "cohort comm": "--max 64KiB --repeats 2", "cohort prove": "--steps 1"}
 
 # Parts of examples in help texts -> why they do not run here. Everything else must end with 0, or as in CODES.
 NOT_HERE = {"srun ": "a SLURM allocation; tests/slurm starts such commands",
@@ -129,6 +129,7 @@ def prepare(arguments, path):
     for file in (path / "inputs").glob("*.toml"):
         file.write_text(small_run_file(file.name, file.read_text()))
     shutil.copy(ROOT / "README.md", path)
+    (path / "prompts.txt").write_text("One day\nOnce there was\n")
     (path / "ds_config.json").write_text('{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}\n')
     other = "--set train.steps=40 --set checkpoint.every=20 --set schedule.warmup_steps=4"
     for line in ("mkdir data", "cohort data synth stories --out data/stories.txt --bytes 300KiB",

@@ -92,6 +92,15 @@ def difference(ours, model, tokens):
     return float((ours - theirs).abs().max() / theirs.abs().max())
 
 
+def their_tokens(model, prompt, count):
+    """The likeliest tokens, of those that the byte tokenizer has, by a whole pass for each."""
+    tokens = list(prompt)
+    for _ in range(count):
+        with torch.no_grad():
+            tokens.append(int(model(torch.tensor([tokens])).logits[0, -1, :256].argmax()))
+    return tokens[len(prompt):]
+
+
 def load(folder):
     if qwen3_reference.config_of(folder)["model_type"] == "qwen3":
         model, report = qwen3_reference.load(folder)
@@ -173,6 +182,8 @@ def test_export(folder, name):
     ours = our_logits(run, tokens)
     error = difference(ours, model, tokens)
     check(f"{name}: the logits of transformers", error <= LOGIT_ERROR, f"{error:.1e}")
+    texts = cohort("generate", run, "--prompt", "abc", "--tokens", CONTEXT - 3, "--temperature", 0, "--json")
+    check(f"{name}: the likeliest tokens of transformers", json.loads(texts)["tokens"] == their_tokens(model, b"abc", CONTEXT - 3), texts)
     ours_loss, theirs_loss = folder.our_loss(run), folder.their_loss(model)
     check(f"{name}: the loss of transformers", abs(ours_loss - theirs_loss) <= LOSS_ERROR * theirs_loss,
           f"{ours_loss:.7f}, {theirs_loss:.7f}")

@@ -336,6 +336,7 @@ void add_bench_command(CLI::App& app, Action& action) {
   add_step(*command, action);
   add_kernels(*command, action);
   add_bench_checkpoint(*command, action);
+  add_bench_generate(*command, action);
 }
 
 }  // namespace cohort

@@ -10,6 +10,8 @@ namespace cohort {
 
 /// `cohort bench checkpoint`.
 void add_bench_checkpoint(CLI::App& bench, Action& action);
+/// `cohort bench generate`.
+void add_bench_generate(CLI::App& bench, Action& action);
 
 struct KernelBenchOptions {
   std::string model = "gpt2-124m";  // a name in known_models() (kernels_shapes.hpp)

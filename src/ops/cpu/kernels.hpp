@@ -1,11 +1,12 @@
 // The tuned kernels of CPUs, with the names and contracts of the ops in src/ops/*.hpp: matrix products by a library
-// (ops/gemm.hpp) and attention made of them. They know only fp32; 16-bit tensors are widened for them (fp32_copies.hpp).
-// ops/tuned.cpp names them.
+// (ops/gemm.hpp), attention made of them, and the product of few rows. All but the last know only fp32; 16-bit tensors are
+// widened for them (fp32_copies.hpp). ops/tuned.cpp names them.
 #pragma once
 
 #include "ops/attention.hpp"
 #include "ops/linear.hpp"
 #include "ops/partial_attention.hpp"
+#include "ops/row_product.hpp"
 
 namespace cohort::ops::cpu {
 
@@ -15,6 +16,10 @@ void linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& re
                              const Tensor& bias);
 void linear_backward_input(const Exec& exec, const Tensor& dx, const Tensor& dy, const Tensor& weight);
 void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tensor& dbias, const Tensor& dy, const Tensor& x);
+
+// row_product.hpp
+void row_product(const Exec& exec, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& residual,
+                 const Tensor& bias);
 
 // attention.hpp
 Bytes attention_scratch_bytes(const AttentionShape& shape, DType dtype);

@@ -46,6 +46,7 @@ class Engine : public MicroBatchRunner, public Predictor {
   void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void idle_loss(Hooks& hooks) const override { model_.idle_loss(hooks); }
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
+  std::unique_ptr<KvCache> make_cache(Count slots, Count tokens) const override { return model_.make_cache(slots, tokens); }
   Count classes() const override { return model_.classes(); }
   const ModelStorage& storage() const override { return model_.storage(); }
 

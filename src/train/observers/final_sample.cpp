@@ -44,19 +44,19 @@ class FinalSample : public StepObserver {
     } else {
       prompt = tokenizer.encode(config.sample.prompt, "sample.prompt");
     }
-    const std::vector<std::int32_t> text = generate(run_.train_step.predictor(), prompt,
-                                                    {.vocabulary = tokenizer.vocabulary_size(),
-                                                     .tokens = config.sample.tokens,
-                                                     .temperature = config.sample.temperature,
-                                                     .top_k = config.sample.top_k,
-                                                     .seed = config.run.seed,
-                                                     .context = config.model.context,
-                                                     .kernels = run_.train_step.exec().kernels},
-                                                    run_.train_step.strategy());
+    const GenerateOptions options{
+        .vocabulary = tokenizer.vocabulary_size(),
+        .tokens = config.sample.tokens,
+        .sampling = {.temperature = config.sample.temperature, .top_k = config.sample.top_k},
+        .seed = config.run.seed,
+        .context = config.model.context,
+        .kernels = run_.train_step.exec().kernels,
+    };
+    const auto texts = generate(run_.train_step.predictor(), {&prompt, 1}, options, run_.train_step.strategy());
     if (run_.world.rank() != 0) return;
     print_to_console(fmt::format("sample      the model continues {}:\n{}\n",
                                  config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
-                                 tokenizer.decode(text)));
+                                 tokenizer.decode(texts.front())));
   }
 
   TrainingRun& run_;
