@@ -88,6 +88,10 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
   fail_together(world, "reading the checkpoint's run file", [&] {
+    for (const std::string& key : overrides) {
+      if (key.starts_with("parallel."))
+        fail(ExitCode::usage, "--set {}: a checkpoint is used in the layout that --layout names, as in --layout tp=2", key);
+    }
     config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
     watch_as_told(runtime, config);
     config.parallel = {};

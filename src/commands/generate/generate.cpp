@@ -11,6 +11,7 @@
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
+#include "commands/common/override_options.hpp"
 #include "commands/common/step_option.hpp"
 #include "commands/generate/prompts.hpp"
 #include "commands/generate/results.hpp"
@@ -39,6 +40,7 @@ struct GenerateCommandOptions {
   Count samples = 1;
   Count batch = 16;
   std::vector<std::string> stops;
+  std::vector<std::string> overrides;
   std::string layout;
   bool no_prompt = false;
   bool json = false;
@@ -75,7 +77,7 @@ std::vector<std::vector<std::int32_t>> encoded(Communicator& world, const Tokeni
 
 // The run of the checkpoint on these ranks, which must all be needed for one model.
 RunConfig config_of(Runtime& runtime, Communicator& world, const GenerateCommandOptions& options, const TrainingState& state) {
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides = options.overrides;
   if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
   RunConfig config = run_of_checkpoint(runtime, world, state.run_file, overrides, {.reads_data = false, .layout = options.layout});
   if (!attention_of(config.model)) {
@@ -182,6 +184,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_flag("--json", options->json, "Print a JSON object a line for each text");
   command->add_option("--tokens-file", options->tokens_file, "Use the tokenizer of this token file, for checkpoints without one")
       ->type_name("FILE");
+  add_override_options(*command, options->overrides);
   command->add_option("--layout", options->layout, "Divide the model over the ranks: tp=N, pp=N or both, as tp=2,pp=2");
   command->callback([&action, options, prompt, file] {
     if (prompt->count() + file->count() == 0) throw CLI::RequiredError("--prompt or --prompts");
