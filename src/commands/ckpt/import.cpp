@@ -71,9 +71,8 @@ void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
   fmt::print("  cohort train {}{}   starts from these weights, in the folder runs/{}\n", run_file,
              has_data ? "" : " --set data.tokens=TOKENS.h5", config.run.name);
   if (!has_data) {
-    fmt::print(
-        "The token file must use the model's own token ids, below {}; `cohort data prepare` has byte and char tokenizers only.\n",
-        config.model.vocabulary);
+    fmt::print("The token file must use the model's own token ids, below {}: give `cohort data prepare` the model's tokenizer.\n",
+               config.model.vocabulary);
   }
 }
 
