@@ -13,7 +13,8 @@
 namespace cohort {
 
 TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, Count train, Count validation,
-                                 const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy)
+                                 const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy,
+                                 DocumentCounts documents)
     : path_(std::move(path)), temporary_(path_ + ".tmp"), vocabulary_size_(tokenizer.vocabulary_size()) {
   if (train < token_format::kSmallestSplit || validation < token_format::kSmallestSplit) {
     fail(ExitCode::data,
@@ -43,13 +44,54 @@ TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, C
     part.dataset = file_->create_dataset(std::string(name_of(split)), token_format::element_for(vocabulary_size_),
                                          std::vector<Count>{part.size});
   }
+  create_documents(documents);
+}
+
+void TokenFileWriter::create_documents(DocumentCounts documents) {
+  if (documents.train + documents.validation == 0) return;
+  for (const Split split : {Split::train, Split::validation}) {
+    const Count count = split == Split::train ? documents.train : documents.validation;
+    parts_[static_cast<std::size_t>(split)].documents =
+        file_->create_dataset(token_format::documents_of(name_of(split)), hdf5::Element::u64, std::vector<Count>{count + 1});
+  }
 }
 
 TokenFileWriter::~TokenFileWriter() {
   if (!file_) return;
-  for (Part& part : parts_) part.dataset.reset();
+  for (Part& part : parts_) {
+    part.dataset.reset();
+    part.documents.reset();
+  }
   file_.reset();
   std::remove(temporary_.c_str());
+}
+
+void TokenFileWriter::begin_document() {
+  Part& part = parts_[parts_[0].written < parts_[0].size ? 0 : 1];
+  add_start(part, part.written);
+}
+
+void TokenFileWriter::add_start(Part& part, Count start) {
+  part.starts.push_back(static_cast<std::uint64_t>(start));
+  if (part.starts.size() == static_cast<std::size_t>(token_format::kBlock)) write_starts(part);
+}
+
+void TokenFileWriter::write_starts(Part& part) {
+  const auto count = static_cast<Count>(part.starts.size());
+  part.documents->write_range(part.starts_written, count, part.starts.data(), hdf5::Element::u64);
+  part.starts_crc32 = extend_crc32(part.starts_crc32, part.starts.data(), part.starts.size() * sizeof(std::uint64_t));
+  part.starts_written += count;
+  part.starts.clear();
+}
+
+void TokenFileWriter::finish_documents(Part& part) {
+  if (!part.documents) return;
+  add_start(part, part.size);
+  write_starts(part);
+  COHORT_CHECK(part.starts_written == part.documents->elements(), "{}: {} documents begin, {} were announced", path_,
+               part.starts_written - 1, part.documents->elements() - 1);
+  part.documents->set_attribute("crc32", std::int64_t{part.starts_crc32});
+  part.documents.reset();
 }
 
 void TokenFileWriter::append(std::span<const std::int32_t> ids) {
@@ -64,6 +106,8 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
 
 void TokenFileWriter::append(Part& part, std::span<const std::int32_t> ids) {
   if (ids.empty()) return;
+  // A document that the split divides goes on here.
+  if (part.documents && part.written == 0 && part.starts.empty()) add_start(part, 0);
   const hdf5::Element element = part.dataset->element();
   const auto width = static_cast<std::size_t>(hdf5::size_of(element));
   buffer_.resize(ids.size() * width);
@@ -101,6 +145,7 @@ void TokenFileWriter::finish() {
     COHORT_CHECK(part.written == part.size, "{}: {} tokens of {} were written", path_, part.written, part.size);
     part.dataset->set_attribute("crc32", std::int64_t{part.crc32});
     part.dataset.reset();
+    finish_documents(part);
     write_checksums(split);
   }
   file_->close();
