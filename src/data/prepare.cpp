@@ -1,12 +1,12 @@
 #include "data/prepare.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "data/id_bytes.hpp"
 #include "data/prepare/assembly.hpp"
 #include "data/token_format.hpp"
 #include "hdf5/hdf5.hpp"
@@ -27,7 +27,7 @@ std::string identity_of(const InputFile& file) { return fmt::format("{}\n{} {}\n
 void append_ids(std::span<const std::int32_t> ids, std::size_t width, std::vector<std::uint8_t>& bytes) {
   const std::size_t before = bytes.size();
   bytes.resize(before + ids.size() * width);
-  for (std::size_t i = 0; i < ids.size(); ++i) std::memcpy(bytes.data() + before + i * width, &ids[i], width);
+  store_ids(ids, static_cast<Bytes>(width), bytes.data() + before);
 }
 
 fs::path parts_folder(const std::string& output) { return output + ".parts"; }
@@ -76,7 +76,9 @@ Preparation::Preparation(PrepareOptions options, InputList inputs)
       folder_(parts_folder(options_.output)),
       settings_(fmt::format("1\n{}\n{}\n{}\n{}\n", options_.field, options_.separator.has_value(),
                             options_.separator.value_or(""), plan_.piece_bytes)) {
-  make_folders(folder_);
+  std::error_code error;  // none if it is there: other ranks make it, and a killed preparation left it
+  fs::create_directory(folder_, error);
+  if (error) fail(ExitCode::io, "cannot create the folder '{}': {}", folder_.string(), error.message());
 }
 
 Preparation::~Preparation() {
@@ -200,10 +202,18 @@ void Preparation::encode(int rank, int ranks, const Progress& progress) const {
 }
 
 Prepared Preparation::assemble(const Progress& progress) const {
-  const Prepared prepared = Assembly(*this).run(progress);
-  std::error_code ignored;  // the token file is there, whatever becomes of the parts
-  fs::remove_all(folder_, ignored);
-  return prepared;
+  const auto remove_parts = [&] {
+    std::error_code ignored;  // whatever becomes of them, the token file is there, or cannot be made of them
+    fs::remove_all(folder_, ignored);
+  };
+  try {
+    const Prepared prepared = Assembly(*this).run(progress);
+    remove_parts();
+    return prepared;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::data) remove_parts();
+    throw;
+  }
 }
 
 Prepared prepare_tokens(const PrepareOptions& options, const Progress& progress) {

@@ -78,7 +78,7 @@ class Preparation {
   /// Throws Error(data) with file and place: what the tokenizer cannot take, broken lines of JSON, damaged compression.
   void encode(int rank, int ranks, const Progress& progress) const;
 
-  /// On one rank, when all are done. Throws Error(data): too few tokens; Error(io).
+  /// On one rank, when all are done; removes the parts. Throws Error(data): too few tokens; Error(io), with the parts kept.
   Prepared assemble(const Progress& progress) const;
 
  private:

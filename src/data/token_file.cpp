@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/id_bytes.hpp"
 #include "data/token_format.hpp"
 
 namespace cohort {
@@ -189,18 +189,7 @@ void TokenFile::verify_documents(Split split) const {
 Count TokenFile::tokens(Split split) const { return blocks(split).extent().tokens; }
 
 void TokenFile::widen(Split split, Count begin, std::span<const std::uint8_t> raw, std::span<std::int32_t> ids) const {
-  const auto copy = [&]<class Id>(Id) {  // of a known width: an order of magnitude faster
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      Id id = 0;
-      std::memcpy(&id, raw.data() + i * sizeof(Id), sizeof(Id));
-      ids[i] = static_cast<std::int32_t>(id);
-    }
-  };
-  if (token_bytes_ == 2) {
-    copy(std::uint16_t{});
-  } else {
-    copy(std::uint32_t{});
-  }
+  load_ids(raw.data(), token_bytes_, ids);
   const auto outside = [&](std::int32_t id) { return id < 0 || id >= vocabulary_size(); };
   const auto wrong = std::find_if(ids.begin(), ids.end(), outside);
   if (wrong == ids.end()) return;

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "data/id_bytes.hpp"
 #include "data/token_file.hpp"
 #include "data/token_format.hpp"
 
@@ -111,11 +111,9 @@ void TokenFileWriter::append(Part& part, std::span<const std::int32_t> ids) {
   const hdf5::Element element = part.dataset->element();
   const auto width = static_cast<std::size_t>(hdf5::size_of(element));
   buffer_.resize(ids.size() * width);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    COHORT_CHECK(ids[i] >= 0 && ids[i] < vocabulary_size_, "{}: token id {} with a vocabulary of {}", path_, ids[i],
-                 vocabulary_size_);
-    std::memcpy(buffer_.data() + i * width, &ids[i], width);  // little-endian: the low bytes come first
-  }
+  for (const std::int32_t id : ids)
+    COHORT_CHECK(id >= 0 && id < vocabulary_size_, "{}: token id {} with a vocabulary of {}", path_, id, vocabulary_size_);
+  store_ids(ids, hdf5::size_of(element), buffer_.data());
   part.dataset->write_block(std::vector<Count>{part.written}, std::vector<Count>{static_cast<Count>(ids.size())}, buffer_.data(),
                             element);
   part.crc32 = extend_crc32(part.crc32, buffer_.data(), buffer_.size());

@@ -283,6 +283,9 @@ TEST(Prepare, RefusesWhatCannotBePrepared) {
   }
   EXPECT_FALSE(std::filesystem::exists(out));
   EXPECT_FALSE(std::filesystem::exists(out + ".tmp"));
+  EXPECT_FALSE(std::filesystem::exists(out + ".parts"));
+  EXPECT_ERROR(prepare_tokens({{folder / "good.txt"}, folder / "no/folder/x.h5", "byte", 0.5}), ExitCode::io, "cannot create");
+  EXPECT_FALSE(std::filesystem::exists(folder / "no"));
   EXPECT_NO_THROW(prepare("latin1.txt", "byte"));  // bytes are bytes
 }
 

@@ -102,7 +102,7 @@ code, _, errors, _ = prepare(*words, path("killed.h5"))
 job.check("it continues", code == 0 and kept, f"{kept} {errors}")
 job.check("and gives the same bytes", code == 0 and digest("killed.h5") == digest("expected.h5"))
 
-# 3. One line of 200 MB, in 400 MB of address space beyond what the program takes at its start.
+# 3. One line of 200 MB, with 250 MB of memory.
 with open(path("line.txt"), "wb") as file:
     block = ("word " * 200000).encode()
     for _ in range(200):
@@ -111,7 +111,7 @@ with open(path("line.txt"), "wb") as file:
 
 def limited(*words):
     def limit():
-        resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
+        resource.setrlimit(resource.RLIMIT_DATA, (250 << 20, 250 << 20))
     done = subprocess.run([job.program, "data", "prepare", "--overwrite", *words], env=environment_without_launcher(), capture_output=True,
                           text=True, preexec_fn=limit)
     return done.returncode, done.stdout, done.stderr, 0

@@ -54,8 +54,8 @@ void add_data_import(CLI::App& data, Action& action) {
   auto* command = data.add_subcommand("import", "Token ids of nanoGPT, llm.c, Megatron-LM or NumPy to a token file");
   command->footer(
       "Examples:\n"
-      "  cohort data export stories.h5 --format llmc --out exported\n"
-      "  cohort data import --input exported/train.bin --validation-input exported/val.bin --tokenizer stories.h5 --out "
+      "  cohort data export data/stories.h5 --format llmc --out exported\n"
+      "  cohort data import --input exported/train.bin --validation-input exported/val.bin --tokenizer data/stories.h5 --out "
       "imported.h5");
   const auto chosen = std::make_shared<ImportCommand>();
   command

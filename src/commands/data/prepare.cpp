@@ -103,8 +103,8 @@ void add_data_prepare(CLI::App& data, Action& action) {
   prepare->footer(
       "The file is the same for any number of ranks. A preparation that was killed continues with the same command.\n"
       "Examples:\n"
-      "  cohort data prepare --input stories.txt --out stories.h5 --tokenizer char\n"
-      "  mpirun -np 2 cohort data prepare --input stories.txt --out bpe.h5 --tokenizer bpe --vocabulary 1000");
+      "  cohort data prepare --input data/stories.txt --out characters.h5 --tokenizer char\n"
+      "  mpirun -np 2 cohort data prepare --input data/stories.txt --out bpe.h5 --tokenizer bpe --vocabulary 1000");
   prepare
       ->add_option("--input", options->inputs,
                    "Text files, folders and quoted patterns ('*.txt'), joined in this order; plain, gzip or zstd; in files named "

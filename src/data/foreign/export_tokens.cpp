@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "data/foreign/import_tokens.hpp"
 #include "data/foreign/llmc_header.hpp"
+#include "data/id_bytes.hpp"
 
 namespace cohort {
 namespace {
@@ -46,8 +47,7 @@ void export_tokens(const TokenFile& file, const std::string& format, const std::
       ids.resize(static_cast<std::size_t>(std::min(kExportedBlock, file.tokens(split) - begin)));
       file.read(split, begin, ids);
       bytes.resize(ids.size() * static_cast<std::size_t>(id_bytes));
-      for (std::size_t i = 0; i < ids.size(); ++i)  // little-endian: the low bytes come first
-        std::memcpy(bytes.data() + i * static_cast<std::size_t>(id_bytes), &ids[i], static_cast<std::size_t>(id_bytes));
+      store_ids(ids, id_bytes, bytes.data());
       out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
       done += static_cast<Count>(ids.size());
       if (progress) progress(static_cast<double>(done) / static_cast<double>(total));

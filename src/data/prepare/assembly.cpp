@@ -2,11 +2,11 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/document_counter.hpp"
+#include "data/id_bytes.hpp"
 #include "data/synth_stories.hpp"
 #include "data/token_format.hpp"
 #include "hdf5/hdf5.hpp"
@@ -104,11 +104,7 @@ void Assembly::write_tokens(TokenFileWriter& writer, const Progress& progress) c
   const auto append = [&](std::span<const std::uint8_t> bytes) {
     while (!bytes.empty()) {
       const std::size_t count = std::min(ids.size(), bytes.size() / token_bytes_);
-      for (std::size_t i = 0; i < count; ++i) {
-        std::uint32_t id = 0;
-        std::memcpy(&id, bytes.data() + i * token_bytes_, token_bytes_);
-        ids[i] = static_cast<std::int32_t>(id);
-      }
+      load_ids(bytes.data(), static_cast<Bytes>(token_bytes_), std::span(ids).first(count));
       writer.append(std::span(ids).first(count));
       bytes = bytes.subspan(count * token_bytes_);
     }
