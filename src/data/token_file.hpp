@@ -112,6 +112,7 @@ class TokenFileWriter {
   std::optional<hdf5::File> file_;
   std::array<Part, 2> parts_;
   std::vector<std::uint8_t> buffer_;
+  Bytes unflushed_ = 0;
 };
 
 /// A token file open for reading. Any number of processes may read one file.

@@ -11,6 +11,11 @@
 #include "data/token_format.hpp"
 
 namespace cohort {
+namespace {
+
+constexpr Bytes kFlushed = 64 * kMiB;  // written between two flushes
+
+}  // namespace
 
 TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, Count train, Count validation,
                                  const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy,
@@ -117,6 +122,10 @@ void TokenFileWriter::append(Part& part, std::span<const std::int32_t> ids) {
   part.dataset->write_block(std::vector<Count>{part.written}, std::vector<Count>{static_cast<Count>(ids.size())}, buffer_.data(),
                             element);
   part.crc32 = extend_crc32(part.crc32, buffer_.data(), buffer_.size());
+  // So that the flush at the end is short: whoever watches the job sees nothing move in it.
+  unflushed_ += static_cast<Bytes>(buffer_.size());
+  if (unflushed_ >= kFlushed) begin_flush(temporary_);
+  unflushed_ %= kFlushed;
   for (std::size_t i = 0; i < ids.size();) {
     const Count in_block = part.written % token_format::kBlock;
     if (in_block == 0) part.blocks.push_back(0);

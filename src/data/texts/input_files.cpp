@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/texts/byte_stream.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 namespace {
@@ -28,6 +29,7 @@ bool is_json_lines(fs::path path) {
 }
 
 InputFile look_at(const std::string& path) {
+  FlightRecorder::of_process().beat();  // there may be very many
   InputFile file{.path = path, .json_lines = is_json_lines(path)};
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/bpe/trainer.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
 namespace {
@@ -143,6 +144,7 @@ Count line_of_byte(const InputFile& file, Bytes offset) {
   while (offset > 0) {
     const std::size_t got = stream->read(std::span(block).first(static_cast<std::size_t>(std::min(offset, kReadBlock))));
     if (got == 0) break;
+    FlightRecorder::of_process().beat();
     line += std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(got), '\n');
     offset -= static_cast<Bytes>(got);
   }
