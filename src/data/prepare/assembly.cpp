@@ -25,7 +25,9 @@ void Assembly::for_each_part(Want want, const Visit& visit) const {
       const std::filesystem::path path = preparation_.part_path(item, number);
       std::optional<EncodedPart> part = want == Want::all ? read_encoded_part(path) : read_encoded_documents(path);
       if (!part)
-        fail(ExitCode::io, "the encoded part '{}' is missing or damaged: run the same command again, which makes it anew",
+        fail(ExitCode::io,
+             "the encoded part '{}' is missing or damaged: all ranks must see the folder; run the same command again, which "
+             "makes it anew",
              path.string());
       visit(item, *part);
       FlightRecorder::of_process().beat();
