@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <limits>
@@ -136,6 +137,12 @@ void prepare_on(int ranks, const PrepareOptions& options) {
   of_rank[0]->assemble({});
 }
 
+void write_gzip(const std::filesystem::path& path, const std::string& text) {
+  const gzFile file = gzopen(path.c_str(), "wb");
+  ASSERT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())), static_cast<int>(text.size()));
+  ASSERT_EQ(gzclose(file), Z_OK);
+}
+
 TEST(Prepare, RanksAndPiecesChangeNothing) {
   const TemporaryFolder folder;
   write_story_corpus(folder / "1.txt", 1, 300, 0);
@@ -144,8 +151,10 @@ TEST(Prepare, RanksAndPiecesChangeNothing) {
     text += fmt::format("\xD0\x9C\xD0\xB8\xD1\x80 {}.\n{}\xE6\xB1\x89\xE5\xAD\x97\xE3\x80\x82\n", i, i % 5 == 0 ? "\n" : "");
   write_file_atomically(folder / "2.txt", text);
   write_file_atomically(folder / "3.jsonl", "{\"text\": \"a line of its own\"}\n{\"text\": \"and one more\"}\n");
+  write_gzip(folder / "4.txt.gz", text + read_file(folder / "1.txt"));  // which several ranks share
   for (const std::string wanted : {"gpt2", "cl100k", ""}) {
-    PrepareOptions options{{folder / "1.txt", folder / "2.txt", folder / "3.jsonl"}, folder / "one.h5", "char", 0.01};
+    PrepareOptions options{
+        {folder / "1.txt", folder / "2.txt", folder / "3.jsonl", folder / "4.txt.gz"}, folder / "one.h5", "char", 0.01};
     if (!wanted.empty()) {
       options.tokenizer = "bpe";
       options.learning = {.vocabulary = 400, .pattern = wanted, .special = {}};

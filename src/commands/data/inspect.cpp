@@ -122,13 +122,12 @@ void print_documents(const DocumentLengths& documents) {
   if (documents.documents == 0) return;
   fmt::print("\n{}: {} to {} tokens, {:.1f} on average\n\n", counted(documents.documents, "document"), documents.shortest,
              documents.longest, static_cast<double>(documents.tokens) / static_cast<double>(documents.documents));
-  const double most = static_cast<double>(*std::max_element(documents.by_size.begin(), documents.by_size.end()));
-  Table lengths({"tokens", "documents", ""});
+  Table lengths({"tokens", "documents", "share"});
   for (std::size_t i = 0; i < documents.by_size.size(); ++i) {
     const Count count = documents.by_size[i];
     if (count > 0)
       lengths.add({i == 0 ? "1" : fmt::format("{} to {}", Count{1} << i, (Count{2} << i) - 1), std::to_string(count),
-                   std::string(static_cast<std::size_t>(1 + 39 * static_cast<double>(count) / most), '#')});
+                   fmt::format("{:.2f}%", 100.0 * static_cast<double>(count) / static_cast<double>(documents.documents))});
   }
   fmt::print("{}", lengths.str());
 }
