@@ -1,69 +1,42 @@
 #include "data/prepare.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "data/synth_stories.hpp"
-#include "data/tokenizer_kind.hpp"
+#include "data/id_bytes.hpp"
+#include "data/prepare/assembly.hpp"
+#include "data/token_format.hpp"
+#include "hdf5/hdf5.hpp"
+#include "observe/flight_recorder.hpp"
 
 namespace cohort {
+
+namespace fs = std::filesystem;
+
 namespace {
 
-constexpr std::size_t kBlock = Tokenizer::kLeastBlock;  // tokens encoded at a time: 4 MiB
+std::string hex_of(const ContentHash& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
 
-std::size_t count_of(std::string_view text, std::string_view part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
+// A text as it was when the inputs were looked for.
+std::string identity_of(const InputFile& file) { return fmt::format("{}\n{} {}\n", file.path, file.size, file.modified); }
+
+// Appends ids as the token file stores them.
+void append_ids(std::span<const std::int32_t> ids, std::size_t width, std::vector<std::uint8_t>& bytes) {
+  const std::size_t before = bytes.size();
+  bytes.resize(before + ids.size() * width);
+  store_ids(ids, static_cast<Bytes>(width), bytes.data() + before);
 }
 
-void note_oddities(const std::string& path, std::string_view text, std::vector<std::string>& notes) {
-  const std::size_t crlf = count_of(text, "\r\n");
-  const auto bare = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\r')) - crlf;
-  if (crlf > 0)
-    notes.push_back(
-        fmt::format("{}: {} in CRLF (Windows); kept as is", path, counted(static_cast<Count>(crlf), "line ends", "lines end")));
-  if (bare > 0)
-    notes.push_back(
-        fmt::format("{}: {} without a line feed; kept as is", path, counted(static_cast<Count>(bare), "carriage return")));
-  if (text.starts_with("\xEF\xBB\xBF")) notes.push_back(fmt::format("{}: starts with a byte order mark; kept as is", path));
-}
-
-// Known if every text is an unchanged corpus of one grammar. What a token says is what its characters say, so that the floor for
-// a token is the one for a character times the characters of a token.
-std::optional<TokenEntropy> entropy_of(const std::vector<std::string>& paths, const std::vector<std::string>& texts,
-                                       Count tokens) {
-  TokenEntropy entropy;
-  double bytes = 0;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const auto facts = read_corpus_facts(paths[i], texts[i]);
-    if (!facts || (i > 0 && facts->entropy_nats_per_character != entropy.exact)) return std::nullopt;
-    entropy.exact = facts->entropy_nats_per_character;
-    entropy.empirical += facts->empirical_nats_per_character * static_cast<double>(facts->bytes);
-    bytes += static_cast<double>(facts->bytes);
-  }
-  const double characters = bytes / static_cast<double>(tokens);  // of a token: the stories are ASCII
-  entropy.exact *= characters;
-  entropy.empirical *= characters / bytes;
-  return entropy;
-}
-
-std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<std::string_view>& texts) {
-  if (find_tokenizer_kind(options.tokenizer) != nullptr)
-    return learn_tokenizer(options.tokenizer, texts, options.inputs, options.learning);
-  return open_tokenizer(options.tokenizer, options.learning);
-}
+fs::path parts_folder(const std::string& output) { return output + ".parts"; }
 
 }  // namespace
 
 void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
-  if (find_tokenizer_kind(options.tokenizer) == nullptr && !std::filesystem::exists(options.tokenizer)) {
+  if (find_tokenizer_kind(options.tokenizer) == nullptr && !fs::exists(options.tokenizer)) {
     fail(ExitCode::usage,
          "unknown tokenizer '{}'; available: {}, or the path of a token file, tokenizer.json, vocab.json or rank file to use its "
          "vocabulary",
@@ -75,53 +48,186 @@ void check_prepare_options(const PrepareOptions& options) {
   }
   for (const std::string& input : options.inputs) {
     std::error_code ignored;  // a missing input is reported when it is read
-    if (std::filesystem::equivalent(input, options.output, ignored)) {
+    if (fs::equivalent(input, options.output, ignored)) {
       fail(ExitCode::usage, "the output '{}' is also an input and would be overwritten; give it another name", options.output);
     }
   }
-  if (std::filesystem::is_directory(options.output)) {
+  if (fs::is_directory(options.output)) {
     fail(ExitCode::io, "the output '{}' is a folder; name a file in it", options.output);
   }
 }
 
-Prepared prepare_tokens(const PrepareOptions& options, const std::function<void(double)>& progress) {
-  check_prepare_options(options);
-  Prepared prepared;
-  std::vector<std::string> texts;
-  std::vector<TokenSource> sources;
-  Bytes bytes = 0;
-  for (const std::string& input : options.inputs) {
-    texts.push_back(read_file(input, "text"));
-    if (texts.back().empty())
-      fail(ExitCode::data, "the text '{}' is empty; leave it out, or check what should have written it", input);
-    note_oddities(input, texts.back(), prepared.notes);
-    sources.push_back({input, static_cast<Bytes>(texts.back().size())});
-    bytes += sources.back().bytes;
-  }
-  const std::vector<std::string_view> views(texts.begin(), texts.end());
-  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options, views);
-  prepared.tokenizer = tokenizer->kind();
+InputList Preparation::find_inputs(const PrepareOptions& options) {
+  const auto same = [](const fs::path& a, const fs::path& b) {
+    std::error_code ignored;
+    return fs::equivalent(a, b, ignored);
+  };
+  const fs::path parts = parts_folder(options.output);
+  return list_inputs(options.inputs, [&](const std::string& path) {  // what this writes into a folder that it reads
+    return same(path, options.output) || same(path, options.output + ".tmp") || same(fs::path(path).parent_path(), parts);
+  });
+}
 
-  Count tokens = 0;
-  for (const std::string_view text : views) tokens += tokenizer->count(text);
-  prepared.validation = static_cast<Count>(std::llround(static_cast<double>(tokens) * options.validation));
-  prepared.train = tokens - prepared.validation;
-  prepared.vocabulary_size = tokenizer->vocabulary_size();
-  prepared.entropy = entropy_of(options.inputs, texts, tokens);
+Preparation::Preparation(PrepareOptions options, InputList inputs)
+    : options_(std::move(options)),
+      inputs_(std::move(inputs)),
+      plan_(plan_work(inputs_, options_.piece_bytes > 0 ? options_.piece_bytes : piece_bytes_for(inputs_.bytes()))),
+      rules_{options_.field, options_.separator},
+      folder_(parts_folder(options_.output)),
+      settings_(fmt::format("1\n{}\n{}\n{}\n{}\n", options_.field, options_.separator.has_value(),
+                            options_.separator.value_or(""), plan_.piece_bytes)) {
+  std::error_code error;  // none if it is there: other ranks make it, and a killed preparation left it
+  fs::create_directory(folder_, error);
+  if (error) fail(ExitCode::io, "cannot create the folder '{}': {}", folder_.string(), error.message());
+}
 
-  TokenFileWriter writer(options.output, *tokenizer, prepared.train, prepared.validation, sources, prepared.entropy);
-  std::vector<std::int32_t> block(kBlock);
-  Bytes before = 0;  // bytes of the texts that are done
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    for (std::size_t position = 0; position < texts[i].size();) {
-      const Count count = tokenizer->encode_some(texts[i], position, block, options.inputs[i]);
-      writer.append(std::span(block).first(static_cast<std::size_t>(count)));
-      if (progress) progress(static_cast<double>(before + static_cast<Bytes>(position)) / static_cast<double>(bytes));
+Preparation::~Preparation() {
+  std::error_code ignored;
+  fs::remove(folder_, ignored);  // which fails if something is in it
+}
+
+bool Preparation::learns() const { return find_tokenizer_kind(options_.tokenizer) != nullptr; }
+
+fs::path Preparation::tokenizer_path() const {
+  const TokenizerLearning& wanted = options_.learning;
+  std::string text = fmt::format("{}{}\n{}\n{}\n{}\n", settings_, options_.tokenizer, wanted.vocabulary, wanted.pattern,
+                                 join(wanted.special, "\n"));
+  for (const InputFile& file : inputs_.files) text += identity_of(file);
+  return folder_ / (hex_of(hash_of(text)) + ".tokenizer");
+}
+
+std::string Preparation::kept_tokenizer() const {
+  return fs::exists(tokenizer_path()) ? read_file(tokenizer_path(), "tokenizer") : "";
+}
+
+std::unique_ptr<TokenizerLearner> Preparation::count(int rank, int ranks, const Progress& progress) const {
+  std::unique_ptr<TokenizerLearner> learner = find_tokenizer_kind(options_.tokenizer)->learner(options_.learning);
+  const std::vector<WorkShare> shares = deal_work(plan_, rank, ranks);
+  PartTexts texts(inputs_, plan_, rules_);
+  Bytes passed = 0;
+  for (std::size_t i = 0; i < plan_.items.size(); ++i) {
+    const WorkItem& item = plan_.items[i];
+    for (Count number = shares[i].first; number >= 0; number += shares[i].stride) {
+      const bool there = texts.visit(
+          item, number, [&](std::string_view text, const TextSource& source, bool, bool) { learner->add(text, source); },
+          [](const PieceFacts&) {});
+      if (!there || !item.open_ended || texts.last()) break;
     }
-    before += sources[i].bytes;
+    passed += item.bytes;
+    if (progress) progress(static_cast<double>(passed) / static_cast<double>(plan_.bytes));
   }
-  writer.finish();
-  return prepared;
+  return learner;
+}
+
+std::string Preparation::learn(TokenizerLearner& counts_of_all, const Progress& progress) const {
+  const std::string text = counts_of_all
+                               .finish([&](double share) {
+                                 FlightRecorder::of_process().beat();
+                                 if (progress) progress(share);
+                               })
+                               ->serialise();
+  write_file_atomically(tokenizer_path(), text);
+  return text;
+}
+
+void Preparation::use_tokenizer(std::string_view serialised) {
+  set_tokenizer(read_tokenizer(serialised, "the learned tokenizer"));
+}
+
+void Preparation::open_tokenizer() { set_tokenizer(cohort::open_tokenizer(options_.tokenizer, options_.learning)); }
+
+void Preparation::set_tokenizer(std::unique_ptr<Tokenizer> tokenizer) {
+  tokenizer_ = std::move(tokenizer);
+  end_of_document_ =
+      options_.end_of_document.empty() ? -1 : special_token(*tokenizer_, options_.end_of_document, "--end-of-document");
+  settings_ += fmt::format("{}\n{}\n", hex_of(hash_of(tokenizer_->serialise())), end_of_document_);
+}
+
+fs::path Preparation::part_path(const WorkItem& item, Count number) const {
+  std::string text = settings_;
+  for (const PiecePlace& place : item.pieces)
+    text += fmt::format("{}{}\n", identity_of(inputs_.files[place.file]), place.number + number);
+  return folder_ / (hex_of(hash_of(text)) + ".part");
+}
+
+EncodedPart Preparation::encode_part(PartTexts& texts, const WorkItem& item, Count number, bool& there) const {
+  const auto width = static_cast<std::size_t>(hdf5::size_of(token_format::element_for(tokenizer_->vocabulary_size())));
+  EncodedPart part;
+  std::vector<std::int32_t> block(Tokenizer::kLeastBlock);
+  const auto encode = [&](std::string_view text, const TextSource& source, bool starts, bool ends) {
+    EncodedDocument document{.hash = hash_of(text), .starts = starts, .ends = ends};
+    for (std::size_t position = 0; position < text.size();) {
+      const auto count = static_cast<std::size_t>(tokenizer_->encode_some(text, position, block, source));
+      append_ids(std::span(block).first(count), width, part.ids);
+      document.tokens += static_cast<Count>(count);
+    }
+    if (ends && end_of_document_ >= 0) {
+      append_ids(std::span(&end_of_document_, 1), width, part.ids);
+      ++document.tokens;
+    }
+    part.tokens += document.tokens;
+    part.documents.push_back(document);
+  };
+  there = texts.visit(item, number, encode, [&](const PieceFacts& facts) { part.pieces.push_back(facts); });
+  part.last = texts.last();
+  return part;
+}
+
+bool Preparation::is_done(const WorkItem& item, Count number, bool& last) const {
+  const std::optional<EncodedPart> part = read_encoded_part(part_path(item, number));
+  if (part) last = part->last;
+  return part.has_value();
+}
+
+void Preparation::encode(int rank, int ranks, const Progress& progress) const {
+  const std::vector<WorkShare> shares = deal_work(plan_, rank, ranks);
+  PartTexts texts(inputs_, plan_, rules_);
+  Bytes passed = 0;
+  for (std::size_t i = 0; i < plan_.items.size(); ++i) {
+    const WorkItem& item = plan_.items[i];
+    for (Count number = shares[i].first; number >= 0; number += shares[i].stride) {
+      bool last = false;
+      if (!is_done(item, number, last)) {
+        bool there = true;
+        const EncodedPart part = encode_part(texts, item, number, there);
+        if (!there) break;
+        write_encoded_part(part_path(item, number), part);
+        last = part.last;
+      }
+      if (!item.open_ended || last) break;
+    }
+    passed += item.bytes;
+    if (progress) progress(static_cast<double>(passed) / static_cast<double>(plan_.bytes));
+  }
+}
+
+Prepared Preparation::assemble(const Progress& progress) const {
+  const auto remove_parts = [&] {
+    std::error_code ignored;  // whatever becomes of them, the token file is there, or cannot be made of them
+    fs::remove_all(folder_, ignored);
+  };
+  try {
+    const Prepared prepared = Assembly(*this).run(progress);
+    remove_parts();
+    return prepared;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::data) remove_parts();
+    throw;
+  }
+}
+
+Prepared prepare_tokens(const PrepareOptions& options, const Progress& progress) {
+  check_prepare_options(options);
+  Preparation preparation(options, Preparation::find_inputs(options));
+  if (preparation.learns()) {
+    std::string tokenizer = preparation.kept_tokenizer();
+    if (tokenizer.empty()) tokenizer = preparation.learn(*preparation.count(0, 1, {}), {});
+    preparation.use_tokenizer(tokenizer);
+  } else {
+    preparation.open_tokenizer();
+  }
+  preparation.encode(0, 1, progress);
+  return preparation.assemble({});
 }
 
 }  // namespace cohort

@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
@@ -17,6 +19,15 @@ namespace cohort {
 namespace {
 
 constexpr const char* kFactsFormat = "cohort-story-corpus";
+
+std::uint32_t checksum_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> block(std::size_t{1} << 20);
+  std::uint32_t crc = 0;
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
+    crc = extend_crc32(crc, block.data(), static_cast<std::size_t>(file.gcount()));
+  return crc;
+}
 
 // Writes blocks to a temporary file; finish() makes it the real one.
 class TextWriter {
@@ -108,7 +119,7 @@ CorpusFacts write_story_corpus(const std::string& path, std::uint64_t seed, Coun
   return facts;
 }
 
-std::optional<CorpusFacts> read_corpus_facts(const std::string& path, std::string_view text) {
+std::optional<CorpusFacts> read_corpus_facts(const std::string& path) {
   if (!std::filesystem::is_regular_file(corpus_facts_path(path))) return std::nullopt;
   const auto json = nlohmann::json::parse(read_file(corpus_facts_path(path), "corpus facts"), nullptr, false);
   if (!json.is_object() || json.value("format", nlohmann::json()) != kFactsFormat) return std::nullopt;  // somebody else's file
@@ -124,8 +135,9 @@ std::optional<CorpusFacts> read_corpus_facts(const std::string& path, std::strin
     fail(ExitCode::data, "{}: damaged ({}); write the corpus again, or delete this file to go without the entropy",
          corpus_facts_path(path), error.what());
   }
-  const bool same = facts.bytes == static_cast<Bytes>(text.size()) && facts.crc32 == extend_crc32(0, text.data(), text.size());
-  return same ? std::optional(facts) : std::nullopt;
+  std::error_code error;
+  if (static_cast<Bytes>(std::filesystem::file_size(path, error)) != facts.bytes || error) return std::nullopt;
+  return checksum_of_file(path) == facts.crc32 ? std::optional(facts) : std::nullopt;
 }
 
 }  // namespace cohort

@@ -15,11 +15,11 @@
 //     the beginning of its story, stays above it.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/units.hpp"
+#include "data/progress_callback.hpp"
 #include "data/story_grammar.hpp"
 
 namespace cohort {
@@ -46,17 +46,14 @@ struct CorpusFacts {
 /// FILE.json
 std::string corpus_facts_path(const std::string& path);
 
-/// Called now and then with the share of the work done, 0 to 1.
-using Progress = std::function<void(double)>;
-
 /// Writes a corpus to `path`, and its facts to `path`.json, each by temporary name and rename. Exactly one of the sizes is
 /// positive: `stories` many, or whole stories until the text has at least `bytes`. Throws Error(usage) for sizes, Error(io) for
 /// the file.
 CorpusFacts write_story_corpus(const std::string& path, std::uint64_t seed, Count stories, Bytes bytes,
                                const Progress& progress = {});
 
-/// The facts beside a text file that has this content, if it was made by write_story_corpus and not changed since; else nothing.
+/// The facts beside a text file, if it was made by write_story_corpus and not changed since, for which it is read; else nothing.
 /// Throws Error(data) if `path`.json claims to be facts of ours and cannot be read.
-std::optional<CorpusFacts> read_corpus_facts(const std::string& path, std::string_view text);
+std::optional<CorpusFacts> read_corpus_facts(const std::string& path);
 
 }  // namespace cohort

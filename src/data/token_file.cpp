@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/id_bytes.hpp"
 #include "data/token_format.hpp"
 
 namespace cohort {
@@ -49,7 +49,10 @@ const std::string& require_token_file(const std::string& path) {
 TokenFile::TokenFile(const std::string& path) : path_(path), file_(hdf5::File::open(require_token_file(path), ExitCode::data)) {
   check_format();
   read_facts();
-  for (const Split split : {Split::train, Split::validation}) open_split(split);
+  for (const Split split : {Split::train, Split::validation}) {
+    open_split(split);
+    open_documents(split);
+  }
 }
 
 void TokenFile::check_format() {
@@ -138,21 +141,55 @@ std::vector<std::uint32_t> TokenFile::read_checksums(Split split, Count tokens, 
   return checksums;
 }
 
+void TokenFile::open_documents(Split split) {
+  const std::string name = token_format::documents_of(name_of(split));
+  if (!file_.has_dataset(name)) return;
+  const hdf5::Dataset dataset = file_.open_dataset(name);
+  if (dataset.element() != hdf5::Element::u64 || dataset.shape().size() != 1 || dataset.elements() < 2)
+    fail(ExitCode::data, "{}: {} is not a list of 64-bit offsets", path_, dataset.name());
+  dataset.check_stored();
+  Count& documents = documents_[static_cast<std::size_t>(split)];
+  documents = dataset.elements() - 1;
+  std::array<std::uint64_t, 1> first{}, end{};
+  read_documents(split, 0, first);
+  read_documents(split, documents, end);
+  if (first[0] != 0 || end[0] != static_cast<std::uint64_t>(tokens(split))) {
+    fail(ExitCode::data, "{}: {} says that documents reach from token {} to {}, but /{} has {} tokens; prepare the text again",
+         path_, dataset.name(), first[0], end[0], name_of(split), tokens(split));
+  }
+}
+
+void TokenFile::read_documents(Split split, Count first, std::span<std::uint64_t> starts) const {
+  const hdf5::Dataset dataset = file_.open_dataset(token_format::documents_of(name_of(split)));
+  dataset.read_range(first, static_cast<Count>(starts.size()), starts.data(), hdf5::Element::u64);
+}
+
+void TokenFile::verify_documents(Split split) const {
+  const Count entries = documents(split) + 1;
+  if (entries == 1) return;
+  std::vector<std::uint64_t> starts;
+  std::uint64_t before = 0;
+  std::uint32_t crc = 0;
+  for (Count first = 0; first < entries; first += static_cast<Count>(starts.size())) {
+    starts.resize(static_cast<std::size_t>(std::min(token_format::kBlock, entries - first)));
+    read_documents(split, first, starts);
+    crc = extend_crc32(crc, starts.data(), starts.size() * sizeof(std::uint64_t));
+    for (std::size_t i = first == 0 ? 1 : 0; i < starts.size(); before = starts[i++]) {
+      if (starts[i] > before) continue;
+      fail(ExitCode::data, "{}: /documents/{}: entry {} is {}, not behind {}; prepare the text again", path_, name_of(split),
+           first + static_cast<Count>(i), starts[i], before);
+    }
+  }
+  const std::int64_t stored = file_.open_dataset(token_format::documents_of(name_of(split))).int_attribute("crc32");
+  if (stored != std::int64_t{crc})
+    fail(ExitCode::data, "{}: /documents/{}: checksum mismatch: the file is damaged; prepare the text again", path_,
+         name_of(split));
+}
+
 Count TokenFile::tokens(Split split) const { return blocks(split).extent().tokens; }
 
 void TokenFile::widen(Split split, Count begin, std::span<const std::uint8_t> raw, std::span<std::int32_t> ids) const {
-  const auto copy = [&]<class Id>(Id) {  // of a known width: an order of magnitude faster
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      Id id = 0;
-      std::memcpy(&id, raw.data() + i * sizeof(Id), sizeof(Id));
-      ids[i] = static_cast<std::int32_t>(id);
-    }
-  };
-  if (token_bytes_ == 2) {
-    copy(std::uint16_t{});
-  } else {
-    copy(std::uint32_t{});
-  }
+  load_ids(raw.data(), token_bytes_, ids);
   const auto outside = [&](std::int32_t id) { return id < 0 || id >= vocabulary_size(); };
   const auto wrong = std::find_if(ids.begin(), ids.end(), outside);
   if (wrong == ids.end()) return;
@@ -173,7 +210,10 @@ void TokenFile::read(Split split, Count begin, std::span<std::int32_t> ids) cons
 }
 
 void TokenFile::verify(const std::function<void(Split, std::span<const std::int32_t>)>& piece) const {
-  for (const Split split : {Split::train, Split::validation}) verify_split(split, piece);
+  for (const Split split : {Split::train, Split::validation}) {
+    verify_split(split, piece);
+    verify_documents(split);
+  }
 }
 
 void TokenFile::verify_split(Split split, const std::function<void(Split, std::span<const std::int32_t>)>& piece) const {

@@ -8,6 +8,10 @@
 //                         uint32: the CRC-32 of each block of a split, so that it can be checked as it is read (token_blocks.hpp)
 //     @block_tokens       tokens of a block; the last one may have fewer
 //     @crc32              of this dataset's own bytes
+//   /documents/train, /documents/validation
+//                         uint64: where each document begins in the split, ascending from 0, and behind the last the tokens of
+//                         the split; one that the splits divide is in both. Files of earlier versions of Cohort have none.
+//     @crc32              of this dataset's own bytes
 //   /tokenizer            text: the tokenizer in its serialised form (tokenizer.hpp)
 //     (checked by the root's @tokenizer_crc32)
 //   /sources              text: JSON list of {"file": name, "bytes": size}, the texts in their order
@@ -58,17 +62,26 @@ struct TokenEntropy {
   double empirical = 0;  // of this very text
 };
 
+/// How many documents are, or begin, in each split.
+struct DocumentCounts {
+  Count train = 0;
+  Count validation = 0;
+};
+
 /// Writes a token file as tokens come in: training first, then validation, in blocks of any size.
 class TokenFileWriter {
  public:
-  /// Sizes are in tokens. Throws Error(data) for a split of fewer than 2 tokens, Error(io) if the file cannot be created.
+  /// Sizes are in tokens. Without documents (0 in both splits) the file says nothing of them. Throws Error(data) for a split of
+  /// fewer than 2 tokens, Error(io) if the file cannot be created.
   TokenFileWriter(std::string path, const Tokenizer& tokenizer, Count train, Count validation,
-                  const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy);
+                  const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy, DocumentCounts documents = {});
   /// Without finish(), removes the temporary file.
   ~TokenFileWriter();
   TokenFileWriter(const TokenFileWriter&) = delete;
   TokenFileWriter& operator=(const TokenFileWriter&) = delete;
 
+  /// The tokens that come next begin a document.
+  void begin_document();
   /// The next tokens; a block may span the two splits.
   void append(std::span<const std::int32_t> ids);
   /// Checks that all tokens came, flushes and renames.
@@ -81,9 +94,17 @@ class TokenFileWriter {
     Count written = 0;
     std::uint32_t crc32 = 0;
     std::vector<std::uint32_t> blocks;  // the checksum of each
+    std::optional<hdf5::Dataset> documents;
+    std::vector<std::uint64_t> starts;  // of documents, not written yet
+    Count starts_written = 0;
+    std::uint32_t starts_crc32 = 0;
   };
   void append(Part& part, std::span<const std::int32_t> ids);
   void write_checksums(Split split);
+  void create_documents(DocumentCounts documents);
+  void add_start(Part& part, Count start);
+  void write_starts(Part& part);
+  void finish_documents(Part& part);
 
   std::string path_;
   std::string temporary_;
@@ -91,6 +112,7 @@ class TokenFileWriter {
   std::optional<hdf5::File> file_;
   std::array<Part, 2> parts_;
   std::vector<std::uint8_t> buffer_;
+  Bytes unflushed_ = 0;
 };
 
 /// A token file open for reading. Any number of processes may read one file.
@@ -110,6 +132,12 @@ class TokenFile {
   Bytes token_bytes() const { return token_bytes_; }
   Count version() const { return version_; }
 
+  /// How many documents are in a split, in whole or in part; 0 if the file does not say.
+  Count documents(Split split) const { return documents_[static_cast<std::size_t>(split)]; }
+  /// Entries [first, first + starts.size()) of where its documents begin; entry documents(split) is the number of tokens. The
+  /// checksum is verify()'s to compare.
+  void read_documents(Split split, Count first, std::span<std::uint64_t> starts) const;
+
   /// Tokens [begin, begin + ids.size()) of a split, of blocks whose checksums hold: those that have not been compared are read
   /// whole. Throws Error(data), with split and offset: a range outside of it, a file that was cut, a block with another checksum,
   /// an id outside of the vocabulary; Error(io): a read error.
@@ -128,6 +156,8 @@ class TokenFile {
   void open_split(Split split);
   std::vector<std::uint32_t> read_checksums(Split split, Count tokens, Count& block_tokens) const;
   void read_facts();
+  void open_documents(Split split);
+  void verify_documents(Split split) const;
   TokenBlocks& blocks(Split split) const { return *blocks_[static_cast<std::size_t>(split)]; }
   void widen(Split split, Count begin, std::span<const std::uint8_t> raw, std::span<std::int32_t> ids) const;
   void verify_split(Split split, const std::function<void(Split, std::span<const std::int32_t>)>& piece) const;
@@ -140,6 +170,7 @@ class TokenFile {
   std::vector<TokenSource> sources_;
   std::optional<TokenEntropy> entropy_;
   std::array<std::uint32_t, 2> crc32_{};
+  std::array<Count, 2> documents_{};
   Bytes token_bytes_ = 2;
   mutable std::vector<std::uint8_t> raw_;  // of the last read: spares an allocation per sample
 };

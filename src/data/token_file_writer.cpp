@@ -1,19 +1,25 @@
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "data/id_bytes.hpp"
 #include "data/token_file.hpp"
 #include "data/token_format.hpp"
 
 namespace cohort {
+namespace {
+
+constexpr Bytes kFlushed = 64 * kMiB;  // written between two flushes
+
+}  // namespace
 
 TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, Count train, Count validation,
-                                 const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy)
+                                 const std::vector<TokenSource>& sources, std::optional<TokenEntropy> entropy,
+                                 DocumentCounts documents)
     : path_(std::move(path)), temporary_(path_ + ".tmp"), vocabulary_size_(tokenizer.vocabulary_size()) {
   if (train < token_format::kSmallestSplit || validation < token_format::kSmallestSplit) {
     fail(ExitCode::data,
@@ -43,13 +49,54 @@ TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, C
     part.dataset = file_->create_dataset(std::string(name_of(split)), token_format::element_for(vocabulary_size_),
                                          std::vector<Count>{part.size});
   }
+  create_documents(documents);
+}
+
+void TokenFileWriter::create_documents(DocumentCounts documents) {
+  if (documents.train + documents.validation == 0) return;
+  for (const Split split : {Split::train, Split::validation}) {
+    const Count count = split == Split::train ? documents.train : documents.validation;
+    parts_[static_cast<std::size_t>(split)].documents =
+        file_->create_dataset(token_format::documents_of(name_of(split)), hdf5::Element::u64, std::vector<Count>{count + 1});
+  }
 }
 
 TokenFileWriter::~TokenFileWriter() {
   if (!file_) return;
-  for (Part& part : parts_) part.dataset.reset();
+  for (Part& part : parts_) {
+    part.dataset.reset();
+    part.documents.reset();
+  }
   file_.reset();
   std::remove(temporary_.c_str());
+}
+
+void TokenFileWriter::begin_document() {
+  Part& part = parts_[parts_[0].written < parts_[0].size ? 0 : 1];
+  add_start(part, part.written);
+}
+
+void TokenFileWriter::add_start(Part& part, Count start) {
+  part.starts.push_back(static_cast<std::uint64_t>(start));
+  if (part.starts.size() == static_cast<std::size_t>(token_format::kBlock)) write_starts(part);
+}
+
+void TokenFileWriter::write_starts(Part& part) {
+  const auto count = static_cast<Count>(part.starts.size());
+  part.documents->write_range(part.starts_written, count, part.starts.data(), hdf5::Element::u64);
+  part.starts_crc32 = extend_crc32(part.starts_crc32, part.starts.data(), part.starts.size() * sizeof(std::uint64_t));
+  part.starts_written += count;
+  part.starts.clear();
+}
+
+void TokenFileWriter::finish_documents(Part& part) {
+  if (!part.documents) return;
+  add_start(part, part.size);
+  write_starts(part);
+  COHORT_CHECK(part.starts_written == part.documents->elements(), "{}: {} documents begin, {} were announced", path_,
+               part.starts_written - 1, part.documents->elements() - 1);
+  part.documents->set_attribute("crc32", std::int64_t{part.starts_crc32});
+  part.documents.reset();
 }
 
 void TokenFileWriter::append(std::span<const std::int32_t> ids) {
@@ -64,17 +111,21 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
 
 void TokenFileWriter::append(Part& part, std::span<const std::int32_t> ids) {
   if (ids.empty()) return;
+  // A document that the split divides goes on here.
+  if (part.documents && part.written == 0 && part.starts.empty()) add_start(part, 0);
   const hdf5::Element element = part.dataset->element();
   const auto width = static_cast<std::size_t>(hdf5::size_of(element));
   buffer_.resize(ids.size() * width);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    COHORT_CHECK(ids[i] >= 0 && ids[i] < vocabulary_size_, "{}: token id {} with a vocabulary of {}", path_, ids[i],
-                 vocabulary_size_);
-    std::memcpy(buffer_.data() + i * width, &ids[i], width);  // little-endian: the low bytes come first
-  }
+  for (const std::int32_t id : ids)
+    COHORT_CHECK(id >= 0 && id < vocabulary_size_, "{}: token id {} with a vocabulary of {}", path_, id, vocabulary_size_);
+  store_ids(ids, hdf5::size_of(element), buffer_.data());
   part.dataset->write_block(std::vector<Count>{part.written}, std::vector<Count>{static_cast<Count>(ids.size())}, buffer_.data(),
                             element);
   part.crc32 = extend_crc32(part.crc32, buffer_.data(), buffer_.size());
+  // So that the flush at the end is short: whoever watches the job sees nothing move in it.
+  unflushed_ += static_cast<Bytes>(buffer_.size());
+  if (unflushed_ >= kFlushed) begin_flush(temporary_);
+  unflushed_ %= kFlushed;
   for (std::size_t i = 0; i < ids.size();) {
     const Count in_block = part.written % token_format::kBlock;
     if (in_block == 0) part.blocks.push_back(0);
@@ -101,6 +152,7 @@ void TokenFileWriter::finish() {
     COHORT_CHECK(part.written == part.size, "{}: {} tokens of {} were written", path_, part.written, part.size);
     part.dataset->set_attribute("crc32", std::int64_t{part.crc32});
     part.dataset.reset();
+    finish_documents(part);
     write_checksums(split);
   }
   file_->close();

@@ -20,6 +20,8 @@ inline hdf5::Element element_for(Count vocabulary_size) {
   return vocabulary_size <= 65536 ? hdf5::Element::u16 : hdf5::Element::u32;
 }
 
+/// The dataset of where a split's documents begin.
+inline std::string documents_of(std::string_view split) { return "documents/" + std::string(split); }
 /// The dataset of a split's checksums.
 inline std::string checksums_of(std::string_view split) { return "checksums/" + std::string(split); }
 

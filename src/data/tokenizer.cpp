@@ -54,6 +54,16 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
+std::int32_t special_token(const Tokenizer& tokenizer, const std::string& text, std::string_view option) {
+  std::vector<std::string> known;
+  for (const SpecialToken& token : tokenizer.special_tokens()) {
+    if (token.text == text) return token.id;
+    known.push_back(token.text);
+  }
+  fail(ExitCode::usage, "{} '{}': the {} tokenizer has {}", option, text, tokenizer.kind(),
+       known.empty() ? "no special tokens" : "no such special token, but " + join(known));
+}
+
 const TokenizerKind* find_tokenizer_kind(std::string_view name) {
   for (const TokenizerKind* kind : all_tokenizer_kinds()) {
     if (kind->name == name) return kind;

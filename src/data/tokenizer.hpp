@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "data/text_source.hpp"
 
 namespace cohort {
 
@@ -45,7 +46,7 @@ class Tokenizer {
   /// as the text has bytes. Throws Error(data) with `source` and the byte offset: invalid UTF-8, a character that is not in the
   /// vocabulary.
   virtual Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids,
-                            std::string_view source) const = 0;
+                            const TextSource& source) const = 0;
 
   static constexpr std::size_t kLeastBlock = std::size_t{1} << 20;
 
@@ -63,6 +64,9 @@ class Tokenizer {
  protected:
   void check_id(std::int32_t id) const;
 };
+
+/// The id of a special token. Throws Error(usage), beginning with `option`, if the tokenizer has none of the text.
+std::int32_t special_token(const Tokenizer& tokenizer, const std::string& text, std::string_view option);
 
 /// The inverse of serialise(). Throws Error(data), saying that `source` holds a damaged or unknown tokenizer.
 std::unique_ptr<Tokenizer> read_tokenizer(std::string_view serialised, std::string_view source);

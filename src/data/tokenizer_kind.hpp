@@ -29,7 +29,7 @@ class TokenizerLearner {
   virtual ~TokenizerLearner() = default;
   /// A text, or a part of one that was cut where cut_between_pieces() says. Throws Error(data) with `source` and the place: what
   /// the texts must not hold.
-  virtual void add(std::string_view text, std::string_view source) = 0;
+  virtual void add(std::string_view text, const TextSource& source) = 0;
   /// What was added, for merge_counts() of another rank.
   virtual std::string counts() const = 0;
   virtual void merge_counts(std::string_view of_rank) = 0;

@@ -43,12 +43,12 @@ bool is_control(std::uint32_t code_point) { return code_point < 0x20 || (code_po
 
 }  // namespace
 
-std::uint32_t next_code_point(std::string_view text, std::size_t& position, std::string_view source) {
+std::uint32_t next_code_point(std::string_view text, std::size_t& position, const TextSource& source) {
   const Scanned found = scan(text, position);
   if (found.problem != nullptr) {
     fail(ExitCode::data,
          "{}: invalid UTF-8 at byte {}: {} ({}); convert the text to UTF-8 (for example with iconv), or use the byte tokenizer",
-         source, position, found.problem, hex(text.substr(position)));
+         source.name, source.first_byte + static_cast<Bytes>(position), found.problem, hex(text.substr(position)));
   }
   position += found.length;
   return found.code_point;

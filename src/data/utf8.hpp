@@ -7,13 +7,15 @@
 #include <string>
 #include <string_view>
 
+#include "data/text_source.hpp"
+
 namespace cohort {
 
 inline constexpr std::uint32_t kCodePoints = 0x110000;
 
 /// The code point that starts at text[position], which must be in the text; position is moved behind it. Throws Error(data) with
 /// `source`, the byte offset and the bytes found.
-std::uint32_t next_code_point(std::string_view text, std::size_t& position, std::string_view source);
+std::uint32_t next_code_point(std::string_view text, std::size_t& position, const TextSource& source);
 
 /// The same, or nothing, with position left as it is, where text[position] begins no character.
 std::optional<std::uint32_t> code_point_at(std::string_view text, std::size_t& position);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "base/checksum.hpp"
@@ -14,6 +15,7 @@
 #include "data/token_file.hpp"
 #include "data/token_format.hpp"
 #include "data/tokenizer_kind.hpp"
+#include "hdf5/turn.hpp"
 #include "observe/flight_recorder.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -195,6 +197,25 @@ TEST(TokenBlocks, AreCheckedWithinABudgetAndOnce) {
   const std::uint64_t before = FlightRecorder::of_process().progress();
   for (Count i = 0; i < 4096; ++i) read(file, i, 1);
   EXPECT_EQ(FlightRecorder::of_process().progress(), before);
+}
+
+// A thread that saves a checkpoint has HDF5's turn for long.
+TEST(TokenBlocks, ReadsDoNotWaitForHdf5) {
+  const TemporaryFolder folder;
+  write_blocks(folder / "x.h5");
+  const TokenFile file(folder / "x.h5");
+  std::promise<void> held, done;
+  std::thread saving([&] {
+    const hdf5::Turn turn;
+    held.set_value();
+    done.get_future().wait();
+  });
+  held.get_future().wait();
+  std::future<bool> reading = std::async(std::launch::async, [&] { return is_right(read(file, 0, kTrain), 0); });
+  EXPECT_EQ(reading.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  done.set_value();
+  saving.join();
+  EXPECT_TRUE(reading.get());
 }
 
 TEST(TokenBlocks, ADamagedTableIsFoundAtTheStart) {

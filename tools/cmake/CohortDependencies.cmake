@@ -1,4 +1,4 @@
-# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib, PCRE2. Optional: oneDNN, libdeflate; and
+# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib, zstd, PCRE2. Optional: oneDNN, libdeflate; and
 # CUDA with cuBLASLt and NCCL, which needs a Kokkos with the CUDA backend.
 
 find_package(Threads REQUIRED)
@@ -17,6 +17,7 @@ set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(CBLAS REQUIRED)    # tools/cmake/FindCBLAS.cmake
 find_package(ZLIB REQUIRED)
+find_package(Zstd REQUIRED)     # tools/cmake/FindZstd.cmake
 find_package(Libdeflate)       # tools/cmake/FindLibdeflate.cmake
 find_package(PCRE2 REQUIRED)    # tools/cmake/FindPCRE2.cmake
 find_package(fmt REQUIRED)

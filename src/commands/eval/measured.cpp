@@ -17,11 +17,11 @@ std::optional<double> perplexity_of(const Measured& measured) {
   return std::isfinite(perplexity) ? std::optional(perplexity) : std::nullopt;
 }
 
-std::string percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
+std::string share_in_percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
 
 std::string choices_in_words(const ChoiceScores& choices) {
-  return fmt::format("{} of {} right, {} if normalised by length", percent(choices.accuracy),
-                     counted(choices.questions, "question"), percent(choices.accuracy_normalised));
+  return fmt::format("{} of {} right, {} if normalised by length", share_in_percent(choices.accuracy),
+                     counted(choices.questions, "question"), share_in_percent(choices.accuracy_normalised));
 }
 
 // A figure that some checkpoints have.
@@ -35,12 +35,12 @@ std::vector<Column> figure_columns() {
     return value ? fmt::format(fmt::runtime(format), *value) : "";
   };
   const auto choice = [](const Measured& m, double ChoiceScores::*share) {
-    return m.evaluation.choices ? percent(*m.evaluation.choices.*share) : "";
+    return m.evaluation.choices ? share_in_percent(*m.evaluation.choices.*share) : "";
   };
   return {{"loss", [=](const Measured& m) { return m.evaluation.targets > 0 ? number(m.evaluation.loss, "{:.6f}") : ""; }},
           {"perplexity", [=](const Measured& m) { return number(perplexity_of(m), "{:.3f}"); }},
           {"bits per byte", [=](const Measured& m) { return number(m.evaluation.bits_per_byte, "{:.4f}"); }},
-          {"accuracy", [=](const Measured& m) { return m.evaluation.accuracy ? percent(*m.evaluation.accuracy) : ""; }},
+          {"accuracy", [=](const Measured& m) { return m.evaluation.accuracy ? share_in_percent(*m.evaluation.accuracy) : ""; }},
           {"targets", [=](const Measured& m) { return m.evaluation.targets > 0 ? std::to_string(m.evaluation.targets) : ""; }},
           {"choices", [=](const Measured& m) { return choice(m, &ChoiceScores::accuracy); }},
           {"by length", [=](const Measured& m) { return choice(m, &ChoiceScores::accuracy_normalised); }},
@@ -57,7 +57,7 @@ std::string as_text(const Measured& measured) {
   std::vector<std::string> others;
   if (const auto perplexity = perplexity_of(measured)) others.push_back(fmt::format("perplexity {:.3f}", *perplexity));
   if (evaluation.bits_per_byte) others.push_back(fmt::format("{:.4f} bits per byte", *evaluation.bits_per_byte));
-  if (evaluation.accuracy) others.push_back("accuracy " + percent(*evaluation.accuracy));
+  if (evaluation.accuracy) others.push_back("accuracy " + share_in_percent(*evaluation.accuracy));
   return fmt::format("step {}: validation loss {:.6f} nats{} over {} of {} of {}\n", measured.step, evaluation.loss,
                      others.empty() ? "" : fmt::format(" ({})", join(others)), counted(evaluation.targets, "target"),
                      counted(evaluation.samples, "sample"), measured.source);

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/bpe/byte_letters.hpp"
+#include "data/utf8.hpp"
 
 namespace cohort {
 namespace {
@@ -150,6 +151,26 @@ void count_pieces(const SplitPattern& pattern, std::string_view text, PieceCount
   }
 }
 
+namespace {
+
+// Whether a character that is no space begins at text[begin].
+bool sign_begins(std::string_view text, std::size_t begin) {
+  if (static_cast<unsigned char>(text[begin]) < 0x80) return text[begin] > ' ' && text[begin] <= '~';
+  const std::optional<std::uint32_t> found = code_point_at(text, begin);
+  constexpr std::array<std::uint32_t, 6> kSpaces{0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000};  // White_Space of Unicode
+  return found && *found > 0xA0 && (*found < 0x2000 || *found > 0x200A) &&
+         std::find(kSpaces.begin(), kSpaces.end(), *found) == kSpaces.end();
+}
+
+// Whether one ends before text[end].
+bool sign_ends(std::string_view text, std::size_t end) {
+  std::size_t begin = end - 1;
+  while (begin > 0 && end - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0u) == 0x80u) --begin;
+  return sign_begins(text.substr(0, end), begin);
+}
+
+}  // namespace
+
 // "COUNT LENGTH PIECE" one behind the other.
 std::string pack_counts(const PieceCounts& counts) {
   std::string packed;
@@ -174,9 +195,10 @@ void add_packed_counts(std::string_view packed, PieceCounts& counts) {
 }
 
 std::size_t cut_between_pieces(std::string_view text, std::size_t wanted) {
-  const auto prints = [&](std::size_t at) { return text[at] > ' ' && text[at] <= '~'; };
+  const auto is_letter = [&](std::size_t at) { return (text[at] | 0x20) >= 'a' && (text[at] | 0x20) <= 'z'; };
   for (std::size_t at = std::max<std::size_t>(wanted, 2); at < text.size(); ++at) {
-    if (text[at - 1] == '\n' && prints(at) && prints(at - 2)) return at;
+    if (text[at - 1] == '\n' && sign_begins(text, at) && sign_ends(text, at - 1)) return at;
+    if (text[at] == ' ' && at + 1 < text.size() && is_letter(at - 1) && is_letter(at + 1)) return at;
   }
   return text.size();
 }

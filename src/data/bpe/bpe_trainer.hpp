@@ -23,8 +23,9 @@ void count_pieces(const SplitPattern& pattern, std::string_view text, PieceCount
 std::string pack_counts(const PieceCounts& counts);
 void add_packed_counts(std::string_view packed, PieceCounts& counts);
 
-/// Where to cut a text next, at `wanted` or behind it: behind a single line feed between two signs of ASCII, where each named
-/// pattern ends a piece, so that the parts have the pieces of the whole. Its end if there is no such place.
+/// Where to cut a text next, at `wanted` or behind it: behind a single line feed between two characters that are no spaces, or
+/// before a single space between two letters of ASCII. There each named pattern ends a piece, so that the parts have the pieces
+/// of the whole. The end of the text if there is no such place.
 std::size_t cut_between_pieces(std::string_view text, std::size_t wanted);
 
 struct BpeTraining {

@@ -47,7 +47,7 @@ class BpeTokenizer : public Tokenizer {
     return count;
   }
 
-  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, std::string_view) const override {
+  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, const TextSource&) const override {
     std::size_t count = 0;
     for_pieces(text, position, [&](std::size_t end) {
       if (piece_.size() > ids.size() - count) return false;
@@ -95,7 +95,7 @@ class Learner : public TokenizerLearner {
            wanted_.vocabulary);
   }
 
-  void add(std::string_view text, std::string_view) override { count_pieces(pattern_, text, counts_); }
+  void add(std::string_view text, const TextSource&) override { count_pieces(pattern_, text, counts_); }
   std::string counts() const override { return pack_counts(counts_); }
   void merge_counts(std::string_view of_rank) override { add_packed_counts(of_rank, counts_); }
   std::unique_ptr<Tokenizer> finish(const std::function<void(double)>& progress) override {

@@ -14,7 +14,7 @@ class ByteTokenizer : public Tokenizer {
   std::string serialise() const override { return nlohmann::json{{"kind", "byte"}}.dump(); }
   Count count(std::string_view text) const override { return static_cast<Count>(text.size()); }
 
-  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, std::string_view) const override {
+  Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, const TextSource&) const override {
     const std::size_t count = std::min(ids.size(), text.size() - position);
     for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<unsigned char>(text[position + i]);
     position += count;
@@ -30,7 +30,7 @@ class ByteTokenizer : public Tokenizer {
 // There is nothing to learn.
 class Learner : public TokenizerLearner {
  public:
-  void add(std::string_view, std::string_view) override {}
+  void add(std::string_view, const TextSource&) override {}
   std::string counts() const override { return ""; }
   void merge_counts(std::string_view) override {}
   std::unique_ptr<Tokenizer> finish(const std::function<void(double)>&) override { return std::make_unique<ByteTokenizer>(); }

@@ -30,7 +30,7 @@ class CharTokenizer : public Tokenizer {
   }
 
   Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids,
-                    std::string_view source) const override {
+                    const TextSource& source) const override {
     std::size_t count = 0;
     while (count < ids.size() && position < text.size()) {
       const std::size_t offset = position;
@@ -40,7 +40,7 @@ class CharTokenizer : public Tokenizer {
         fail(ExitCode::data,
              "{}: the character {} at byte {} is not in the vocabulary of {} characters; use only characters that occur in the "
              "text it was learned from",
-             source, describe_code_point(code_point), offset, code_points_.size());
+             source.name, describe_code_point(code_point), source.first_byte + static_cast<Bytes>(offset), code_points_.size());
       }
       ids[count++] = id;
     }
@@ -68,7 +68,7 @@ bool is_valid_vocabulary(const std::vector<std::uint32_t>& code_points) {
 
 class Learner : public TokenizerLearner {
  public:
-  void add(std::string_view text, std::string_view source) override {
+  void add(std::string_view text, const TextSource& source) override {
     for (std::size_t position = 0; position < text.size();) seen_[next_code_point(text, position, source)] = true;
   }
   std::string counts() const override {

@@ -27,6 +27,7 @@ class Cohort(CMakePackage, CudaPackage):
     depends_on("kokkos@4: cxxstd=20")
     depends_on("openblas")
     depends_on("zlib-api")
+    depends_on("zstd@1.4:")
     depends_on("pcre2@10.32:")
     depends_on("libdeflate")
     depends_on("fmt@9")  # newer ones are untried

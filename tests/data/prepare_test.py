@@ -1,0 +1,147 @@
+"""cohort data prepare as people use it: a folder of mixed files on 1, 2 and 3 ranks, killed and started again, one line of many megabytes in
+little memory, and what cannot be prepared.
+
+    prepare_test.py COHORT -- MPIRUN FLAG ..."""
+
+import gzip
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from launched import Launched, environment_without_launcher
+
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
+job = Launched(sys.argv[1:])
+folder = tempfile.TemporaryDirectory(prefix="cohort_prepare_")
+random.seed(5)
+
+
+def path(name):
+    return os.path.join(folder.name, name)
+
+
+def write(name, content):
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    with open(path(name), "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+    return path(name)
+
+
+def digest(name):
+    with open(path(name), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def prepare(*words, ranks=0, **more):
+    return job.run(["data", "prepare", "--overwrite", *words], ranks, **more)
+
+
+def story(sentences):
+    words = ["the", "cat", "sat", "on", "a", "mat", "Zürich", "1234", "don't", "汉字", "😀"]
+    return "".join(" ".join(random.choices(words, k=12)) + random.choice([".\n", "!\n", "\n\n", "?\r\n"]) for _ in range(sentences))
+
+
+# 1. A folder of mixed files, on many ranks.
+documents = [story(40) for _ in range(60)]
+lines = "".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(documents[:30]))
+write("in/a.txt", story(20000))
+write("in/b.txt", story(3))
+write("in/deep/c.txt", story(50))
+write("in/d.jsonl", lines)
+write("in/e.txt.gz", gzip.compress(story(12000).encode()))
+write("in/f.jsonl.gz", gzip.compress("".join(json.dumps({"text": text}) + "\n" for text in documents[20:]).encode()))
+write("in/picture.png", b"\x89PNG\r\n\0\0\0")
+if shutil.which("zstd"):
+    write("g.txt", story(9000))
+    subprocess.run(["zstd", "-q", path("g.txt"), "-o", path("in/g.txt.zst")], check=True)
+for tokenizer in (["--tokenizer", "bpe", "--vocabulary", "500", "--special-token", "<|endoftext|>", "--end-of-document", "<|endoftext|>"],
+                  ["--tokenizer", "char", "--dedup"]):
+    digests = set()
+    for ranks in (0, 1, 2, 3):
+        code, output, errors, _ = prepare("--input", path("in"), "--out", path("out.h5"), *tokenizer, ranks=ranks)
+        job.check(f"{tokenizer[1]} on {ranks} ranks", code == 0, errors)
+        digests.add(digest("out.h5"))
+    job.check(f"{tokenizer[1]}: the same bytes for any number of ranks", len(digests) == 1)
+    job.check("what was left out is noted", "picture.png" in output, output)
+    job.check("no parts are left", not os.path.exists(path("out.h5.parts")))
+job.check("duplicates are counted", "10 duplicate documents left out" in output, output)
+if h5py:
+    with h5py.File(path("out.h5")) as file:
+        starts = [int(x) for x in file["documents/train"]]
+        job.check("h5py reads documents and tokens", starts[0] == 0 and starts[-1] == len(file["train"]) and file["train"].dtype == "uint16"
+                  and file["train"].chunks is None, f"{starts}")
+
+# 2. Killed, and started again.
+write("long.txt", story(60000))
+words = ["--input", path("long.txt"), "--tokenizer", path("out.h5"), "--out"]
+code, _, errors, seconds = prepare(*words, path("expected.h5"))
+job.check("a long text", code == 0, errors)
+for attempt in range(3):
+    with subprocess.Popen([*job.mpirun, "-np", "2", job.program, "data", "prepare", *words, path("killed.h5")], env=environment_without_launcher(),
+                          stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True) as running:
+        deadline = time.monotonic() + 30
+        parts = 0
+        while parts < 2 + attempt and running.poll() is None and time.monotonic() < deadline:
+            parts = len([name for name in os.listdir(path("killed.h5.parts")) if name.endswith(".part")]) if os.path.exists(path("killed.h5.parts")) else 0
+        os.killpg(running.pid, signal.SIGKILL)
+    job.check(f"killed with {parts} parts: no token file, no half one", not os.path.exists(path("killed.h5")) or attempt > 0)
+kept = sorted(os.listdir(path("killed.h5.parts")))
+code, _, errors, _ = prepare(*words, path("killed.h5"))
+job.check("it continues", code == 0 and kept, f"{kept} {errors}")
+job.check("and gives the same bytes", code == 0 and digest("killed.h5") == digest("expected.h5"))
+
+# 3. One line of 200 MB, with 250 MB of memory.
+with open(path("line.txt"), "wb") as file:
+    block = ("word " * 200000).encode()
+    for _ in range(200):
+        file.write(block)
+
+
+def limited(*words):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_DATA, (250 << 20, 250 << 20))
+    done = subprocess.run([job.program, "data", "prepare", "--overwrite", *words], env=environment_without_launcher(), capture_output=True,
+                          text=True, preexec_fn=limit)
+    return done.returncode, done.stdout, done.stderr, 0
+
+
+job.expect("one line of 200 MB in little memory", limited("--input", path("line.txt"), "--out", path("line.h5")), 0, lines=0)
+with open(path("line.txt"), "rb") as plain, gzip.open(path("line.jsonl.gz"), "wb", 1) as packed:
+    packed.write(b'{"text": "first"}\n{"text": "')
+    shutil.copyfileobj(plain, packed)
+os.remove(path("line.txt"))
+job.expect("a line of JSON of 200 MB is refused", limited("--input", path("line.jsonl.gz"), "--out", path("none.h5")), 5,
+           ["line.jsonl.gz: line", "more than 64.0 MiB"], lines=1)
+
+# 4. What cannot be prepared, on 2 ranks: one message, and nothing is left.
+good = "".join(json.dumps({"text": f"number {i}"}) + "\n" for i in range(40000))
+bad = {
+    "broken.jsonl": (good + '{"text": "x\n', ["line 40001", "broken JSON"]),
+    "field.jsonl": (good + '{"body": "x"}\n', ["line 40001", "no field 'text'"]),
+    "latin1.txt": (b"a line\n" * 100000 + b"\xe9t\xe9\n", ["invalid UTF-8 at byte 700000", "E9"]),
+    "cut.txt.gz": (gzip.compress(good.encode())[:-5], ["truncated", "copy it again"]),
+    "empty.txt.gz": (gzip.compress(b""), ["is empty", "empty.txt.gz"]),
+}
+for name, (content, said) in bad.items():
+    write(name, content)
+    for ranks in (0, 2):
+        job.expect(f"{name} on {ranks} ranks", prepare("--input", path(name), "--out", path("none.h5"), "--tokenizer", "char", ranks=ranks), 5, said)
+job.expect("a special token that byte does not have", prepare("--input", path("long.txt"), "--out", path("none.h5"), "--end-of-document", "<|x|>"),
+           2, ["--end-of-document '<|x|>'", "no special tokens"], lines=1)
+job.expect("a pattern of nothing", prepare("--input", path("*.nothing"), "--out", path("none.h5")), 5, ["gives no texts"], lines=1)
+job.check("nothing was written", not os.path.exists(path("none.h5")) and not os.path.exists(path("none.h5.tmp")))
+
+folder.cleanup()
+job.finish()
