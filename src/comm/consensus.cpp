@@ -98,6 +98,14 @@ void fail_together(Communicator& comm, std::string_view what, const std::functio
   throw SharedError(static_cast<ExitCode>(code), fmt::format("{}{}: {}", who, what, message));
 }
 
+std::string made_by_rank_0(Communicator& comm, std::string_view what, const std::function<std::string()>& make) {
+  std::string text;
+  fail_together(comm, what, [&] {
+    if (comm.rank() == 0) text = make();
+  });
+  return broadcast_text(comm, std::move(text), 0);
+}
+
 std::string broadcast_text(Communicator& comm, std::string text, int root, std::source_location site) {
   auto length = static_cast<std::int64_t>(text.size());
   comm.broadcast(&length, 1, DType::i64, root, site);

@@ -17,6 +17,9 @@ namespace cohort {
 void fail_together(Communicator& comm, std::string_view what, const std::function<void()>& work,
                    std::source_location site = std::source_location::current());
 
+/// What `make` gives on rank 0 alone, on all ranks; its error is one of all. // Collective over: comm
+std::string made_by_rank_0(Communicator& comm, std::string_view what, const std::function<std::string()>& make);
+
 /// The text of rank `root`, on all ranks. // Collective over: comm
 std::string broadcast_text(Communicator& comm, std::string text, int root,
                            std::source_location site = std::source_location::current());

@@ -1,6 +1,8 @@
 #include "data/prepare.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -8,6 +10,7 @@
 #include "base/text.hpp"
 #include "data/id_bytes.hpp"
 #include "data/prepare/assembly.hpp"
+#include "data/prepare/count_texts.hpp"
 #include "data/token_format.hpp"
 #include "hdf5/hdf5.hpp"
 #include "observe/flight_recorder.hpp"
@@ -31,6 +34,13 @@ void append_ids(std::span<const std::int32_t> ids, std::size_t width, std::vecto
 }
 
 fs::path parts_folder(const std::string& output) { return output + ".parts"; }
+
+// Whether a file in the folder of the parts is of a preparation: a hash, and what it is of.
+bool is_ours(const std::string& name) {
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789abcdef"), name.size());
+  const std::string_view rest = std::string_view(name).substr(digits);
+  return digits == 32 && (rest.starts_with(".part") || rest.starts_with(".tokenizer"));
+}
 
 }  // namespace
 
@@ -102,20 +112,7 @@ std::string Preparation::kept_tokenizer() const {
 
 std::unique_ptr<TokenizerLearner> Preparation::count(int rank, int ranks, const Progress& progress) const {
   std::unique_ptr<TokenizerLearner> learner = find_tokenizer_kind(options_.tokenizer)->learner(options_.learning);
-  const std::vector<WorkShare> shares = deal_work(plan_, rank, ranks);
-  PartTexts texts(inputs_, plan_, rules_);
-  Bytes passed = 0;
-  for (std::size_t i = 0; i < plan_.items.size(); ++i) {
-    const WorkItem& item = plan_.items[i];
-    for (Count number = shares[i].first; number >= 0; number += shares[i].stride) {
-      const bool there = texts.visit(
-          item, number, [&](std::string_view text, const TextSource& source, bool, bool) { learner->add(text, source); },
-          [](const PieceFacts&) {});
-      if (!there || !item.open_ended || texts.last()) break;
-    }
-    passed += item.bytes;
-    if (progress) progress(static_cast<double>(passed) / static_cast<double>(plan_.bytes));
-  }
+  count_texts(inputs_, plan_, rules_, *learner, rank, ranks, progress);
   return learner;
 }
 
@@ -204,7 +201,12 @@ void Preparation::encode(int rank, int ranks, const Progress& progress) const {
 Prepared Preparation::assemble(const Progress& progress) const {
   const auto remove_parts = [&] {
     std::error_code ignored;  // whatever becomes of them, the token file is there, or cannot be made of them
-    fs::remove_all(folder_, ignored);
+    std::vector<fs::path> parts;
+    for (fs::directory_iterator entry(folder_, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+      if (is_ours(entry->path().filename().string())) parts.push_back(entry->path());
+    }
+    for (const fs::path& part : parts) fs::remove(part, ignored);
+    fs::remove(folder_, ignored);  // which fails if something of others is in it
   };
   try {
     const Prepared prepared = Assembly(*this).run(progress);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/strict_json.hpp"
 #include "base/text.hpp"
 #include "data/token_file.hpp"
 #include "data/tokenizer_kind.hpp"
@@ -106,7 +107,13 @@ void refuse_learning_options(std::string_view kind, const TokenizerLearning& wan
 }
 
 std::unique_ptr<Tokenizer> read_tokenizer(std::string_view serialised, std::string_view source) {
-  const auto json = nlohmann::json::parse(serialised, nullptr, false);
+  constexpr int kDepth = 64;
+  nlohmann::json json;
+  try {
+    json = parse_strict_json(serialised, std::string(source), kDepth);
+  } catch (const Error& error) {
+    fail(ExitCode::data, "{}; its tokenizer is damaged", error.what());
+  }
   if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string())
     fail(ExitCode::data, "{}: its tokenizer is damaged", source);
   const auto name = json["kind"].get<std::string>();

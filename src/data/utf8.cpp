@@ -61,6 +61,13 @@ std::optional<std::uint32_t> code_point_at(std::string_view text, std::size_t& p
   return found.code_point;
 }
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t position = 0; position < text.size();) {
+    if (!code_point_at(text, position)) return false;
+  }
+  return true;
+}
+
 std::string printable(std::string_view text) {
   std::string result;
   for (std::size_t position = 0; position < text.size();) {

@@ -20,6 +20,8 @@ std::uint32_t next_code_point(std::string_view text, std::size_t& position, cons
 /// The same, or nothing, with position left as it is, where text[position] begins no character.
 std::optional<std::uint32_t> code_point_at(std::string_view text, std::size_t& position);
 
+bool is_utf8(std::string_view text);
+
 /// One line that a terminal can show: line breaks as \n, other control characters and bytes that are no UTF-8 as \xNN.
 std::string printable(std::string_view text);
 

@@ -204,8 +204,9 @@ ImportFolder::ImportFolder(const fs::path& folder) {
 // Weights are of use without one, so another's tokenizer that Cohort cannot have is no error.
 void ImportFolder::find_tokenizer(const fs::path& folder) {
   const bool ours = fs::exists(folder / kTokenizerFile);
-  const fs::path file = folder / (ours ? kTokenizerFile : kHfTokenizerFile);
-  if (!fs::exists(file)) return;
+  const bool pair = fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt");
+  if (!ours && !pair && !fs::exists(folder / kHfTokenizerFile)) return;
+  const fs::path file = ours ? folder / kTokenizerFile : folder;
   try {
     const auto tokenizer = ours ? read_tokenizer(read_file(file, "tokenizer"), file.string()) : open_tokenizer(file);
     if (tokenizer->vocabulary_size() > model().vocabulary) {

@@ -75,7 +75,7 @@ bool read_scaling_number(const HfKeys& config, const std::string& key, const std
 
 void require_scaling_numbers(const HfKeys& config, const std::string& key, const std::string& scaling) {
   const auto require = [&](const char* name) {
-    if (scaling_needs(scaling, name) && !config.at(key).contains(name))
+    if (scaling_needs(scaling, name) && (!config.at(key).contains(name) || config.at(key).at(name).is_null()))
       config.refuse(key, fmt::format("{} without {}", scaling, name));
   };
   for (const ScalingNumber& number : kScalingNumbers) require(number.theirs);

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/strict_json.hpp"
 #include "base/text.hpp"
 #include "comm/consensus.hpp"
 #include "observe/flight_recorder.hpp"
@@ -125,11 +126,12 @@ std::vector<ChoiceQuestion> read_choices(const std::string& text, const std::str
   for (const std::string& words : split(text, '\n')) {
     const std::string where = fmt::format("{}:{}", path, ++number);
     if (std::ranges::all_of(words, is_space)) continue;
+    constexpr int kDepth = 64;
     json object;
     try {
-      object = json::parse(words);
-    } catch (const json::parse_error& error) {
-      fail(ExitCode::data, "{}: not JSON, at byte {} of the line", where, error.byte);
+      object = parse_strict_json(words, where + ": the line", kDepth);
+    } catch (const Error& error) {
+      throw Error(ExitCode::data, error.what());  // it is no checkpoint's
     }
     questions.push_back(question_of({where, object}, number, tokenizer, context));
     if (static_cast<Count>(questions.size()) == limit) break;

@@ -82,7 +82,7 @@ for ranks in (0, 2):
     job.expect(f"multiple choice of NaN, {ranks} ranks", outcome, 8, ["q.jsonl:1: the log-likelihood of ending 0 is not a number"], lines=1)
     job.check("... nothing on stdout", outcome[1] == "", outcome[1])
 refuse("text of NaN", ["generate", training.path("nan"), "--prompt", "a", "--temperature", "0"], 8, "token 1", "blocks.0")
-outcome = job.run(["generate", training.path("nan"), "--prompt", "a", "--set", "parallel.tp=2"], 2)
+outcome = job.run(["generate", training.path("nan"), "--prompt", "a", "--layout", "tp=2"], 2)
 job.expect("text of NaN, on two ranks", outcome, 8, ["token 1", "that of blocks.0 on rank 0"], lines=1)
 job.check("... nothing on stdout", outcome[1] == "", outcome[1])
 starts = job.run(training.words("from-nan", run__initial_checkpoint=training.path("nan"), **SHORT), 2)

@@ -283,6 +283,11 @@ TEST_F(BpeFiles, WhatWouldGiveOtherIdsIsRefusedByName) {
   refuse("\"type\":\"BPE\"", "\"type\":\"WordPiece\"", "model.type");
   refuse("\"Isolated\"", "\"Removed\"", "pre_tokenizer.pretokenizers[0]");
   refuse("[\"a t\"", "[\"a zz\"", "model.merges[0]");
+  const std::string added = "\"added_tokens\":[]";
+  refuse(added, "\"added_tokens\":{\"<s>\":300}", "added_tokens is not a list");
+  refuse(added, "\"added_tokens\":[{\"content\":\"<s>\",\"id\":-1}]", "added_tokens[0]");
+  refuse(added, "\"added_tokens\":[{\"content\":\"<s>\",\"id\":4294967301}]", "not below 10000000");  // not taken for 5
+  refuse(added, "\"added_tokens\":[{\"content\":\"<s>\",\"id\":300},{\"content\":\"<s>\",\"id\":301}]", "'<s>' is there twice");
 }
 
 }  // namespace

@@ -73,6 +73,9 @@ TEST_F(Exchange, RefusesWhatIsNotWhatItSays) {
   const std::string shape = "{'descr': '<u2', 'fortran_order': False, 'shape': (4,), }";
   refuse("a.npy", npy(shape, ids).substr(0, 40), {"truncated within its header"});
   refuse("a.npy", npy(shape, ids + "xx"), {"4 tokens", "damaged"});
+  // Eight bytes for each of them would be 2^64, or 0.
+  refuse("a.npy", npy("{'descr': '<u8', 'fortran_order': False, 'shape': (2305843009213693952,), }", ""),
+         {"2305843009213693952 tokens", "but the file has"});
   refuse("a.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", ids), {"'<f4'", "integers"});
   refuse("a.npy", npy("{'descr': '>u2', 'fortran_order': False, 'shape': (4,), }", ids), {"little-endian"});
   refuse("a.npy", npy("{'descr': '<u2', 'fortran_order': True, 'shape': (2, 2), }", ids), {"Fortran"});
@@ -96,6 +99,7 @@ TEST_F(Exchange, RefusesAnIndexThatDisagreesWithItsData) {
   refuse_index(index_of(8, {2, 3}, {0, 6}, {0, 2}), ids, {"sequence 1", "from byte 6", "expected: from byte 4"});
   refuse_index(index_of(8, {2, -3}, {0, 4}, {0, 2}), ids, {"sequence 1", "-3 tokens"});
   refuse_index(index_of(8, {2, 3}, {0, 4}, {0, 2, 1}), ids, {"document entry 2", "sequence 1, behind 2"});
+  refuse_index(index_of(8, {2, 3}, {0, 4}, {0, 2, 7}), ids, {"document entry 2", "is sequence 7, but there are 2"});
 }
 
 TEST_F(Exchange, SixteenBitsAreTooFewForALargeVocabulary) {

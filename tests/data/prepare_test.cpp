@@ -1,5 +1,6 @@
 // Preparing texts: the tokens are the text, cut at the right place, and what cannot be prepared is refused.
 #include "data/prepare.hpp"
+#include "data/token_documents.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -68,6 +69,9 @@ TEST(Prepare, DocumentsAreRecorded) {
   file.verify();
   EXPECT_EQ(decoded(file, Split::train), "abcdefghijklm");
   EXPECT_EQ(decoded(file, Split::validation), "nop\nq");
+  std::vector<Count> of_tokens;
+  for (Count token = 0; token < file.tokens(Split::train); ++token) of_tokens.push_back(*document_at(file, Split::train, token));
+  EXPECT_EQ(of_tokens, (std::vector<Count>{0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3}));
   // The document that the split divides is in both.
   EXPECT_EQ(starts(file, Split::train), (std::vector<std::uint64_t>{0, 4, 7, 9, 13}));
   EXPECT_EQ(starts(file, Split::validation), (std::vector<std::uint64_t>{0, 4, 5}));

@@ -141,7 +141,21 @@ for name, (content, said) in bad.items():
 job.expect("a special token that byte does not have", prepare("--input", path("long.txt"), "--out", path("none.h5"), "--end-of-document", "<|x|>"),
            2, ["--end-of-document '<|x|>'", "no special tokens"], lines=1)
 job.expect("a pattern of nothing", prepare("--input", path("*.nothing"), "--out", path("none.h5")), 5, ["gives no texts"], lines=1)
+os.mkfifo(path("pipe"))
+job.expect("a pipe", prepare("--input", path("pipe"), "--out", path("none.h5")), 7, ["pipe", "not a plain file"], lines=1)
 job.check("nothing was written", not os.path.exists(path("none.h5")) and not os.path.exists(path("none.h5.tmp")))
+
+# 5. A text that is an input twice, whose parts two ranks write at once; and a folder of the parts' name that somebody has.
+with gzip.open(path("twice.txt.gz"), "wb") as file:
+    file.write(story(3000).encode())
+os.makedirs(path("twice.h5.parts"))
+write("twice.h5.parts/notes.txt", "mine\n")
+for ranks in (2, 3, 0):
+    words = ["--input", path("twice.txt.gz"), "--input", path("twice.txt.gz"), "--out", path("twice.h5"), "--overwrite"]
+    job.expect(f"a text twice, on {ranks} ranks", prepare(*words, ranks=ranks), 0, lines=0)
+    job.check("... gives the same bytes", ranks == 2 or digest("twice.h5") == first, str(ranks))
+    first = digest("twice.h5")
+job.check("a file of somebody's in the folder of the parts stays", os.listdir(path("twice.h5.parts")) == ["notes.txt"])
 
 folder.cleanup()
 job.finish()

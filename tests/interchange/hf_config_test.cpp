@@ -128,6 +128,7 @@ TEST_F(HfConfig, LlamaThatOursIsNot) {
   accepted(llama(), "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 500000.0}});
   accepted(llama(), "pretraining_tp", 2);  // another order of the same sums
   refused(llama(), "rope_scaling", {{"type", "linear"}}, {"linear without factor"});
+  refused(llama(), "rope_scaling", {{"type", "linear"}, {"factor", nullptr}}, {"linear without factor"});
   refused(llama(), "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, {"llama3 without low_freq_factor"});
   refused(llama(), "rope_scaling", {{"rope_type", "linear"}, {"factor", 0.5}}, {"1 to"});
   refused(llama(), "rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"low_freq_factor", 1.0}},

@@ -50,8 +50,12 @@ TEST(Choices, OfALongTextTheBeginningIsLeftOut) {
 
 TEST(Choices, BadLinesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> bad{
-      {R"({"ctx": "a", "endings": ["b", "c"], "label": 1)", "not JSON, at byte "},
+      {R"({"ctx": "a", "endings": ["b", "c"], "label": 1)", "the line is not valid JSON"},
       {R"([1, 2])", "not a JSON object"},
+      {R"({"ctx": "a", "endings": ["b", "c"], "label": )" + std::string(200, '[') + std::string(200, ']') + "}",
+       "nested deeper than 64 levels"},
+      {R"({"ctx": "a", "endings": ["b", "c"], "label": 1e999})", "the line is not valid JSON"},
+      {R"({"ctx": "a", "endings": ["b", "c"], "label": 1, "label": 0})", "has the key 'label' twice"},
       {R"({"endings": ["b", "c"], "label": 1})", R"(no field "ctx" (or "context"))"},
       {R"({"ctx": "", "endings": ["b", "c"], "label": 1})", R"("ctx" is not a text, or empty)"},
       {R"({"ctx": 3, "endings": ["b", "c"], "label": 1})", R"("ctx" is not a text, or empty)"},

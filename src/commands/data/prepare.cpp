@@ -2,6 +2,7 @@
 #include "data/prepare.hpp"
 
 #include <memory>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -11,19 +12,11 @@
 #include "commands/common/output_file.hpp"
 #include "commands/common/work_progress.hpp"
 #include "commands/data/data.hpp"
+#include "observe/flight_recorder.hpp"
 #include "runtime/runtime.hpp"
 
 namespace cohort {
 namespace {
-
-// On rank 0 alone; the others get "".
-std::string made_by_rank_0(Communicator& world, std::string_view what, const std::function<std::string()>& make) {
-  std::string text;
-  fail_together(world, what, [&] {
-    if (world.rank() == 0) text = make();
-  });
-  return broadcast_text(world, text, 0);
-}
 
 // The counts are errors of one rank, which end the job at once: the others may be far from done.
 void choose_tokenizer(Preparation& preparation, Communicator& world) {
@@ -42,6 +35,7 @@ void choose_tokenizer(Preparation& preparation, Communicator& world) {
     }
     const std::vector<std::string> counts = gather_texts(world, world.rank() == 0 ? "" : learner->counts(), 0);
     tokenizer = made_by_rank_0(world, "learning the vocabulary", [&] {
+      const FlightRecorder::LongCall learning("learning a vocabulary");  // the others wait
       for (const std::string& of_rank : counts) learner->merge_counts(of_rank);
       WorkProgress progress("learning merges");
       return preparation.learn(*learner, [&](double share) { progress.show(share); });
@@ -72,7 +66,9 @@ int run_prepare(PrepareOptions options, bool overwrite) {
     return inputs.pack();
   });
   if (world->rank() != 0) inputs = InputList::unpack(files);
-  Preparation preparation(options, std::move(inputs));
+  std::optional<Preparation> made;
+  fail_together(*world, "preparing", [&] { made.emplace(options, std::move(inputs)); });
+  Preparation& preparation = *made;
   choose_tokenizer(preparation, *world);
   {
     WorkProgress progress("encoding");
@@ -128,7 +124,7 @@ void add_data_prepare(CLI::App& data, Action& action) {
       "--split-documents", options->separator,
       "Line that separates the documents of a text, such as '<|endoftext|>'; '': blank lines [a text is a document]");
   prepare->add_option("--end-of-document", options->end_of_document,
-                      "Special token of the tokenizer to put behind each document, such as '<|endoftext|>'");
+                      "Special token of the tokenizer to put after each document, such as '<|endoftext|>'");
   prepare->add_flag("--dedup", options->deduplicate, "Leave out documents whose text was there before");
   prepare->add_option("--validation", options->validation, "Share of the tokens, taken from the end, for validation")
       ->capture_default_str();

@@ -52,11 +52,8 @@ std::vector<std::string> prompts_of(Communicator& world, const GenerateCommandOp
     if (options.prompt.empty()) throw SharedError(ExitCode::usage, "--prompt is empty: give at least one character to continue");
     return {options.prompt};
   }
-  std::string content;
-  fail_together(world, "reading the prompts", [&] {
-    if (world.rank() == 0) content = read_file(options.prompts_file, "file of prompts");
-  });
-  content = broadcast_text(world, content, 0);
+  const std::string content =
+      made_by_rank_0(world, "reading the prompts", [&] { return read_file(options.prompts_file, "file of prompts"); });
   std::vector<std::string> prompts;
   fail_together(world, "reading the prompts",
                 [&] { prompts = parse_prompts(content, options.prompts_file, options.prompt_field); });

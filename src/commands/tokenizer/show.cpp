@@ -65,9 +65,11 @@ int export_tokenizer(const ShowOptions& options) {
   } else if (options.format == "json") {
     write(out, to_tokenizer_json(*model));
   } else {
+    const std::string vocab = to_vocab_json(*model), merges = to_merges_txt(*model);
+    for (const char* name : {"vocab.json", "merges.txt"}) output_file("--out", out / name, options.overwrite);  // both, or none
     make_folders(out);
-    write(out / "vocab.json", to_vocab_json(*model));
-    write(out / "merges.txt", to_merges_txt(*model));
+    write(out / "vocab.json", vocab);
+    write(out / "merges.txt", merges);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // `cohort tokenizer train`: a byte-level BPE vocabulary from text, on any number of ranks.
 #include <cstdio>
+#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -11,55 +12,48 @@
 #include "commands/common/work_progress.hpp"
 #include "commands/tokenizer/tokenizer_commands.hpp"
 #include "data/bpe/bpe_model.hpp"
-#include "data/bpe/bpe_trainer.hpp"
+#include "data/prepare/count_texts.hpp"
+#include "observe/flight_recorder.hpp"
 #include "runtime/runtime.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr std::size_t kPart = std::size_t{4} << 20;  // bytes of a text that one rank counts at a time
-
 struct TrainTokenizerOptions {
   std::vector<std::string> inputs;
   std::string out;
+  DocumentRules rules{.field = "text", .separator = {}};
   TokenizerLearning wanted;
   bool overwrite = false;
 };
 
-// The parts of all texts go to the ranks in turns. They are cut by the texts alone, so that they are the same for any number of
-// ranks.
-void count_own_parts(const std::vector<std::string>& inputs, Communicator& world, TokenizerLearner& learner,
-                     WorkProgress& progress) {
-  Count part = 0;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string text = read_file(inputs[i], "text");
-    if (text.empty())
-      fail(ExitCode::data, "the text '{}' is empty; leave it out, or check what should have written it", inputs[i]);
-    for (std::size_t begin = 0; begin < text.size(); ++part) {
-      const std::size_t end = cut_between_pieces(text, std::min(begin + kPart, text.size()));
-      if (part % world.size() == world.rank()) learner.add(std::string_view(text).substr(begin, end - begin), inputs[i]);
-      begin = end;
-      progress.show((static_cast<double>(i) + static_cast<double>(begin) / static_cast<double>(text.size())) /
-                    static_cast<double>(inputs.size()));
-    }
-  }
+// Of all texts, on rank 0. Errors of one rank in its texts end the job at once: the others may be far from done.
+std::vector<std::string> count(const TrainTokenizerOptions& options, Communicator& world, TokenizerLearner& learner) {
+  const InputList inputs = InputList::unpack(made_by_rank_0(world, "looking for the texts", [&] {
+    const InputList list = list_inputs(options.inputs, [&](const std::string& path) {
+      std::error_code ignored;  // none if it is not there yet
+      return std::filesystem::equivalent(path, options.out, ignored);
+    });
+    for (const std::string& note : list.notes) fmt::print("note: {}\n", note);
+    return list.pack();
+  }));
+  WorkProgress progress(world.rank() == 0 ? "counting" : "");
+  count_texts(inputs, plan_work(inputs, piece_bytes_for(inputs.bytes())), options.rules, learner, world.rank(), world.size(),
+              [&](double share) { progress.show(share); });
+  return gather_texts(world, world.rank() == 0 ? "" : learner.counts(), 0);
 }
 
 int train_tokenizer(const TrainTokenizerOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
-  const TokenizerKind& kind = *find_tokenizer_kind("bpe");
   std::unique_ptr<TokenizerLearner> learner;
-  std::filesystem::path out;
-  fail_together(*world, "counting", [&] {
-    if (world->rank() == 0) out = output_file("--out", options.out, options.overwrite);
-    learner = kind.learner(options.wanted);
-    WorkProgress progress(world->rank() == 0 ? "counting" : "");
-    count_own_parts(options.inputs, *world, *learner, progress);
-  });
-  const std::vector<std::string> counts = gather_texts(*world, world->rank() == 0 ? "" : learner->counts(), 0);
+  const std::filesystem::path out =
+      made_by_rank_0(*world, "preparing", [&] { return output_file("--out", options.out, options.overwrite).string(); });
+  fail_together(*world, "preparing", [&] { learner = find_tokenizer_kind("bpe")->learner(options.wanted); });
+  const std::vector<std::string> counts = count(options, *world, *learner);
   fail_together(*world, "learning", [&] {
     if (world->rank() != 0) return;
+    const FlightRecorder::LongCall learning("learning a vocabulary");  // the others wait
     for (const std::string& of_rank : counts) learner->merge_counts(of_rank);
     WorkProgress progress("learning merges");
     const std::unique_ptr<Tokenizer> tokenizer = learner->finish([&](double share) { progress.show(share); });
@@ -85,7 +79,12 @@ void add_tokenizer_train(CLI::App& tokenizer, Action& action) {
       "  mpirun -np 2 cohort tokenizer train --input data/stories.txt --input data/other.txt --vocabulary 2048 --out "
       "data/two.json");
   const auto options = std::make_shared<TrainTokenizerOptions>();
-  command->add_option("--input", options->inputs, "Text files")->required();
+  command->add_option("--input", options->inputs, "Text files, folders and quoted patterns, as `cohort data prepare` takes them")
+      ->type_name("PATH")
+      ->required();
+  command->add_option("--field", options->rules.field, "Field with the text in lines of JSON")->capture_default_str();
+  command->add_option("--split-documents", options->rules.separator,
+                      "Line that separates the documents of a text; '': blank lines [a text is a document]");
   command->add_option("--out", options->out, "tokenizer.json to write")->required();
   command->add_option("--vocabulary", options->wanted.vocabulary, "Tokens in all: 256 bytes, merges and special tokens")
       ->required()

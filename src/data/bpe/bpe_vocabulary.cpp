@@ -30,13 +30,19 @@ BpeVocabulary::BpeVocabulary(std::vector<std::string> tokens, std::optional<std:
   if (merges_) {
     index_merges(source);
   } else {
-    derive_merges();
+    derive_merges(source);
   }
 }
 
 void BpeVocabulary::check_special(std::string_view source) {
   for (const SpecialToken& token : special_) {
     if (token.text.empty() || token.id < 0) fail(ExitCode::data, "{}: a special token without text or id", source);
+    if (token.id >= kMostTokens)
+      fail(ExitCode::data, "{}: the special token '{}' has the id {}; ids are below {}", source, printable(token.text), token.id,
+           kMostTokens);
+    if (!is_utf8(token.text)) fail(ExitCode::data, "{}: the special token '{}' is not UTF-8", source, printable(token.text));
+    if (std::count_if(special_.begin(), special_.end(), [&](const SpecialToken& other) { return other.text == token.text; }) > 1)
+      fail(ExitCode::data, "{}: the special token '{}' is there twice", source, token.text);
     if (static_cast<std::size_t>(token.id) >= tokens_.size()) tokens_.resize(static_cast<std::size_t>(token.id) + 1);
     if (!tokens_[static_cast<std::size_t>(token.id)].empty()) {
       fail(ExitCode::data, "{}: the special token '{}' has the id {} of the token '{}'", source, token.text, token.id,
@@ -84,13 +90,16 @@ void BpeVocabulary::index_merges(std::string_view source) {
   }
 }
 
-void BpeVocabulary::derive_merges() {
+void BpeVocabulary::derive_merges(std::string_view source) {
   struct Derived {
     TokenId a, b, id;
   };
   std::vector<Derived> all;
   for (std::size_t id = 0; id < tokens_.size(); ++id) {
     const std::string_view bytes = tokens_[id];
+    constexpr std::size_t kLongest = 4096;  // of cl100k_base: 128; the time grows with its square
+    if (bytes.size() > kLongest)
+      fail(ExitCode::data, "{}: token {} has {} bytes; at most {} are read", source, id, bytes.size(), kLongest);
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
       const TokenId a = find(bytes.substr(0, cut)), b = find(bytes.substr(cut));
       if (a >= 0 && b >= 0) all.push_back({a, b, static_cast<TokenId>(id)});

@@ -22,6 +22,9 @@ namespace cohort {
 
 using TokenId = std::int32_t;
 
+/// Ids are below this: one number in a file must not take all memory.
+inline constexpr std::int64_t kMostTokens = 10'000'000;
+
 /// What one merge makes.
 struct BpeMerge {
   std::int32_t rank = 0;  // smaller ones come first
@@ -56,7 +59,7 @@ class BpeVocabulary {
  private:
   void index_tokens(std::string_view source);
   void index_merges(std::string_view source);
-  void derive_merges();
+  void derive_merges(std::string_view source);
   void add_merge(TokenId a, TokenId b, BpeMerge merge);
   void check_special(std::string_view source);
 

@@ -76,8 +76,10 @@ struct SplitPattern::Compiled {
 
   int run(const char* text, std::size_t size, std::uint32_t options) const {
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text);
-    return jit ? pcre2_jit_match(code, subject, size, 0, options, match, nullptr)
-               : pcre2_match(code, subject, size, 0, options, match, nullptr);
+    // Compiled code has a stack of 32 KiB; patterns of a user's own may need more, which the interpreter takes from the heap.
+    const int found = jit ? pcre2_jit_match(code, subject, size, 0, options, match, nullptr) : PCRE2_ERROR_JIT_STACKLIMIT;
+    if (found != PCRE2_ERROR_JIT_STACKLIMIT) return found;
+    return pcre2_match(code, subject, size, 0, options | PCRE2_NO_JIT, match, nullptr);
   }
 };
 
@@ -122,7 +124,11 @@ std::size_t SplitPattern::end_of_piece(std::string_view text, std::size_t begin)
       if (whole) return begin + rest;
       continue;
     }
-    if (found < 0) fail(ExitCode::data, "split pattern '{}': PCRE2 gave up with error {}", expression_, found);
+    if (found < 0) {
+      std::array<PCRE2_UCHAR, 256> why{};
+      pcre2_get_error_message(found, why.data(), why.size());
+      fail(ExitCode::data, "split pattern '{}': PCRE2 gave up: {}", expression_, reinterpret_cast<const char*>(why.data()));
+    }
     const PCRE2_SIZE* at = pcre2_get_ovector_pointer(compiled_->match);
     if (at[0] > 0) return begin + at[0];  // what comes before the match
     if (at[1] > 0) return begin + at[1];

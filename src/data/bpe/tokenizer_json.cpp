@@ -87,10 +87,13 @@ std::vector<BpeVocabulary::Pair> read_merges(const Place& merges, const BpeToken
 std::vector<SpecialToken> read_added(const Place& added) {
   std::vector<SpecialToken> special;
   if (added.is_absent()) return special;
+  if (!added.json.is_array()) added.refuse("is not a list of tokens");
   for (std::size_t i = 0; i < added.json.size(); ++i) {
     const Place one{fmt::format("{}[{}]", added.where, i), added.json[i]};
     if (!one["content"].json.is_string() || !one["id"].json.is_number_unsigned())
       one.refuse("is not a token with content and id");
+    if (one["id"].json.get<std::uint64_t>() >= static_cast<std::uint64_t>(kMostTokens))
+      one.refuse(fmt::format("has an id that is not below {}", kMostTokens));
     special.push_back({one["content"].json.get<std::string>(), one["id"].json.get<TokenId>()});
   }
   return special;

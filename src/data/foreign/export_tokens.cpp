@@ -1,7 +1,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -14,6 +16,15 @@ namespace {
 
 constexpr std::array kExportedSplits{Split::train, Split::validation};
 constexpr Count kExportedBlock = 1 << 16;  // tokens at a time
+
+// Removes a temporary file that was not made the real one.
+struct TemporaryFile {
+  std::filesystem::path path;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+};
 
 }  // namespace
 
@@ -37,9 +48,8 @@ void export_tokens(const TokenFile& file, const std::string& format, const std::
   for (const Split split : kExportedSplits) {
     const std::filesystem::path path = exported_files(folder)[static_cast<std::size_t>(split)];
     const std::string header = llmc ? llmc_header({id_bytes, file.tokens(split)}, path.string()) : "";
-    std::filesystem::path temporary = path;
-    temporary += ".tmp";
-    std::ofstream out(temporary, std::ios::binary);
+    const TemporaryFile temporary{path.string() + ".tmp"};
+    std::ofstream out(temporary.path, std::ios::binary);
     out.write(header.data(), static_cast<std::streamsize>(header.size()));
     std::vector<std::int32_t> ids;
     std::vector<char> bytes;
@@ -53,8 +63,8 @@ void export_tokens(const TokenFile& file, const std::string& format, const std::
       if (progress) progress(static_cast<double>(done) / static_cast<double>(total));
     }
     out.close();
-    if (!out) fail(ExitCode::io, "cannot write '{}': {}", temporary.string(), std::strerror(errno));
-    commit_file(temporary, path);
+    if (!out) fail(ExitCode::io, "cannot write '{}': {}", temporary.path.string(), std::strerror(errno));
+    commit_file(temporary.path, path);
   }
 }
 

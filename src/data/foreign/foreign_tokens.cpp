@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -119,7 +120,10 @@ void ForeignTokens::open_megatron(const std::string& path) {
 }
 
 void ForeignTokens::check_size(std::string_view says) const {
-  const Bytes expected = offset_ + tokens_ * stored_.bytes, size = file_->size();
+  const Bytes size = file_->size();
+  if (tokens_ > std::numeric_limits<Bytes>::max() / stored_.bytes - offset_)
+    fail(ExitCode::data, "{}: {} says {}, but the file has {} bytes", file_->path(), says, counted(tokens_, "token"), size);
+  const Bytes expected = offset_ + tokens_ * stored_.bytes;
   if (size == expected) return;
   fail(ExitCode::data, "{}: {} says {}, which end at byte {}, but the file has {} bytes: it is {}", file_->path(), says,
        counted(tokens_, "token"), expected, size, size < expected ? "truncated; copy it again" : "another file, or damaged");

@@ -81,7 +81,8 @@ MegatronIndex read_megatron_index(const std::string& path) {
   NumberList<std::int32_t> lengths(file, kMegatronHeader, sequences);
   NumberList<std::int64_t> pointers(file, kMegatronHeader + sequences * 4, sequences);
   NumberList<std::int64_t> documents(file, kMegatronHeader + sequences * 12, entries);
-  for (Count sequence = 0, entry = 0; sequence <= sequences; ++sequence) {
+  Count entry = 0;
+  for (Count sequence = 0; sequence <= sequences; ++sequence) {
     for (; entry < entries && documents[entry] <= sequence; ++entry) {
       const bool ascends = documents[entry] == sequence;
       if (!ascends) {
@@ -98,6 +99,10 @@ MegatronIndex read_megatron_index(const std::string& path) {
            sequence, lengths[sequence], pointers[sequence], pointers.place(sequence), index.tokens * index.stored.bytes);
     }
     index.tokens += lengths[sequence];
+  }
+  if (entry < entries) {
+    fail(ExitCode::data, "{}: document entry {}, at byte {} of the file, is sequence {}, but there are {}", path, entry,
+         documents.place(entry), documents[entry], sequences);
   }
   if (!index.documents.empty() && index.documents.front() != 0) index.documents.insert(index.documents.begin(), 0);
   // Empty sequences at the end begin no document.

@@ -1,5 +1,8 @@
 #include "data/prepare/encoded_part.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -45,8 +48,11 @@ void write_encoded_part(const std::filesystem::path& path, const EncodedPart& pa
                     .tokens = part.tokens,
                     .last = part.last ? 1u : 0u};
   header.crc32 = checksum(header, part);
+  // A text that is an input twice gives two ranks the same part to write, perhaps on two hosts.
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
   std::filesystem::path temporary = path;
-  temporary += ".tmp";
+  temporary += fmt::format(".{}.{}.tmp", host.data(), ::getpid());
   // Without fsync, which would cost more than the encoding: a part that a power failure left short has another checksum.
   std::ofstream file(temporary, std::ios::binary);
   file.write(reinterpret_cast<const char*>(&header), sizeof(header));

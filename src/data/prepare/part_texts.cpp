@@ -40,7 +40,7 @@ bool PartTexts::visit(const WorkItem& item, Count number, const Visit& visit,
     if (!reader_ || open_file_ != place.file) {
       reader_.emplace(file, rules_.framing_of(file), piece_bytes_);
       open_file_ = place.file;
-      modified_ = state_of(file).second;
+      check_unchanged(file);
     }
     const bool there = reader_->read(place.number + number);
     if (!there && item.open_ended) return false;
@@ -97,8 +97,8 @@ void PartTexts::visit_line(std::string_view line, std::size_t begin, const Visit
 }
 
 void PartTexts::check_unchanged(const InputFile& file) const {
-  if (state_of(file) != std::pair(file.size, modified_))
-    fail(ExitCode::data, "{}: the text changed while it was read; prepare it again", file.path);
+  if (state_of(file) != std::pair(file.size, file.modified))
+    fail(ExitCode::data, "{}: the text changed since it was looked for; start again", file.path);
 }
 
 }  // namespace cohort

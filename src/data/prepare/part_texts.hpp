@@ -43,7 +43,6 @@ class PartTexts {
   const DocumentRules& rules_;
   std::optional<PieceReader> reader_;
   std::size_t open_file_ = 0;
-  std::int64_t modified_ = 0;  // when it was opened
 };
 
 }  // namespace cohort

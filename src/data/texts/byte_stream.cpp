@@ -14,7 +14,9 @@
 
 namespace cohort {
 
-StoredBytes::StoredBytes(std::string path) : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+// O_NONBLOCK: opening a pipe would wait for somebody who writes into it.
+StoredBytes::StoredBytes(std::string path)
+    : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (descriptor_ < 0) {
     const int error = errno;
     fail(ExitCode::io, "cannot read the text '{}': {}{}", path_, std::strerror(error),

@@ -45,7 +45,24 @@ InputFile look_at(const std::string& path) {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-std::vector<std::string> files_below(const std::string& folder) {
+// What was left out, by its reason.
+class LeftOut {
+ public:
+  enum Reason { empty, binary, about_another, link };
+  void add(const std::string& path, Reason reason) { paths_[reason].push_back(path); }
+  void tell(std::vector<std::string>& notes) const {
+    constexpr std::array kReasons{"empty", "not text, by a zero byte in its first 8,000", "about the text beside it",
+                                  "a link to a folder, or to nothing"};
+    for (std::size_t i = 0; i < kReasons.size(); ++i) {
+      if (!paths_[i].empty()) notes.push_back(fmt::format("left out, since {}: {}", kReasons[i], first_few(paths_[i])));
+    }
+  }
+
+ private:
+  std::array<std::vector<std::string>, 4> paths_;
+};
+
+std::vector<std::string> files_below(const std::string& folder, LeftOut& left_out) {
   std::vector<std::string> found;
   std::error_code error;
   fs::recursive_directory_iterator entries(folder, error), end;
@@ -54,6 +71,8 @@ std::vector<std::string> files_below(const std::string& folder) {
       entries.disable_recursion_pending();
     } else if (std::error_code ignored; entries->is_regular_file(ignored)) {
       found.push_back(entries->path().string());
+    } else if (entries->is_symlink(ignored)) {
+      left_out.add(entries->path().string(), LeftOut::link);
     }
   }
   if (error) fail(ExitCode::io, "cannot list the folder '{}': {}", folder, error.message());
@@ -61,14 +80,16 @@ std::vector<std::string> files_below(const std::string& folder) {
 }
 
 // Files that a pattern stands for; those of folders that it stands for, too.
-std::vector<std::string> files_of_pattern(const std::string& pattern) {
+std::vector<std::string> files_of_pattern(const std::string& pattern, LeftOut& left_out) {
   glob_t matches{};
-  const int outcome = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches);
+  const int outcome = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
+  if (outcome == GLOB_ABORTED)
+    fail(ExitCode::io, "cannot list the folders of the pattern '{}': {}", pattern, std::strerror(errno));
   std::vector<std::string> found;
   for (std::size_t i = 0; outcome == 0 && i < matches.gl_pathc; ++i) {
     const std::string path = matches.gl_pathv[i];
     if (fs::is_directory(path)) {
-      for (std::string& file : files_below(path)) found.push_back(std::move(file));
+      for (std::string& file : files_below(path, left_out)) found.push_back(std::move(file));
     } else {
       found.push_back(path);
     }
@@ -90,21 +111,6 @@ bool is_binary(const InputFile& file) {
          start.begin() + static_cast<std::ptrdiff_t>(got);
 }
 
-// What was left out, by its reason.
-class LeftOut {
- public:
-  void add(const std::string& path, int reason) { paths_[static_cast<std::size_t>(reason)].push_back(path); }
-  void tell(std::vector<std::string>& notes) const {
-    constexpr std::array kReasons{"empty", "not text, by a zero byte in its first 8,000", "about the text beside it"};
-    for (std::size_t i = 0; i < kReasons.size(); ++i) {
-      if (!paths_[i].empty()) notes.push_back(fmt::format("left out, since {}: {}", kReasons[i], first_few(paths_[i])));
-    }
-  }
-
- private:
-  std::array<std::vector<std::string>, 3> paths_;
-};
-
 void add_found(std::vector<std::string> paths, const std::function<bool(const std::string&)>& skip, LeftOut& left_out,
                InputList& list) {
   std::sort(paths.begin(), paths.end());
@@ -113,11 +119,11 @@ void add_found(std::vector<std::string> paths, const std::function<bool(const st
     if (skip && skip(path)) continue;
     const InputFile file = look_at(path);
     if (file.size == 0) {
-      left_out.add(path, 0);
+      left_out.add(path, LeftOut::empty);
     } else if (is_binary(file)) {
-      left_out.add(path, 1);
+      left_out.add(path, LeftOut::binary);
     } else if (path.ends_with(".json") && names.contains(path.substr(0, path.size() - 5))) {
-      left_out.add(path, 2);
+      left_out.add(path, LeftOut::about_another);
     } else {
       list.files.push_back(file);
     }
@@ -144,7 +150,7 @@ InputList list_inputs(const std::vector<std::string>& inputs, const std::functio
       continue;
     }
     const std::size_t before = list.files.size();
-    add_found(pattern ? files_of_pattern(input) : files_below(input), skip, left_out, list);
+    add_found(pattern ? files_of_pattern(input, left_out) : files_below(input, left_out), skip, left_out, list);
     if (list.files.size() == before) {
       fail(ExitCode::data, "the {} '{}' gives no texts: {}", pattern ? "pattern" : "directory", input,
            pattern ? "check it, and quote it so that the shell leaves it alone" : "check what should be in it");

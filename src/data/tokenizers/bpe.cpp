@@ -122,8 +122,10 @@ std::unique_ptr<Tokenizer> read(const nlohmann::json& serialised) {
     std::optional<std::vector<BpeVocabulary::Pair>> merges;
     if (!serialised.at("merges").is_null()) merges = serialised.at("merges").get<std::vector<BpeVocabulary::Pair>>();
     std::vector<SpecialToken> special;
-    for (const nlohmann::json& token : serialised.at("special"))
+    for (const nlohmann::json& token : serialised.at("special")) {
+      if (!token.at(1).is_number_unsigned() || token.at(1) >= kMostTokens) return nullptr;
       special.push_back({token.at(0).get<std::string>(), token.at(1).get<TokenId>()});
+    }
     return std::make_unique<BpeTokenizer>(BpeModel{SplitPattern(serialised.at("pattern").get<std::string>()),
                                                    BpeVocabulary(std::move(tokens), std::move(merges), std::move(special),
                                                                  serialised.at("whole_pieces").get<bool>(), "tokenizer")});

@@ -8,6 +8,7 @@
 #include "checkpoint/format/format.hpp"
 #include "interchange/exchange.hpp"
 #include "interchange/hf_config.hpp"
+#include "observe/flight_recorder.hpp"
 #include "train/observers/observers.hpp"
 
 namespace cohort {
@@ -26,10 +27,12 @@ class Exports : public StepObserver {
   // one replaces.
   void begin_run() override {
     if (run_.world.rank() != 0 || !fs::exists(folder_)) return;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-      const std::optional<Count> step = step_of_name(entry.path().filename().string());
-      if (step && (run_.done == 0 || fs::exists(checkpoint(*step)))) steps_.insert(*step);
-    }
+    report_failure(fmt::format("{} cannot be read", folder_.string()), [&] {
+      for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+        const std::optional<Count> step = step_of_name(entry.path().filename().string());
+        if (step && (run_.done == 0 || fs::exists(checkpoint(*step)))) steps_.insert(*step);
+      }
+    });
     remove_stale();
   }
 
@@ -54,15 +57,25 @@ class Exports : public StepObserver {
   void write(Count step) {
     const fs::path place = folder_ / step_name(step);
     const fs::path unfinished = place.string() + ".partial";
-    fs::remove_all(unfinished);
-    export_checkpoint({.checkpoint = checkpoint(step),
-                       .folder = unfinished,
-                       .format = format_,
-                       .dtype = dtype_from_name(run_.config.checkpoint.weights)});
+    const FlightRecorder::LongCall exporting("exporting a checkpoint");  // the others wait
+    fs::remove_all(unfinished);                                          // a name of ours alone: what a killed run left
+    try {
+      export_to(unfinished, step);
+    } catch (...) {
+      fs::remove_all(unfinished);
+      throw;
+    }
     if (fs::exists(place)) delete_exported(place);
-    fs::rename(unfinished, place);
+    commit_file(unfinished, place);
     steps_.insert(step);
     run_.log->info("step {} exported to {}", step, place.string());
+  }
+
+  void export_to(const fs::path& folder, Count step) {
+    export_checkpoint({.checkpoint = checkpoint(step),
+                       .folder = folder,
+                       .format = format_,
+                       .dtype = dtype_from_name(run_.config.checkpoint.weights)});
   }
 
   void remove_stale() {
