@@ -12,11 +12,14 @@
 #include "data/bpe/bpe_trainer.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
+#include "data/tokenizer_kind.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace cohort {
 namespace {
+
+using test::TemporaryFolder;
 
 std::vector<std::string> bytes_in_order() {
   std::vector<std::string> tokens;
