@@ -14,7 +14,8 @@ using Json = nlohmann::json;
 // true.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  StrictBuilder(const std::string& where, int depth) : where_(where), depth_(static_cast<std::size_t>(depth)) {}
+  StrictBuilder(const std::string& where, int depth, ExitCode code)
+      : where_(where), depth_(static_cast<std::size_t>(depth)), code_(code) {}
 
   Json take() { return std::move(root_); }
 
@@ -33,18 +34,18 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     auto& object = open_.back()->get_ref<Json::object_t&>();
     const auto [place, is_new] = object.emplace(std::move(name), nullptr);
-    if (!is_new) fail(ExitCode::checkpoint, "{} has the key '{}' twice", where_, place->first);
+    if (!is_new) fail(code_, "{} has the key '{}' twice", where_, place->first);
     member_ = &place->second;
     return true;
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    fail(ExitCode::checkpoint, "{} is not valid JSON: {}", where_, error.what());
+    fail(code_, "{} is not valid JSON: {}", where_, error.what());
   }
 
  private:
   Json* place(Json&& value) {
-    if (++values_ > kMostJsonValues) fail(ExitCode::checkpoint, "{} has more than {} values", where_, kMostJsonValues);
+    if (++values_ > kMostJsonValues) fail(code_, "{} has more than {} values", where_, kMostJsonValues);
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -62,7 +63,7 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   }
   // An array that grows moves its elements, but never while one of them is open.
   bool open(Json&& value) {
-    if (open_.size() >= depth_) fail(ExitCode::checkpoint, "{} is nested deeper than {} levels", where_, depth_);
+    if (open_.size() >= depth_) fail(code_, "{} is nested deeper than {} levels", where_, depth_);
     open_.push_back(place(std::move(value)));
     return true;
   }
@@ -73,6 +74,7 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
   const std::string& where_;
   std::size_t depth_;
+  ExitCode code_;  // of the errors: whose file it is
   Count values_ = 0;
   Json root_;
   std::vector<Json*> open_;  // the objects and arrays around the current place, the innermost last
@@ -81,8 +83,8 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-Json parse_strict_json(std::string_view text, const std::string& where, int depth) {
-  StrictBuilder builder(where, depth);
+Json parse_strict_json(std::string_view text, const std::string& where, int depth, ExitCode code) {
+  StrictBuilder builder(where, depth, code);
   Json::sax_parse(text, &builder);
   return builder.take();
 }

@@ -127,12 +127,7 @@ std::vector<ChoiceQuestion> read_choices(const std::string& text, const std::str
     const std::string where = fmt::format("{}:{}", path, ++number);
     if (std::ranges::all_of(words, is_space)) continue;
     constexpr int kDepth = 64;
-    json object;
-    try {
-      object = parse_strict_json(words, where + ": the line", kDepth);
-    } catch (const Error& error) {
-      throw Error(ExitCode::data, error.what());  // it is no checkpoint's
-    }
+    const json object = parse_strict_json(words, where + ": the line", kDepth, ExitCode::data);
     questions.push_back(question_of({where, object}, number, tokenizer, context));
     if (static_cast<Count>(questions.size()) == limit) break;
   }

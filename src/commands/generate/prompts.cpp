@@ -8,12 +8,7 @@ namespace {
 
 std::string prompt_of_json(std::string_view line, const std::string& where, const std::string& field) {
   constexpr int kDepth = 64;
-  nlohmann::json object;
-  try {
-    object = parse_strict_json(line, where, kDepth);
-  } catch (const Error& error) {
-    throw Error(ExitCode::data, error.what());  // it is no checkpoint's
-  }
+  const nlohmann::json object = parse_strict_json(line, where, kDepth, ExitCode::data);
   if (!object.is_object()) fail(ExitCode::data, "{}: not a JSON object", where);
   const auto found = object.find(field);
   if (found == object.end()) fail(ExitCode::data, "{}: no field \"{}\" (--prompt-field names another)", where, field);

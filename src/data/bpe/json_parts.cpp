@@ -1,19 +1,10 @@
 #include "data/bpe/json_parts.hpp"
 
 #include "base/error.hpp"
-#include "base/strict_json.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/utf8.hpp"
 
 namespace cohort {
-
-nlohmann::json parse_data_json(std::string_view text, const std::string& where, int depth) {
-  try {
-    return parse_strict_json(text, where, depth);
-  } catch (const Error& error) {
-    throw Error(ExitCode::data, error.what());
-  }
-}
 
 TokenId BpeTokens::id_of(const std::string& token, std::string_view where) const {
   const auto found = ids.find(token);

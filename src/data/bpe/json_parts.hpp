@@ -11,9 +11,6 @@
 
 namespace cohort {
 
-/// Throws Error(data), which begins with `where`; see base/strict_json.hpp.
-nlohmann::json parse_data_json(std::string_view text, const std::string& where, int depth);
-
 /// Tokens while they are read.
 struct BpeTokens {
   std::vector<std::string> bytes;  // by id

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/strict_json.hpp"
 #include "data/bpe/bpe_model.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
@@ -131,7 +132,7 @@ Json without_added(Json vocab, std::vector<SpecialToken> special) {
 }  // namespace
 
 BpeModel read_tokenizer_json(const std::filesystem::path& file) {
-  const Json json = parse_data_json(read_file(file, "tokenizer"), file.string(), kTokenizerDepth);
+  const Json json = parse_strict_json(read_file(file, "tokenizer"), file.string(), kTokenizerDepth, ExitCode::data);
   const Place root{file.string() + ": ", json};
   if (!root["normalizer"].is_absent()) root["normalizer"].refuse("is set: Cohort encodes text as it is");
   const Place model = root["model"];

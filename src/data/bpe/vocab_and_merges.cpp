@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/strict_json.hpp"
 #include "data/bpe/bpe_model.hpp"
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
@@ -28,7 +29,8 @@ std::optional<std::pair<std::string, std::string>> parse_merge(std::string_view 
 BpeModel read_vocab_and_merges(const std::filesystem::path& vocab, const std::filesystem::path& merges,
                                const std::string& pattern) {
   const std::string name = vocab.string();
-  BpeTokens tokens = read_token_object(parse_data_json(read_file(vocab, "vocabulary"), name, kVocabDepth), name);
+  BpeTokens tokens =
+      read_token_object(parse_strict_json(read_file(vocab, "vocabulary"), name, kVocabDepth, ExitCode::data), name);
   std::vector<BpeVocabulary::Pair> pairs;
   const std::string text = read_file(merges, "merges");
   for (std::size_t begin = 0, number = 1; begin < text.size(); ++number) {
