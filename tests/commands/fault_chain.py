@@ -44,8 +44,9 @@ class FaultChain:
         job.check(f"{name} ends as if undisturbed", training.sums(name, LAST) == training.sums(name + "_undisturbed", LAST))
         metrics = training.metrics(name)
         job.check(f"{name} has each step once in its metrics", [line["step"] for line in metrics] == list(range(1, LAST + 1)), str(metrics))
-        slow = [line["seconds"]["step"] for line in metrics[value_of("step", SLOW):]]
-        job.check(f"{name}: the slow rank makes every step slow", min(slow) > 0.15, str(slow))
+        slow = [line["seconds"]["step"] for line in metrics[value_of("step", SLOW) - 1 :]]
+        # Together, and less two of them: on a busy machine rank 0 may read its clock late after one step, which shortens the next.
+        job.check(f"{name}: the slow rank makes the steps slow", sum(slow) > (len(slow) - 2) * 0.15, str(slow))
 
     def problems_of_doctor(self, name, fault):
         """Of a rank that died or hangs the doctor knows the step; of an error that was thrown, what the log has of it."""
