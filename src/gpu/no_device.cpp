@@ -2,6 +2,7 @@
 #include "base/counting.hpp"
 #include "base/error.hpp"
 #include "gpu/device.hpp"
+#include "gpu/graph.hpp"
 #include "gpu/links.hpp"
 #include "gpu/memory_probe.hpp"
 
@@ -60,6 +61,9 @@ void Event::wait() const { need_device_unless_counting(); }
 double milliseconds_between(const Event&, const Event&) { fail_without_device(); }
 void synchronize(const std::function<void()>&) { need_device_unless_counting(); }
 void check_launch(const char*) { fail_without_device(); }
+Graph::~Graph() = default;
+void Graph::record(const std::function<void()>&) { fail_without_device(); }
+void Graph::launch() const { fail_without_device(); }
 DeviceSpeeds measure_device(int, Bytes, const std::function<void()>&) { fail_without_device(); }
 bool has_peer_access(int, int) { fail_without_device(); }
 double measure_pair(int, int, Bytes) { fail_without_device(); }

@@ -285,14 +285,11 @@ void Decoder::head_logits(const StepContext& context, const Tensor& own_normed, 
   const Tensor normed = parallel_.gather_rows(context, own_normed);
   const Count tokens = normed.shape().rows() / samples;
   const Count together = tokens == 1 ? samples : 1;  // samples of which the last rows are neighbours
-  ops::Exec exec = context.exec;
-  exec.row_by_row = exec.row_by_row || context.cache != nullptr;  // a prompt has one row here, too
-  const Tensor rows = context.take({together, logit_columns()});
   const Tensor parts = context.take({parallel_.parts() * together, logit_columns()});
   for (Count b = 0; b < samples; b += together) {
     const Count last = (b + 1) * tokens - 1;
-    ops::linear_forward(exec, rows, normed.slice(last, last + together), head_rows(&Parameter::compute));
-    parallel_.gather(parts, rows);
+    const Arena::Scope scratch(*context.activations);
+    parallel_.gather(parts, head_product(context, normed.slice(last, last + together)));
     const Tensor computed = to_host_fp32(parts);
     for (Count r = 0; r < together; ++r) {
       for (Count first = 0; first < spec_.vocabulary; first += vocabulary_.most_entries()) {
@@ -302,6 +299,27 @@ void Decoder::head_logits(const StepContext& context, const Tensor& own_normed, 
       }
     }
   }
+}
+
+Tensor Decoder::head_product(const StepContext& context, const Tensor& normed) {
+  ops::Exec exec = context.exec;
+  exec.row_by_row = exec.row_by_row || context.cache != nullptr;  // a prompt has one row here, too
+  const Tensor rows = context.take({normed.shape().rows(), logit_columns()});
+  ops::linear_forward(exec, rows, normed, head_rows(&Parameter::compute));
+  return rows;
+}
+
+bool Decoder::recordable() const {
+  return storage_.device == DeviceKind::gpu && parallel_.parts() == 1 && chunks_.size() == 1 && chunks_[0].embeds &&
+         chunks_[0].has_head;
+}
+
+Tensor Decoder::logits_on_device(const StepContext& context, const ModelInput& input) {
+  Hooks none;
+  const Tensor logits = head_product(context, run(only_chunk(), context, input, {}, none, nullptr));
+  const Tensor fp32 = context.take_fp32(logits.shape());
+  convert(fp32, logits);
+  return fp32;
 }
 
 std::unique_ptr<KvCache> Decoder::make_cache(Count slots, Count tokens) const {

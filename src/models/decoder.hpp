@@ -51,6 +51,8 @@ class Decoder : public Model {
   void backward(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void loss(const StepContext& context, const ModelInput& input, Hooks& hooks) override;
   void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) override;
+  bool recordable() const override;
+  Tensor logits_on_device(const StepContext& context, const ModelInput& input) override;
   std::unique_ptr<KvCache> make_cache(Count slots, Count tokens) const override;
   Count classes() const override { return spec_.vocabulary; }
   /// Of the whole model.
@@ -108,6 +110,8 @@ class Decoder : public Model {
                  float gradient_scale, const Tensor& own_dnormed);
   // What last_logits() gives: of samples of one token by one product, else by one each.
   void head_logits(const StepContext& context, const Tensor& own_normed, Count samples, const Tensor& logits);
+  // The head's product, of each row by itself, for this part of the vocabulary: [rows, logit_columns()].
+  Tensor head_product(const StepContext& context, const Tensor& normed);
   // Of each sample, the tokens that are here.
   Count tokens_of(const ModelInput& input) const;
   // Accumulates the gradients of the token embedding and the position table.

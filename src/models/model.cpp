@@ -10,6 +10,10 @@ ModelInput ModelInput::slice(Count begin, Count end) const {
   return {end - begin, part(inputs), part(targets), part(features), part(slots)};
 }
 
+Tensor Predictor::logits_on_device(const StepContext&, const ModelInput&) {
+  fail(ExitCode::internal, "a pass that is not recordable() was to be recorded");
+}
+
 void Model::idle_loss(Hooks& hooks) const {
   for (const Unit& unit : units_) {
     hooks.pre_forward(unit);

@@ -38,6 +38,12 @@ class Predictor {
   /// with KvCache::begin_prompt(), a sample a token with begin_tokens(). // Collective over: pp, tp
   virtual void last_logits(const StepContext& context, const ModelInput& input, const Tensor& logits, Hooks& hooks) = 0;
 
+  /// Whether logits_on_device() is there: all of the model is on this rank, on a GPU.
+  virtual bool recordable() const { return false; }
+  /// last_logits() of new tokens with a cache, as work for the device alone, which gpu::Graph can record: logits [rows, >= V]
+  /// (fp32) stay on the device, in context.activations. There are no hooks.
+  virtual Tensor logits_on_device(const StepContext& context, const ModelInput& input);
+
   /// A cache for `slots` texts of `tokens` tokens, of the layers that are here. Null of what is no decoder.
   virtual std::unique_ptr<KvCache> make_cache(Count slots, Count tokens) const = 0;
 

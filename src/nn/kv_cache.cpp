@@ -11,7 +11,9 @@ KvCache::KvCache(const KvCacheSizes& sizes, DType dtype, DeviceKind device) : si
   for (Count layer = 0; layer < sizes.layers; ++layer)
     layers_.push_back(
         {Tensor::zeros("kv_cache.keys", shape, dtype, device), Tensor::zeros("kv_cache.values", shape, dtype, device)});
-  places_ = Tensor::zeros("kv_cache.places", {2, 1}, DType::i32, device);
+  const Count most_rows = std::max(sizes.slots, sizes.tokens);  // of a pass: a token of each text, or all of a prompt
+  places_ = Tensor::zeros("kv_cache.places", {2, most_rows}, DType::i32, device);
+  host_places_ = Tensor::pinned("kv_cache.places", places_.shape(), DType::i32);
 }
 
 void KvCache::begin_prompt(Count slot, Count tokens) {
@@ -25,24 +27,25 @@ void KvCache::begin_prompt(Count slot, Count tokens) {
 void KvCache::begin_tokens(std::span<const std::int32_t> slots, std::span<const std::int32_t> positions) {
   COHORT_CHECK(!slots.empty() && slots.size() == positions.size(), "{} slots and {} positions", slots.size(), positions.size());
   const auto rows = static_cast<Count>(slots.size());
-  const Tensor host = Tensor::zeros("kv_cache.places", {2, rows}, DType::i32);
+  const Count most_rows = places_.shape()[1];
+  COHORT_CHECK(rows <= most_rows, "{} rows of a cache of {} slots of {} tokens", rows, sizes_.slots, sizes_.tokens);
   for (Count r = 0; r < rows; ++r) {
     const std::int32_t slot = slots[static_cast<std::size_t>(r)], position = positions[static_cast<std::size_t>(r)];
+    host_places_.data<std::int32_t>()[r] = slot;
+    host_places_.data<std::int32_t>()[most_rows + r] = position;
     COHORT_CHECK(slot >= 0 && slot < sizes_.slots && position >= 0 && position < sizes_.tokens,
                  "slot {}, position {} of a cache of {} slots of {} tokens", slot, position, sizes_.slots, sizes_.tokens);
-    host.data<std::int32_t>()[r] = slot;
-    host.data<std::int32_t>()[rows + r] = position;
   }
-  if (places_.shape()[1] != rows) places_ = Tensor::zeros("kv_cache.places", host.shape(), DType::i32, places_.device());
-  places_.copy_from(host);
+  places_.copy_from(host_places_);
+  rows_ = rows;
   longest_ = *std::max_element(positions.begin(), positions.end()) + 1;
   prompt_ = false;
 }
 
 ops::CachePlaces KvCache::places() const {
-  const auto rows = static_cast<std::size_t>(places_.shape()[1]);
   const auto* const first = static_cast<const std::int32_t*>(places_.raw());
-  return {{first, rows}, {first + rows, rows}, longest_};
+  const auto rows = static_cast<std::size_t>(rows_);
+  return {{first, rows}, {first + places_.shape()[1], rows}, longest_};
 }
 
 void KvCache::copy_slot(Count to, Count from) const {

@@ -45,7 +45,9 @@ class KvCache {
  private:
   KvCacheSizes sizes_;
   std::vector<ops::CachedHeads> layers_;
-  Tensor places_;  // [2, rows] int32, slots and positions
+  // [2, most rows of a pass] int32, slots and positions. Their place does not change, so that passes can be recorded.
+  Tensor places_, host_places_;
+  Count rows_ = 0;  // of this pass
   Count longest_ = 0;
   bool prompt_ = false;
 };

@@ -4,15 +4,10 @@
 
 #include "ops/fast_math.hpp"
 #include "ops/parallel.hpp"
+#include "ops/tuned.hpp"
 
 namespace cohort::ops {
 namespace {
-
-// Positions that a row of threads walks over: so many that merging is little work, so few that a text of a thousand tokens gives
-// a GPU a hundred rows for one token.
-constexpr Count kPartKeys = 128;
-
-Count parts_of(const CachePlaces& places) { return (places.longest + kPartKeys - 1) / kPartKeys; }
 
 void check(const AttentionShape& s, const CachedHeads& cache, const Tensor& qkv, const CachePlaces& places) {
   const Shape& kept = cache.keys.shape();
@@ -55,20 +50,8 @@ void append_kernel(const Exec& exec, const AttentionShape& s, const Kept<T>& key
       });
 }
 
-// Partial results: of part p of head h of row r, entry (r NH + h) parts + p.
-struct Partials {
-  float* out;   // [entries, HS] sum of weights times values
-  float* most;  // [entries] largest score
-  float* sum;   // [entries] sum of weights, which are exp(score - most)
-};
-
-Partials partials(const Tensor& scratch, Count entries, Count head_size) {
-  float* const out = scratch.f32();
-  return {out, out + entries * head_size, out + entries * head_size + entries};
-}
-
 template <class T>
-void parts_kernel(const Exec& exec, const AttentionShape& s, const Partials& to, const T* qkv, const Kept<const T>& keys,
+void parts_kernel(const Exec& exec, const AttentionShape& s, const CachedPartials& to, const T* qkv, const Kept<const T>& keys,
                   const Kept<const T>& values, Count rows, Count parts, const std::int32_t* slots,
                   const std::int32_t* positions) {
   const Count heads = s.heads, group = s.heads / s.kv_heads, head_size = s.head_size, packed_width = s.packed_width();
@@ -76,8 +59,8 @@ void parts_kernel(const Exec& exec, const AttentionShape& s, const Partials& to,
   for_rows(
       exec, "cohort::cached_attention_parts", rows * heads * parts, head_size, KOKKOS_LAMBDA(const Row& row) {
         const Count part = row.index() % parts, h = row.index() / parts % heads, r = row.index() / parts / heads;
-        const Count first = part * kPartKeys, end_of_text = Count{positions[r]} + 1;
-        const Count seen = end_of_text - first < kPartKeys ? end_of_text - first : kPartKeys;
+        const Count first = part * kCachePartKeys, end_of_text = Count{positions[r]} + 1;
+        const Count seen = end_of_text - first < kCachePartKeys ? end_of_text - first : kCachePartKeys;
         if (seen <= 0) return;  // nobody will ask for this part
         float* const sums = to.out + row.index() * head_size;
         row.each(head_size, [=](Count d) { sums[d] = 0.0f; });
@@ -102,12 +85,12 @@ void parts_kernel(const Exec& exec, const AttentionShape& s, const Partials& to,
 }
 
 template <class T>
-void merge_kernel(const Exec& exec, const AttentionShape& s, T* y, const Partials& from, Count rows, Count parts,
+void merge_kernel(const Exec& exec, const AttentionShape& s, T* y, const CachedPartials& from, Count rows, Count parts,
                   const std::int32_t* positions) {
   const Count heads = s.heads, head_size = s.head_size;
   for_rows(
       exec, "cohort::cached_attention_merge", rows * heads, head_size, KOKKOS_LAMBDA(const Row& row) {
-        const Count entry = row.index() * parts, own_parts = Count{positions[row.index() / heads]} / kPartKeys + 1;
+        const Count entry = row.index() * parts, own_parts = Count{positions[row.index() / heads]} / kCachePartKeys + 1;
         float most = from.most[entry];
         for (Count p = 1; p < own_parts; ++p) most = from.most[entry + p] > most ? from.most[entry + p] : most;
         float sum = 0.0f;
@@ -133,6 +116,11 @@ void cache_append(const Exec& exec, const AttentionShape& shape, const CachedHea
   });
 }
 
+CachedPartials cached_partials(const Tensor& scratch, Count entries, Count head_size) {
+  float* const out = scratch.f32();
+  return {out, out + entries * head_size, out + entries * head_size + entries};
+}
+
 Count cached_attention_scratch(const AttentionShape& shape, const CachePlaces& places) {
   return places.rows() * shape.heads * parts_of(places) * (shape.head_size + 2);
 }
@@ -143,8 +131,9 @@ void cached_attention(const Exec& exec, const AttentionShape& shape, const Tenso
   COHORT_CHECK(out.shape().columns() == shape.width() && out.shape().rows() == places.rows() &&
                    scratch.elements() >= cached_attention_scratch(shape, places),
                "cached attention: out {}, scratch {}", out.shape().str(), scratch.shape().str());
+  if (const auto kernel = tuned_kernels(exec).cached_attention) return kernel(exec, shape, out, qkv, cache, places, scratch);
   const Count parts = parts_of(places), rows = places.rows();
-  const Partials between = partials(scratch, rows * shape.heads * parts, shape.head_size);
+  const CachedPartials between = cached_partials(scratch, rows * shape.heads * parts, shape.head_size);
   with_storage_type(qkv, [&]<class T>(T) {
     const auto read = [](const Tensor& tensor) {
       const Kept<T> all = kept<T>(tensor);

@@ -34,6 +34,22 @@ struct CachedHeads {
 void cache_append(const Exec& exec, const AttentionShape& shape, const CachedHeads& cache, const Tensor& qkv,
                   const CachePlaces& places);
 
+/// Positions of a part of the keys (see cached_attention): so many that merging is little work, so few that a text of a thousand
+/// tokens gives a GPU a hundred parts of heads for one token.
+inline constexpr Count kCachePartKeys = 128;
+
+/// Parts of the longest text.
+inline Count parts_of(const CachePlaces& places) { return (places.longest + kCachePartKeys - 1) / kCachePartKeys; }
+
+/// Partial results, for kernels: of part p of head h of row r, entry (r NH + h) parts + p.
+struct CachedPartials {
+  float* out;   // [entries, HS] sum of weights times values
+  float* most;  // [entries] largest score
+  float* sum;   // [entries] sum of weights, which are exp(score - most), to whatever base
+};
+/// Where they lie in cached_attention's scratch memory.
+CachedPartials cached_partials(const Tensor& scratch, Count entries, Count head_size);
+
 /// Elements (fp32) of the scratch memory that cached_attention needs: a partial result for each row, head and part of the keys.
 Count cached_attention_scratch(const AttentionShape& shape, const CachePlaces& places);
 

@@ -15,17 +15,22 @@ void check(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor&
 }
 
 // A row of threads takes an output: it reads that row of the weight from memory once, and from the nearest cache for all rows of
-// x but the first.
+// x but the first. Whether it reads in packs is a question of K alone, not of where a row of x happens to lie: the order of the
+// sum, and so the bits, depend on it.
 template <class T>
 void product_kernel(const Exec& exec, Count rows, Count n, Count k, T* y, Count y_stride, const T* x, const T* weight,
                     const T* residual, const T* bias) {
+  const bool in_packs = k * static_cast<Count>(sizeof(T)) % 16 == 0;
   for_rows(
       exec, "cohort::row_product", n, k, KOKKOS_LAMBDA(const Row& row) {
         const Count output = row.index();
-        const auto weights = in(weight + output * k);
+        const T* const weights = weight + output * k;
         for (Count r = 0; r < rows; ++r) {
-          float value = row.sum(
-              k, [=](float a, float b) { return a * b; }, in(x + r * k), weights);
+          const T* const from = x + r * k;
+          const float value = in_packs ? row.sum(
+                                             k, [=](float a, float b) { return a * b; }, in(from), in(weights))
+                                       : row.sum(
+                                             k, [=](int i) { return to_float(from[i]) * to_float(weights[i]); }, indices());
           row.once([=] {
             float sum = value;
             T& element = y[r * y_stride + output];

@@ -30,6 +30,8 @@ TunedKernels cuda_kernels() {
         .linear_backward_input = cuda::linear_backward_input,
         .linear_gelu_backward = cuda::linear_gelu_backward,
         .linear_backward_weight = cuda::linear_backward_weight,
+        .row_product = cuda::row_product,
+        .cached_attention = cuda::cached_attention,
         .attention_forward = cuda::attention_forward,
         .attention_backward = cuda::attention_backward,
         .partial_attention_forward = cuda::partial_attention_forward,

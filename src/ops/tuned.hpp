@@ -11,6 +11,7 @@
 #include "ops/activation.hpp"
 #include "ops/adamw.hpp"
 #include "ops/attention.hpp"
+#include "ops/cached_attention.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
 #include "ops/linear.hpp"
@@ -29,6 +30,7 @@ struct TunedKernels {
   decltype(&ops::linear_gelu_backward) linear_gelu_backward = nullptr;
   decltype(&ops::linear_backward_weight) linear_backward_weight = nullptr;
   decltype(&ops::row_product) row_product = nullptr;
+  decltype(&ops::cached_attention) cached_attention = nullptr;
   decltype(&ops::attention_forward) attention_forward = nullptr;
   decltype(&ops::attention_backward) attention_backward = nullptr;
   decltype(&ops::partial_attention_forward) partial_attention_forward = nullptr;

@@ -1,5 +1,8 @@
 #include "train/cached_passes.hpp"
 
+#include <algorithm>
+#include <typeinfo>
+
 #include "observe/flight_recorder.hpp"
 #include "train/nonfinite.hpp"
 
@@ -53,8 +56,32 @@ std::span<const float> CachedPasses::run(StepContext context) {
   ModelInput input;
   input.samples = samples_;
   input.inputs = tokens_;
+  input = buffer_.put(input);
+  const bool no_hooks = typeid(hooks_) == typeid(Hooks);  // the base class, which does nothing
+  if (row_by_row_ && no_hooks && !context.inspect && model_.recordable()) return run_recorded(context, input);
   const Tensor logits = logits_.slice(0, samples_);
-  model_.last_logits(context, buffer_.put(input), logits, hooks_);
+  model_.last_logits(context, input, logits, hooks_);
+  return logits.span<float>();
+}
+
+std::span<const float> CachedPasses::run_recorded(const StepContext& context, const ModelInput& input) {
+  const Arena::Scope scratch(activations_);
+  const Recorded now{samples_, ops::parts_of(cache_->places()), input.inputs.data()};
+  const auto pass = [&] { logits_on_device_ = model_.logits_on_device(context, input); };
+  if (now != last_) {  // the first of its kind makes what is made at first use, and lets memory grow
+    graph_ = {};
+    pass();
+  } else {
+    if (!graph_.recorded()) graph_.record(pass);
+    graph_.launch();
+  }
+  last_ = now;
+  const Count columns = logits_on_device_.shape().columns();
+  if (!logits_from_device_.defined()) logits_from_device_ = Tensor::pinned("generate.logits", {logits_.shape().rows(), columns});
+  const Tensor there = logits_from_device_.slice(0, samples_), logits = logits_.slice(0, samples_);
+  there.copy_from(logits_on_device_);
+  for (Count r = 0; r < samples_; ++r)
+    std::copy_n(there.f32() + r * columns, logits.shape().columns(), logits.f32() + r * logits.shape().columns());
   return logits.span<float>();
 }
 

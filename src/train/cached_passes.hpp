@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/graph.hpp"
 #include "models/predictor.hpp"
 #include "tensor/arena.hpp"
 #include "train/input_buffer.hpp"
@@ -46,6 +47,15 @@ class CachedPasses {
 
  private:
   std::span<const float> run(StepContext context);
+  // On a GPU a pass over a few tokens is hundreds of kernels of microseconds: it is recorded, and launched as one.
+  std::span<const float> run_recorded(const StepContext& context, const ModelInput& input);
+
+  // What a recording depends on: the numbers and addresses that its kernels have.
+  struct Recorded {
+    Count rows = 0, parts = 0;  // of the pass, and of the keys of its longest text
+    const std::int32_t* inputs = nullptr;
+    bool operator==(const Recorded&) const = default;
+  };
 
   Predictor& model_;
   Hooks& hooks_;
@@ -57,6 +67,9 @@ class CachedPasses {
   Count samples_ = 0;                 // likewise
   bool row_by_row_ = false;           // likewise
   Tensor logits_;                     // [slots, V]
+  gpu::Graph graph_;
+  Recorded last_;                                 // of the last pass that run_recorded() made
+  Tensor logits_on_device_, logits_from_device_;  // [rows, >= V], and pinned [slots, >= V]
 };
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "comm/mpi_communicator.hpp"
+#include "gpu/device.hpp"
 #include "models/model_problem.hpp"
 #include "train/generate.hpp"
 #include "train/model_on_mesh.hpp"
@@ -22,6 +23,7 @@ RunConfig run_of(const char* kind, Count tp, Count pp, bool sequence) {
   config.model.init_std = 0.2;  // so that logits are far apart beside the rounding of sums over ranks
   config.run.seed = 7;
   config.device.kind = test_device() == DeviceKind::gpu ? "cuda" : "cpu";
+  config.device.share = test_device() == DeviceKind::gpu && gpu::visible_devices() < tp * pp;
   config.parallel.dp = 1;
   config.parallel.tp = tp;
   config.parallel.pp = pp;

@@ -31,13 +31,14 @@ void require_the_same(Communicator& world, const std::string& path, const RunCon
                     fmt::format("{}: the run file differs between ranks: {}; give all nodes the same file", path, difference));
 }
 
-// What a run file can ask for here; GPUs are looked for only if it leaves the device open. Collective over: world
-BuildFeatures features_for(Runtime& runtime, Communicator& world, const DeviceSection& device) {
+// What a run file can ask for here; GPUs are looked for only if it leaves the device open, and rank 0 says how that is decided:
+// but for `expected` GPUs that are there. Collective over: world
+BuildFeatures features_for(Runtime& runtime, Communicator& world, const DeviceSection& device, bool expected = false) {
   BuildFeatures features{.cuda = gpu::built()};
   if (device.kind != "auto") return features;
   const std::string reason = why_no_gpus(runtime.host(), runtime.local_rank(), device.share);
   features.gpus = reason.empty();
-  if (world.rank() == 0) {
+  if (world.rank() == 0 && !(features.gpus && expected)) {
     print_error_line(features.gpus ? "device.kind = \"auto\": GPUs, one for each rank"
                                    : fmt::format("device.kind = \"auto\": the CPU, since {}", reason));
   }
@@ -87,6 +88,7 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
                             std::vector<std::string> overrides, const CheckpointUse& use) {
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
   RunConfig config;
+  bool trained_on_gpus = false;
   fail_together(world, "reading the checkpoint's run file", [&] {
     for (const std::string& key : overrides) {
       if (key.starts_with("parallel."))
@@ -96,11 +98,12 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
     watch_as_told(runtime, config);
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
-    if (config.device.kind == "cuda") config.device.kind = "auto";
+    trained_on_gpus = config.device.kind == "cuda";
+    if (trained_on_gpus) config.device.kind = "auto";
     if (!use.reads_data && config.data.tokens.empty())
       config.data.tokens = "TOKENS.h5";  // a name to be valid, and to be asked for
   });
-  const BuildFeatures features = features_for(runtime, world, config.device);
+  const BuildFeatures features = features_for(runtime, world, config.device, trained_on_gpus);
   fail_together(world, "reading the checkpoint's run file", [&] {
     if (use.layout.empty()) return validate(config, world.size(), features);
     if (config.device.kind == "auto") config.device.kind = features.gpus ? "cuda" : "cpu";

@@ -31,6 +31,16 @@ const ModelFamily& family() {
                                                       .ffn_width = 8192,
                                                       .context = 2048,
                                                       .vocabulary = 32000,
+                                                      .tied_head = false}},
+                                                    {"llama-8b",
+                                                     {.kind = "llama",
+                                                      .layers = 32,
+                                                      .width = 4096,
+                                                      .heads = 32,
+                                                      .kv_heads = 8,
+                                                      .ffn_width = 14336,
+                                                      .context = 8192,
+                                                      .vocabulary = 128256,
                                                       .tied_head = false}}}};
   return kFamily;
 }

@@ -1,6 +1,5 @@
 // The ops of src/ops/*.hpp on a GPU: the same names and contracts, in tensors. Each puts its kernels on the compute stream and
-// returns. They are defined only in builds with CUDA. ops/tuned.cpp names
-// them.
+// returns. They are defined only in builds with CUDA. ops/tuned.cpp names them.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +7,7 @@
 
 #include "ops/adamw.hpp"
 #include "ops/attention_shape.hpp"
+#include "ops/cached_attention.hpp"
 #include "ops/exec.hpp"
 #include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
@@ -25,6 +25,14 @@ void linear_backward_input(const Exec& exec, const Tensor& dx, const Tensor& dy,
 void linear_gelu_backward(const Exec& exec, const Tensor& dbefore, const Tensor& dbias, const Tensor& dy, const Tensor& weight,
                           const Tensor& before, const Tensor& bias);
 void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tensor& dbias, const Tensor& dy, const Tensor& x);
+
+// row_product.hpp
+void row_product(const Exec& exec, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& residual,
+                 const Tensor& bias);
+
+// cached_attention.hpp
+void cached_attention(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& qkv,
+                      const CachedHeads& cache, const CachePlaces& places, const Tensor& scratch);
 
 // norm.hpp
 void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
