@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/units.hpp"
+
 namespace cohort {
 
 struct ProcessFacts {
@@ -26,6 +28,9 @@ std::vector<std::int64_t> visible_processes();
 std::string environment_at_start(std::int64_t process);
 /// Whether the standard output of a process is a terminal; false where that cannot be said.
 bool writes_to_terminal(std::int64_t process);
+
+/// Memory of the host that this process has in use (its resident set); 0 where that cannot be said.
+Bytes resident_memory();
 
 /// The file of the running program. Throws Error(io).
 std::filesystem::path program_file();

@@ -1,4 +1,5 @@
 #include <mach-o/dyld.h>
+#include <mach/mach.h>
 #include <sys/sysctl.h>
 #include <unistd.h>
 
@@ -83,6 +84,14 @@ std::string environment_at_start(std::int64_t process) {
 }
 
 bool writes_to_terminal(std::int64_t) { return false; }  // the files of another process cannot be opened
+
+Bytes resident_memory() {
+  mach_task_basic_info info{};
+  mach_msg_type_number_t count = MACH_TASK_BASIC_INFO_COUNT;
+  const bool known =
+      task_info(mach_task_self(), MACH_TASK_BASIC_INFO, reinterpret_cast<task_info_t>(&info), &count) == KERN_SUCCESS;
+  return known ? static_cast<Bytes>(info.resident_size) : 0;
+}
 
 std::filesystem::path program_file() {
   std::array<char, 4096> path{};

@@ -78,6 +78,14 @@ bool writes_to_terminal(std::int64_t process) {
   return terminal;
 }
 
+// proc(5), statm: pages in all, and those in memory.
+Bytes resident_memory() {
+  std::istringstream fields(contents("/proc/self/statm"));
+  Bytes all = 0, resident = 0;
+  fields >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
 fs::path program_file() {
   std::error_code error;
   fs::path file = fs::read_symlink("/proc/self/exe", error);

@@ -32,6 +32,7 @@ struct StepRecord {
   const StepResult& result;
   double rate = 0.0;                          // tokens per second of the step itself
   std::optional<Evaluation> evaluation = {};  // of the validation after it, if there was one
+  std::optional<Bytes> memory = {};           // of the rank that uses most, at reported steps
   nlohmann::ordered_json figures = {};        // what observers add to the metrics of the step; null: nothing
 };
 

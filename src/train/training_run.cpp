@@ -23,15 +23,19 @@ TrainingRun::TrainingRun(const RunConfig& config_of_run, const RunData& data_of_
       train_step(config, mesh),
       sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
       share(BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr)),
-      batches(*data.dataset, sampler, config.train, share, train_step.device()) {}
+      batches(*data.dataset, sampler, config.train, share, train_step.device()),
+      utilisation(config, world.size()) {}
 
 void TrainingRun::open_logs(bool resumed) {
   fail_together(world, "opening the logs", [&] {
     log = std::make_unique<RankLog>(config.run.directory, world.rank(), log_level_from_name(config.log.level), resumed);
     if (world.rank() != 0) return;
     write_resolved_run_file(config);
-    progress = std::make_unique<ProgressLine>(ProgressLine::Options{
-        .first_step = done, .total_steps = config.train.steps, .every = config.log.every, .unit = units_name(config.model)});
+    progress = std::make_unique<ProgressTable>(ProgressTable::Options{.first_step = done,
+                                                                      .total_steps = config.train.steps,
+                                                                      .every = config.log.every,
+                                                                      .unit = units_name(config.model),
+                                                                      .has_mfu = utilisation.known()});
   });
 }
 

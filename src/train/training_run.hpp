@@ -17,6 +17,7 @@
 #include "train/evaluate.hpp"
 #include "train/step_batches.hpp"
 #include "train/train_step.hpp"
+#include "train/utilisation.hpp"
 
 namespace cohort {
 
@@ -58,6 +59,7 @@ struct TrainingRun {
   BatchShare share;
   StepBatches batches;
   StepTimers timers;
+  Utilisation utilisation;
 
   Count done = 0;                        // optimizer steps
   Count saved_at = -1;                   // `done` of the last checkpoint
@@ -66,8 +68,8 @@ struct TrainingRun {
   std::vector<std::string> notes;        // of resuming, for console and log
   std::string history;                   // what resumes were allowed to change
 
-  std::unique_ptr<RankLog> log;            // from open_logs() on, and so:
-  std::unique_ptr<ProgressLine> progress;  // rank 0
+  std::unique_ptr<RankLog> log;             // from open_logs() on, and so:
+  std::unique_ptr<ProgressTable> progress;  // rank 0
 };
 
 }  // namespace cohort

@@ -119,8 +119,8 @@ TEST_F(Exchange, SixteenBitsAreTooFewForALargeVocabulary) {
   EXPECT_EQ(import("b.bin", "auto").validation, 2);
   const TokenFile file(folder_ / "x.h5");
   EXPECT_EQ(file.token_bytes(), 4);
-  EXPECT_ERROR(export_tokens(file, "nanogpt", folder_ / "out"), ExitCode::data, "16-bit ids", "llmc");
-  export_tokens(file, "llmc", folder_ / "out");
+  EXPECT_ERROR(export_tokens(file, "nanogpt", exported_files(folder_ / "out")), ExitCode::data, "16-bit ids", "llmc");
+  export_tokens(file, "llmc", exported_files(folder_ / "out"));
   EXPECT_EQ(test::text_of(folder_ / "out/val.bin"), llmc(20240801, 7, 2, bytes<std::uint32_t>({67000, 4})));
 }
 

@@ -93,6 +93,13 @@ TEST(Texts, DamagedCompressionIsRefusedWithItsPlace) {
   }
 }
 
+TEST(Texts, AWindowThatNeedsTheMemoryOfAMachineIsRefusedAsSuch) {
+  const TemporaryFolder folder;
+  // A frame's magic number, no flags, and a window of 2^31 bytes (RFC 8878, section 3.1.1.1.2).
+  write_file_atomically(folder / "long.zst", std::string("\x28\xb5\x2f\xfd\x00\xa8", 6) + std::string(100, 'x'));
+  EXPECT_ERROR(all_of(folder / "long.zst"), ExitCode::data, "long.zst", "a window of more than 128", "--long");
+}
+
 // Pieces in order, and each alone by a reader of its own.
 void expect_pieces_are(const std::string& text, const InputFile& file, const Framing& framing, Bytes size) {
   PieceReader in_order(file, framing, size);

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "base/text.hpp"
+#include "observe/sparkline.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace cohort {
@@ -13,85 +18,169 @@ namespace {
 double now = 0.0;
 double test_clock() { return now; }
 
-// A progress line that writes into a file, and what it wrote.
+// A table that is written into a file, and what was written.
 class ProgressTest : public ::testing::Test {
  protected:
   ProgressTest() : out_(std::fopen((folder_ / "out").c_str(), "w")) { now = 0.0; }
   ~ProgressTest() override { std::fclose(out_); }
-  ProgressLine::Options options(bool terminal) const {
-    ProgressLine::Options result;
+  ProgressTable::Options options(bool terminal) const {
+    ProgressTable::Options result;
     result.total_steps = 100;
     result.terminal = terminal;
+    result.utf8 = true;
+    result.columns = 100;
     result.out = out_;
     result.clock = test_clock;
     return result;
   }
+  static ProgressFigures step(Count number, double loss = 1.5) {
+    return {.step = number,
+            .units = 1000.0 * static_cast<double>(number),
+            .loss = loss,
+            .learning_rate = 3e-4,
+            .gradient_norm = 12.345,
+            .rate = 12345.0};
+  }
   std::string written() const { return test::text_of(folder_ / "out"); }
+  std::vector<std::string> lines() const { return split(written(), '\n'); }
 
   test::TemporaryFolder folder_;
   std::FILE* out_;
 };
 
-TEST_F(ProgressTest, PlainLinesComeEveryFewStepsAndAtTheEnd) {
+TEST_F(ProgressTest, RowsComeFirstEveryFewStepsAndAtTheEnd) {
   auto plain = options(false);
   plain.every = 40;
-  ProgressLine progress(plain);
-  for (Count step = 1; step <= 100; ++step) {
+  ProgressTable progress(plain);
+  for (Count number = 1; number <= 100; ++number) {
     now += 2;
-    progress.update(step, 1.5, 12345);
+    ProgressFigures figures = step(number);
+    if (number == 40) figures.memory = 3 * kGiB / 2;
+    if (number == 50) figures.validation = 1.625;
+    progress.update(figures);
   }
   progress.finish();
   EXPECT_EQ(written(),
-            "step 40/100 (40%)  loss 1.5000  12.35K tokens/s  ETA 2 min 00 s\n"
-            "step 80/100 (80%)  loss 1.5000  12.35K tokens/s  ETA 40 s\n"
-            "step 100/100 (100%)  loss 1.5000  12.35K tokens/s  ETA 0 s\n");
+            "   step    tokens     loss  val loss        lr     norm   tokens/s     memory         ETA\n"
+            "      1     1.00K   1.5000            3.00e-04   12.345     12.35K             3 min 18 s\n"
+            "     40    40.00K   1.5000            3.00e-04   12.345     12.35K    1.5 GiB  2 min 00 s\n"
+            "     50    50.00K   1.5000    1.6250  3.00e-04   12.345     12.35K             1 min 40 s\n"
+            "     80    80.00K   1.5000            3.00e-04   12.345     12.35K                   40 s\n"
+            "    100   100.00K   1.5000            3.00e-04   12.345     12.35K                    0 s\n");
+}
+
+TEST_F(ProgressTest, TheWidestRowFits100Columns) {
+  auto plain = options(false);
+  plain.has_mfu = true;
+  plain.total_steps = 1'000'000;
+  ProgressTable progress(plain);
+  ProgressFigures figures{.step = 1'000'000,
+                          .units = 123.45e12,
+                          .loss = 1e5,
+                          .validation = 1234.5,
+                          .learning_rate = 1e-10,
+                          .gradient_norm = 123456.0,
+                          .rate = 123.45e6,
+                          .mfu = 0.5123,
+                          .memory = 1023 * kGiB};
+  progress.update(figures);
+  EXPECT_NE(written().find("51.2%"), std::string::npos);
+  for (const std::string& line : lines()) EXPECT_LE(line.size(), 100u) << line;
 }
 
 TEST_F(ProgressTest, AResumedRunEstimatesFromItsOwnSteps) {
   auto plain = options(false);
   plain.first_step = 80;
   plain.unit = "samples";
-  ProgressLine progress(plain);
+  ProgressTable progress(plain);
   now += 20;
-  progress.update(90, 1.5, 10);
-  EXPECT_EQ(written(), "step 90/100 (90%)  loss 1.5000  10 samples/s  ETA 20 s\n");
+  progress.update(step(90));
+  EXPECT_NE(written().find("samples/s"), std::string::npos);
+  EXPECT_EQ(lines()[1].substr(lines()[1].size() - 5), " 20 s");
 }
 
-TEST_F(ProgressTest, ATerminalGetsOneLineThatUpdates) {
-  ProgressLine progress(options(true));
-  progress.update(1, 3.0, 1);
+TEST_F(ProgressTest, ATerminalGetsALineThatUpdatesBelowTheTable) {
+  ProgressTable progress(options(true));
+  progress.update(step(1, 3.0));
   now += 0.01;
-  progress.update(2, 2.0, 1);  // too soon: not drawn
+  progress.update(step(2, 2.0));  // too soon: not drawn
   now += 0.2;
-  progress.update(3, 1.0, 1);
+  progress.update(step(3, 1.0));
   now += 0.01;
-  progress.update(100, 0.5, 1);  // the last one is drawn however soon
+  progress.update(step(100, 0.5));  // the last one is drawn however soon
   progress.finish();
   const std::string text = written();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 3) << text;
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_EQ(text.find("step 2/"), std::string::npos);
+  EXPECT_NE(text.find("step 3/100  ━"), std::string::npos) << text;
+  EXPECT_EQ(text.find("step 3/100  ╌"), std::string::npos);
   EXPECT_NE(text.find("step 100/100"), std::string::npos);
+  EXPECT_NE(text.find("█▆▃▁"), std::string::npos) << "the course of the loss: " << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << "header, two rows, and the end of the line: " << text;
+}
+
+TEST_F(ProgressTest, WhatDoesNotFitTheTerminalIsLeftOut) {
+  for (const int columns : {99, 78, 60, 30}) {
+    auto narrow = options(true);
+    narrow.columns = columns;
+    narrow.utf8 = false;
+    ProgressTable progress(narrow);
+    progress.update(step(50));
+    progress.finish();
+    const std::string text = written();
+    const std::string line = text.substr(text.rfind("\x1b[K") + 3);
+    EXPECT_LT(line.size(), static_cast<std::size_t>(columns) + 1) << line;
+    EXPECT_EQ(line.find("#####") != std::string::npos, columns >= 78) << line;
+  }
+}
+
+TEST_F(ProgressTest, ALongRunHasAboutTwentyRowsOnATerminal) {
+  auto long_run = options(true);
+  long_run.total_steps = 10'000;
+  long_run.every = 30;
+  const ProgressTable progress(long_run);
+  Count rows = 0;
+  for (Count number = 1; number <= 10'000; ++number) rows += progress.has_row(number) ? 1 : 0;
+  EXPECT_GE(rows, 15);
+  EXPECT_LE(rows, 22);
 }
 
 TEST_F(ProgressTest, NotesStandAboveTheUpdatingLine) {
-  ProgressLine progress(options(true));
+  ProgressTable progress(options(true));
   progress.note("start");
-  progress.update(1, 3.0, 1);
-  progress.note("validation loss 2.0");
+  progress.update(step(1));
+  progress.note("rank 2 is slow");
   progress.finish();
   const std::string text = written();
   EXPECT_EQ(text.find("start\n"), 0u);
-  const std::size_t note = text.find("\r\x1b[Kvalidation loss 2.0\nstep 1/100");
-  EXPECT_NE(note, std::string::npos) << text;
+  EXPECT_NE(text.find("\r\x1b[Krank 2 is slow\nstep 1/100"), std::string::npos) << text;
 }
 
 TEST_F(ProgressTest, ALossThatIsNotFiniteIsShown) {
-  auto plain = options(false);
-  plain.every = 1;
-  ProgressLine progress(plain);
-  progress.update(1, NAN, 1);
-  EXPECT_NE(written().find("loss nan"), std::string::npos);
+  ProgressTable progress(options(false));
+  progress.update(step(1, NAN));
+  EXPECT_NE(written().find(" nan "), std::string::npos);
+  EXPECT_EQ(written().find("-nan"), std::string::npos);
+}
+
+TEST(Sparkline, IsScaledToItsValues) {
+  EXPECT_EQ(sparkline(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7}), "▁▂▃▄▅▆▇█");
+  EXPECT_EQ(sparkline(std::vector<double>{5, 5}), "▁▁");
+  EXPECT_EQ(sparkline(std::vector<double>{1, NAN, 2}), "▁ █");
+  EXPECT_EQ(sparkline({}), "");
+}
+
+TEST(RunningCurveTest, KeepsFewMeansOfManyNumbers) {
+  RunningCurve curve(4);
+  EXPECT_TRUE(curve.values().empty());
+  for (int i = 0; i < 6; ++i) curve.add(i);
+  curve.add(NAN);
+  EXPECT_EQ(curve.values(), (std::vector<double>{0.5, 2.5, 4.5}));
+  for (int i = 6; i < 1000; ++i) curve.add(i);
+  const std::vector<double> means = curve.values();
+  ASSERT_LE(means.size(), 4u);
+  ASSERT_GE(means.size(), 2u);
+  EXPECT_TRUE(std::is_sorted(means.begin(), means.end()));
+  EXPECT_GT(means.back(), 600.0);
 }
 
 TEST(StdoutIsTerminal, AFileIsNone) {

@@ -39,10 +39,12 @@ struct ExportCommand {
 };
 
 int run_export(const ExportCommand& command) {
-  for (const std::filesystem::path& path : exported_files(command.folder)) output_file("--out", path, command.overwrite);
+  std::vector<std::filesystem::path> paths;
+  for (const std::filesystem::path& path : exported_files(command.folder))
+    paths.push_back(output_file("--out", path, command.overwrite));
   const TokenFile file(command.file);
   WorkProgress progress("exporting");
-  export_tokens(file, command.format, command.folder, [&](double share) { progress.show(share); });
+  export_tokens(file, command.format, paths, [&](double share) { progress.show(share); });
   fmt::print("{}: train.bin with {}, val.bin with {}\n", command.folder, counted(file.tokens(Split::train), "token"),
              file.tokens(Split::validation));
   return 0;

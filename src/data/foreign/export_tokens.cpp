@@ -32,8 +32,9 @@ std::vector<std::filesystem::path> exported_files(const std::filesystem::path& f
   return {folder / "train.bin", folder / "val.bin"};
 }
 
-void export_tokens(const TokenFile& file, const std::string& format, const std::filesystem::path& folder,
+void export_tokens(const TokenFile& file, const std::string& format, const std::vector<std::filesystem::path>& paths,
                    const Progress& progress) {
+  COHORT_CHECK(paths.size() == kExportedSplits.size(), "{} files for {} splits", paths.size(), kExportedSplits.size());
   const bool llmc = format == name_of(ForeignFormat::llmc);
   if (!llmc && format != name_of(ForeignFormat::nanogpt))
     fail(ExitCode::usage, "unknown format '{}'; tokens are written as: nanogpt, llmc", format);
@@ -44,9 +45,9 @@ void export_tokens(const TokenFile& file, const std::string& format, const std::
   }
   const Count total = file.tokens(Split::train) + file.tokens(Split::validation);
   Count done = 0;
-  make_folders(folder);
   for (const Split split : kExportedSplits) {
-    const std::filesystem::path path = exported_files(folder)[static_cast<std::size_t>(split)];
+    const std::filesystem::path& path = paths[static_cast<std::size_t>(split)];
+    make_folders(path.parent_path());
     const std::string header = llmc ? llmc_header({id_bytes, file.tokens(split)}, path.string()) : "";
     const TemporaryFile temporary{path.string() + ".tmp"};
     std::ofstream out(temporary.path, std::ios::binary);

@@ -31,11 +31,11 @@ struct Imported {
 /// file and byte: an id outside of the vocabulary, 16-bit ids of a larger one, what ForeignTokens refuses; Error(usage).
 Imported import_tokens(const ImportOptions& options, const Tokenizer& tokenizer, const Progress& progress = {});
 
-/// Writes FOLDER/train.bin and FOLDER/val.bin, as nanoGPT calls them. `format`: nanogpt or llmc. Throws Error(data): a vocabulary
-/// of more ids than the format has, more tokens than its header says; Error(io); Error(usage): another format.
-void export_tokens(const TokenFile& file, const std::string& format, const std::filesystem::path& folder,
-                   const Progress& progress = {});
-/// The two files.
+/// The files of an export into a folder, as nanoGPT calls them: train.bin and val.bin.
 std::vector<std::filesystem::path> exported_files(const std::filesystem::path& folder);
+/// Writes the tokens of each split to its path. `format`: nanogpt or llmc. Throws Error(data): a vocabulary of more ids than the
+/// format has, more tokens than its header says; Error(io); Error(usage): another format.
+void export_tokens(const TokenFile& file, const std::string& format, const std::vector<std::filesystem::path>& paths,
+                   const Progress& progress = {});
 
 }  // namespace cohort

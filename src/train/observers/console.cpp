@@ -1,5 +1,6 @@
 #include "base/console.hpp"
 #include "base/text.hpp"
+#include "config/model_rules.hpp"
 #include "train/estimate.hpp"
 #include "train/observers/observers.hpp"
 
@@ -32,8 +33,20 @@ class Console : public StepObserver {
   Wish end_step(StepRecord& record) override {
     mean_rate_ = mean_rate_ == 0.0 ? record.rate : 0.9 * mean_rate_ + 0.1 * record.rate;
     if (!run_.progress) return {};
-    run_.progress->update(record.step, record.result.loss, mean_rate_);
-    if (record.evaluation) run_.progress->note(validation_in_words(record.step));
+    ProgressFigures figures{
+        .step = record.step,
+        .units = static_cast<double>(record.step * run_.sampler.global_batch() * units_per_sample(run_.config.model)),
+        .loss = record.result.loss,
+        .learning_rate = record.result.learning_rate,
+        .gradient_norm = record.result.gradient_norm,
+        .rate = mean_rate_,
+        .memory = record.memory};
+    if (const auto shares = run_.utilisation.at(mean_rate_)) figures.mfu = shares->palm;
+    if (record.evaluation) {
+      figures.validation = record.evaluation->loss;
+      if (record.evaluation->accuracy || record.evaluation->choices) run_.progress->note(validation_in_words(record.step));
+    }
+    run_.progress->update(figures);
     return {};
   }
 

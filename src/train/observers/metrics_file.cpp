@@ -1,3 +1,4 @@
+#include <chrono>
 #include <utility>
 
 #include "comm/consensus.hpp"
@@ -6,6 +7,12 @@
 
 namespace cohort {
 namespace {
+
+// Seconds since 1970, to a thousandth.
+double time_now() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return 1e-3 * static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count());
+}
 
 class MetricsFile : public StepObserver {
  public:
@@ -20,7 +27,7 @@ class MetricsFile : public StepObserver {
   // A validation before the first step is that of step 0.
   void begin_run() override {
     if (!writer_ || run_.evaluated_at != 0) return;
-    nlohmann::ordered_json record{{"step", 0}};
+    nlohmann::ordered_json record{{"step", 0}, {"time", time_now()}};
     record.update(figures_of(*run_.evaluation));
     writer_->write(record);
   }
@@ -30,12 +37,17 @@ class MetricsFile : public StepObserver {
     const StepResult& result = step.result;
     const double samples = static_cast<double>(step.step * run_.sampler.global_batch());
     nlohmann::ordered_json record{{"step", step.step},
+                                  {"time", time_now()},
                                   {"loss", result.loss},
                                   {"learning_rate", result.learning_rate},
                                   {"gradient_norm", result.gradient_norm},
                                   {"tokens", result.valid_targets},
                                   {"tokens_per_second", step.rate},
                                   {"epoch", samples / static_cast<double>(run_.sampler.samples())}};
+    if (const auto shares = run_.utilisation.at(step.rate)) {
+      record["mfu"] = shares->palm;
+      record["mfu_causal"] = shares->causal;
+    }
     if (result.skipped) record["skipped"] = true;
     const LossScale& loss_scale = run_.train_step.loss_scale();
     if (loss_scale.active()) record["loss_scale"] = loss_scale.scale();
@@ -44,7 +56,13 @@ class MetricsFile : public StepObserver {
     record["seconds"] = std::move(seconds);
     for (const auto& [name, figure] : step.figures.items()) record[name] = figure;
     if (step.evaluation) record.update(figures_of(*step.evaluation));
-    if (std::exchange(is_first_, false)) add_job(record);
+    if (std::exchange(is_first_, false)) {
+      record["run"] = {{"ranks", run_.world.size()},
+                       {"layout", run_.mesh.shape().str()},
+                       {"flops_per_unit", run_.utilisation.flops_per_unit()}};
+      if (run_.utilisation.known()) record["run"]["peak_flops"] = *run_.utilisation.peak();
+      add_job(record);
+    }
     writer_->write(record);
     return {};
   }

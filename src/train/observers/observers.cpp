@@ -6,7 +6,7 @@ Observers observers_of(TrainingRun& run, const std::vector<FaultSection>& faults
   Observers list;
   list.push_back(make_nonfinite_guard(run));
   list.push_back(make_step_log(run));
-  list.push_back(make_straggler_watch(run));
+  list.push_back(make_rank_figures(run));
   list.push_back(make_gpu_memory_log(run));
   list.push_back(make_validation(run));
   list.push_back(make_gpu_telemetry(run));

@@ -14,8 +14,9 @@ Observers observers_of(TrainingRun& run, const std::vector<FaultSection>& faults
 std::unique_ptr<StepObserver> make_nonfinite_guard(TrainingRun& run);
 /// The lines of each rank's log: how the run began, and each step, with its samples.
 std::unique_ptr<StepObserver> make_step_log(TrainingRun& run);
-/// Ranks that are slower than the others. Adds `slowest_rank` and `own_work` to the figures. Null: there is one rank.
-std::unique_ptr<StepObserver> make_straggler_watch(TrainingRun& run);
+/// What each rank did since the last report, and its memory: ranks.jsonl. Adds `memory` and, of several ranks, `slowest_rank` and
+/// `own_work` to the figures; names ranks that are slower than the others. // Collective over: world
+std::unique_ptr<StepObserver> make_rank_figures(TrainingRun& run);
 /// Every train.validate_every steps, after the last and, if that is asked for, before the first. Sets the record's evaluation.
 // Collective over: world
 std::unique_ptr<StepObserver> make_validation(TrainingRun& run);

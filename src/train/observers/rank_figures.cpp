@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "base/process.hpp"
+#include "comm/consensus.hpp"
+#include "gpu/device.hpp"
+#include "observe/metrics.hpp"
+#include "observe/stragglers.hpp"
+#include "runtime/runtime.hpp"
+#include "train/observers/observers.hpp"
+
+namespace cohort {
+namespace {
+
+std::vector<std::string> hosts_of(Communicator& world) {
+  std::vector<std::string> hosts = gather_texts(world, process_identity().host, 0);
+  hosts.resize(static_cast<std::size_t>(world.size()));  // rank 0 alone tells names
+  return hosts;
+}
+
+// At the steps that are reported each rank tells its own work and its memory: ranks.jsonl has all of them, metrics.jsonl what
+// they come to, and rank 0 says who is slow.
+class RankFigures : public StepObserver {
+ public:
+  explicit RankFigures(TrainingRun& run) : run_(run), stragglers_(hosts_of(run.world), run.mesh.size(Axis::pp)) {
+    fail_together(run.world, "opening the logs", [&] {
+      if (run.world.rank() != 0) return;
+      writer_.emplace(std::filesystem::path(run.config.run.directory) / "ranks.jsonl",
+                      run.done > 0 ? std::optional<Count>(run.done) : std::nullopt);
+    });
+  }
+
+  Wish end_step(StepRecord& record) override {
+    stragglers_.add(record.step, run_.timers.step_seconds(), run_.timers.own_work());
+    if (!run_.is_reported(record.step)) return {};
+    const std::array<double, 2> own{stragglers_.steps() > 0 ? stragglers_.own_work() : 0.0, static_cast<double>(memory())};
+    std::vector<double> all(2 * static_cast<std::size_t>(run_.world.size()));
+    run_.world.all_gather(own.data(), all.data(), 2, DType::f64);
+    std::vector<double> work, bytes;
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      work.push_back(all[i]);
+      bytes.push_back(all[i + 1]);
+    }
+    const auto most = std::max_element(bytes.begin(), bytes.end());
+    record.memory = static_cast<Bytes>(*most);
+    record.figures["memory"] = {{"max", *record.memory}, {"rank", most - bytes.begin()}};
+    if (stragglers_.steps() > 0) compare(record, work);
+    if (writer_) write(record.step, work, bytes);
+    return {};
+  }
+
+ private:
+  // In use: of the GPU, or of the host by this process.
+  Bytes memory() const {
+    if (run_.train_step.device() != DeviceKind::gpu) return resident_memory();
+    const gpu::MemoryInfo info = gpu::memory();
+    return info.total - info.free;
+  }
+
+  void compare(StepRecord& record, const std::vector<double>& own_work) {
+    const Stragglers::Comparison work = stragglers_.compare(own_work);
+    if (run_.world.size() == 1) return;
+    if (!work.news.empty() && run_.world.rank() == 0) {
+      run_.log->warning("{}", work.news);
+      run_.say(work.news);
+    }
+    record.figures["slowest_rank"] = work.slowest;
+    record.figures["own_work"] = {{"min", work.min}, {"median", work.median}, {"max", work.max}};
+  }
+
+  void write(Count step, std::vector<double>& own_work, const std::vector<double>& bytes) {
+    for (double& seconds : own_work) seconds = std::round(seconds * 1e6) / 1e6;  // shorter, and as good as the clock
+    std::vector<Bytes> memory(bytes.begin(), bytes.end());
+    writer_->write({{"step", step}, {"own_work", own_work}, {"memory", memory}});
+  }
+
+  TrainingRun& run_;
+  Stragglers stragglers_;
+  std::optional<MetricsWriter> writer_;  // rank 0
+};
+
+}  // namespace
+
+std::unique_ptr<StepObserver> make_rank_figures(TrainingRun& run) { return std::make_unique<RankFigures>(run); }
+
+}  // namespace cohort
