@@ -52,6 +52,9 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_plan_command(app, action);
   cohort::add_doctor_command(app, action);
   cohort::add_logs_command(app, action);
+  cohort::add_watch_command(app, action);
+  cohort::add_report_command(app, action);
+  cohort::add_compare_command(app, action);
   cohort::add_preflight_command(app, action);
   cohort::add_topo_command(app, action);
   cohort::add_job_command(app, action);

@@ -61,7 +61,7 @@ void Request::finish() noexcept {
     while (!test()) {
       if (std::chrono::steady_clock::now() > deadline) {
         // The library may still write to what the state owns, so it is left behind rather than freed; the job is about to end.
-        static_cast<void>(state_.release());
+        [[maybe_unused]] const auto* const left_behind = state_.release();
         return;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(100));

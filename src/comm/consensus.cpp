@@ -114,7 +114,7 @@ std::string broadcast_text(Communicator& comm, std::string text, int root, std::
   return text;
 }
 
-std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root, std::source_location site) {
+std::vector<std::string> gather_texts(Communicator& comm, const std::string& text, int root, std::source_location site) {
   std::vector<std::string> texts;
   if (comm.rank() != root) {
     const auto length = static_cast<std::int64_t>(text.size());
@@ -124,7 +124,7 @@ std::vector<std::string> gather_texts(Communicator& comm, std::string text, int 
   }
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == root) {
-      texts.push_back(std::move(text));
+      texts.push_back(text);
       continue;
     }
     std::int64_t length = 0;

@@ -25,7 +25,7 @@ std::string broadcast_text(Communicator& comm, std::string text, int root,
                            std::source_location site = std::source_location::current());
 
 /// Every rank's text, in the order of ranks, on rank `root`; elsewhere nothing. // Collective over: comm
-std::vector<std::string> gather_texts(Communicator& comm, std::string text, int root,
+std::vector<std::string> gather_texts(Communicator& comm, const std::string& text, int root,
                                       std::source_location site = std::source_location::current());
 
 /// "" if all ranks gave the same text; else which ranks differ from rank 0, and the first line in which they do: "rank 2 on n7

@@ -198,10 +198,10 @@ std::unique_ptr<Communicator> make_world_communicator(const MpiOptions& options)
 
 const void* mpi_handle(const Communicator& comm) {
   static const MPI_Comm self = MPI_COMM_SELF;
-  if (comm.backend() == "self") return &self;
+  if (comm.backend() == "self") return static_cast<const void*>(&self);
   const auto* mpi = dynamic_cast<const MpiCommunicator*>(&comm);
   COHORT_CHECK(mpi != nullptr, "the group '{}' of the backend {} has no MPI communicator", comm.name(), comm.backend());
-  return &mpi->comm();
+  return static_cast<const void*>(&mpi->comm());
 }
 
 bool all_threads_may_communicate() {

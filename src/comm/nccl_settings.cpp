@@ -107,7 +107,7 @@ std::optional<fs::path> capture_nccl_messages(const fs::path& run_directory, int
   const std::string level = in_upper_case(value_of("NCCL_DEBUG").value_or(""));
   // NCCL writes its version, alone, to the console in any case.
   if (level.empty() || level == "NONE" || level == "VERSION" || value_of("NCCL_DEBUG_FILE")) return std::nullopt;
-  const fs::path file = fs::absolute(run_directory) / "logs" / fmt::format("rank_{}", rank) / "nccl.log";
+  fs::path file = fs::absolute(run_directory) / "logs" / fmt::format("rank_{}", rank) / "nccl.log";
   make_folders(file.parent_path());
   setenv("NCCL_DEBUG_FILE", with_percents_doubled(file.string()).c_str(), /*overwrite=*/0);
   set_by_cohort().insert("NCCL_DEBUG_FILE");

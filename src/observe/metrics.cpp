@@ -67,7 +67,7 @@ void MetricsWriter::write(const ordered_json& record) {
   const auto step = record["step"].get<Count>();
   COHORT_CHECK(step > last_step_, "the metrics of step {} come after those of step {}; a step has one record", step, last_step_);
   last_step_ = step;
-  file_ << with_finite_numbers(record).dump() << '\n' << std::flush;
+  file_ << with_finite_numbers(record).dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n' << std::flush;
   if (!file_) fail(ExitCode::io, "cannot write the metrics '{}' (is the disk full?)", path_.string());
 }
 

@@ -19,7 +19,7 @@ class MetricsWriter {
 
   /// Appends one line and flushes it. The record has an integer "step" above that of the last line. JSON has no NaN and no
   /// infinity: such a number "loss" is written as null, with "loss_text" beside it ("nan", "inf" or "-inf"); this holds in nested
-  /// objects too.
+  /// objects too. Bytes that are no UTF-8, as a text of a model may have them, are replaced.
   void write(const nlohmann::ordered_json& record);
 
   /// Lines taken out on resume because they could not be read, which a crash explains if it is one.

@@ -48,11 +48,11 @@ CASES = (
 
 
 # What a run's metrics say of time, which is never the same twice.
-TIMES = ("seconds", "tokens_per_second", "own_work", "slowest_rank")
+TIMES = ("time", "seconds", "tokens_per_second", "own_work", "slowest_rank", "memory", "run")
 
 
 def records(name):
-    """The metrics without times."""
+    """The metrics without what was measured, and what a start says of the run."""
     return [{key: value for key, value in line.items() if key not in TIMES} for line in training.metrics(name)]
 
 

@@ -124,12 +124,12 @@ fs::path save_shards(Communicator& comm, const fs::path& run_folder, const std::
   return save_parts(comm, run_folder, write_items_of(shards, options), state, options).folder;
 }
 
-fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTensor>& tensors, TrainingState state,
+fs::path save_checkpoint(const fs::path& run_folder, const std::vector<StoredTensor>& tensors, const TrainingState& state,
                          const SaveOptions& options) {
   std::vector<WriteItem> parts;
   for (const StoredTensor& tensor : tensors) parts.push_back(write_item_of(tensor, static_cast<int>(parts.size())));
   const std::unique_ptr<Communicator> self = make_self_communicator("checkpoint");
-  return save_parts(*self, run_folder, std::move(parts), std::move(state), options).folder;
+  return save_parts(*self, run_folder, std::move(parts), state, options).folder;
 }
 
 }  // namespace cohort

@@ -51,6 +51,6 @@ struct StoredTensor {
 
 /// The same on one process, of whole tensors. Throws Error.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_folder, const std::vector<StoredTensor>& tensors,
-                                      TrainingState state, const SaveOptions& options = {});
+                                      const TrainingState& state, const SaveOptions& options = {});
 
 }  // namespace cohort

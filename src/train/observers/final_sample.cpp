@@ -2,6 +2,7 @@
 
 #include "base/console.hpp"
 #include "comm/consensus.hpp"
+#include "observe/metrics.hpp"
 #include "train/generate.hpp"
 #include "train/nonfinite.hpp"
 #include "train/observers/observers.hpp"
@@ -57,6 +58,8 @@ class FinalSample : public StepObserver {
     print_to_console(fmt::format("sample      the model continues {}:\n{}\n",
                                  config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
                                  tokenizer.decode(texts.front())));
+    MetricsWriter(std::filesystem::path(config.run.directory) / "samples.jsonl", run_.done - 1)
+        .write({{"step", run_.done}, {"prompt", tokenizer.decode(prompt)}, {"text", tokenizer.decode(texts.front())}});
   }
 
   TrainingRun& run_;

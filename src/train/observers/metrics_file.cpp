@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "comm/consensus.hpp"
+#include "config/model_rules.hpp"
 #include "observe/metrics.hpp"
 #include "train/observers/observers.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 // Seconds since 1970, to a thousandth.
 double time_now() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return 1e-3 * static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count());
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count()) / 1000.0;
 }
 
 class MetricsFile : public StepObserver {
@@ -59,7 +60,10 @@ class MetricsFile : public StepObserver {
     if (std::exchange(is_first_, false)) {
       record["run"] = {{"ranks", run_.world.size()},
                        {"layout", run_.mesh.shape().str()},
+                       {"unit", units_name(run_.config.model)},
                        {"flops_per_unit", run_.utilisation.flops_per_unit()}};
+      if (const auto& tokens = run_.data.tokens; tokens && tokens->entropy())
+        record["run"]["entropy_floor"] = tokens->entropy()->exact;
       if (run_.utilisation.known()) record["run"]["peak_flops"] = *run_.utilisation.peak();
       add_job(record);
     }

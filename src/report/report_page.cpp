@@ -1,0 +1,187 @@
+#include "report/report_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/xml.hpp"
+#include "observe/timers.hpp"
+#include "report/findings.hpp"
+#include "report/page_parts.hpp"
+#include "report/series.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kPoints = 2000;    // of a curve: a screen has about as many pixels
+constexpr std::size_t kStretches = 200;  // of what is averaged
+constexpr std::size_t kRankRows = 256;   // of the map of ranks
+
+// Six digits: what a picture of a thousand pixels can show.
+ordered_json short_number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return ordered_json::parse(fmt::format("{:.6g}", value));
+}
+
+ordered_json points_of(const StepSeries& series) {
+  ordered_json x = ordered_json::array(), y = ordered_json::array();
+  for (std::size_t i = 0; i < series.steps.size(); ++i) {
+    x.push_back(series.steps[i]);
+    y.push_back(short_number(series.values[i]));
+  }
+  return {{"x", std::move(x)}, {"y", std::move(y)}};
+}
+
+// From steps to units and to seconds of the run, for the other axes.
+ordered_json axes_of(const RunRecord& run) {
+  ordered_json axes = ordered_json::object();
+  for (const auto& [name, figure] : {std::pair{"units", "tokens"}, {"seconds", "seconds.step"}}) {
+    const StepSeries* const series = run.find(figure);
+    if (series != nullptr) axes[name] = points_of(thinned(accumulated(*series), kPoints / 2));
+  }
+  return axes;
+}
+
+ordered_json curves_of(const RunRecord& run) {
+  ordered_json curves = ordered_json::object();
+  for (const auto& [name, figure] : {std::pair{"loss", "loss"},
+                                     {"validation", "validation_loss"},
+                                     {"learning_rate", "learning_rate"},
+                                     {"gradient_norm", "gradient_norm"},
+                                     {"rate", "tokens_per_second"},
+                                     {"mfu", "mfu"},
+                                     {"memory", "memory.max"},
+                                     {"bits_per_byte", "validation_bits_per_byte"},
+                                     {"loss_scale", "loss_scale"}}) {
+    if (const StepSeries* const series = run.find(figure)) curves[name] = points_of(thinned(*series, kPoints));
+  }
+  if (const StepSeries* const loss = run.find("loss")) curves["smooth"] = points_of(thinned(smoothed(*loss), kPoints));
+  return curves;
+}
+
+// Seconds a step by phase, in the order in which they run.
+ordered_json phases_of(const RunRecord& run) {
+  ordered_json phases = ordered_json::object();
+  for (const Phase phase : kPhases) {
+    const std::string name(name_of(phase));
+    const StepSeries* const series = run.find("seconds." + name);
+    if (series == nullptr) continue;
+    if (std::any_of(series->values.begin(), series->values.end(), [](double value) { return value > 0.0; }))
+      phases[name] = points_of(averaged(*series, kStretches));
+  }
+  return phases;
+}
+
+// Own work of each rank over the median of all, a column a report. Of more ranks than there are rows neighbours share one, which
+// shows the slowest; likewise reports.
+ordered_json ranks_of(const RunRecord& run) {
+  const auto& work = run.ranks.own_work;
+  if (work.empty() || work.front().size() < 2) return nullptr;
+  const std::size_t ranks = work.front().size(), rows = std::min(ranks, kRankRows), columns = std::min(work.size(), kStretches);
+  ordered_json cells = ordered_json::array(), steps = ordered_json::array();
+  for (std::size_t c = 0; c < columns; ++c) {
+    const std::size_t begin = c * work.size() / columns, end = (c + 1) * work.size() / columns;
+    std::vector<double> column(rows, 0.0);
+    for (std::size_t i = begin; i < end; ++i) {
+      const double usual = median_of(work[i]);
+      for (std::size_t rank = 0; rank < ranks && usual > 0.0; ++rank)
+        column[rank * rows / ranks] = std::max(column[rank * rows / ranks], work[i][rank] / usual);
+    }
+    ordered_json list = ordered_json::array();
+    for (const double value : column) list.push_back(short_number(std::round(1000.0 * value) / 1000.0));
+    cells.push_back(std::move(list));
+    steps.push_back(run.ranks.steps[end - 1]);
+  }
+  return {{"ranks", ranks}, {"steps", std::move(steps)}, {"cells", std::move(cells)}};
+}
+
+double sum_of(const StepSeries* series) {
+  double sum = 0.0;
+  for (std::size_t i = 0; series != nullptr && i < series->values.size(); ++i) {
+    if (std::isfinite(series->values[i])) sum += series->values[i];
+  }
+  return sum;
+}
+
+// Label and value, for the head of the run.
+ordered_json tiles_of(const RunRecord& run) {
+  ordered_json tiles = ordered_json::array();
+  const auto add = [&](const char* label, const std::string& value) { tiles.push_back({label, value}); };
+  add("step", fmt::format("{}", run.last_step()));
+  if (const StepSeries* const loss = run.find("loss"))
+    add("loss", fmt::format("{:.4f}", smoothed(*loss).values.empty() ? NAN : smoothed(*loss).values.back()));
+  if (const StepSeries* const validation = run.find("validation_loss"))
+    add("lowest validation loss", fmt::format("{:.4f}", *std::min_element(validation->values.begin(), validation->values.end())));
+  if (run.entropy_floor) add("entropy of the corpus", fmt::format("{:.4f}", *run.entropy_floor));
+  add(run.unit == "tokens" ? "tokens" : "samples", human_count(sum_of(run.find("tokens"))));
+  if (const StepSeries* const rate = run.find("tokens_per_second"))
+    add(run.unit == "tokens" ? "tokens/s, median" : "samples/s, median", human_count(median_of(rate->values)));
+  if (const StepSeries* const mfu = run.find("mfu")) add("MFU, median", fmt::format("{:.1f} %", 100.0 * median_of(mfu->values)));
+  add("time", human_seconds(sum_of(run.find("seconds.step"))));
+  if (const StepSeries* const memory = run.find("memory.max"))
+    add("memory of a rank", human_bytes(static_cast<Bytes>(*std::max_element(memory->values.begin(), memory->values.end()))));
+  if (run.rank_count) add("ranks", fmt::format("{}", *run.rank_count));
+  return tiles;
+}
+
+// Inside a <script>, "</" would end it, whatever it stands in.
+std::string inside_script(const std::string& json) {
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char letter : json) {
+    if (letter == '/' && safe.ends_with('<')) safe += '\\';
+    safe += letter;
+  }
+  return safe;
+}
+
+std::string replaced(std::string text, const std::string& mark, const std::string& by) {
+  const std::size_t at = text.find(mark);
+  COHORT_CHECK(at != std::string::npos, "the page has no {}", mark);
+  return text.replace(at, mark.size(), by);
+}
+
+}  // namespace
+
+ordered_json report_of(const RunRecord& run, const ordered_json& planned) {
+  ordered_json report{{"name", run.name}, {"folder", run.folder.string()}, {"unit", run.unit}, {"layout", run.layout}};
+  report["floor"] = run.entropy_floor ? short_number(*run.entropy_floor) : ordered_json();
+  report["notes"] = run.notes;
+  report["findings"] = ordered_json::array();
+  for (const Finding& finding : findings_of(run)) report["findings"].push_back({{"step", finding.step}, {"text", finding.text}});
+  report["tiles"] = tiles_of(run);
+  report["axes"] = axes_of(run);
+  report["curves"] = curves_of(run);
+  report["phases"] = phases_of(run);
+  report["ranks"] = ranks_of(run);
+  report["checkpoints"] = ordered_json::array();
+  for (const CheckpointRecord& checkpoint : run.checkpoints)
+    report["checkpoints"].push_back({{"step", checkpoint.step}, {"size", human_bytes(checkpoint.bytes)}});
+  report["samples"] = ordered_json::array();
+  for (const SampleRecord& sample : run.samples) report["samples"].push_back({{"step", sample.step}, {"text", sample.text}});
+  report["run_file"] = run.run_file;
+  if (planned.is_object()) report.update(planned);
+  return report;
+}
+
+std::string report_page(std::span<const ordered_json> runs, const std::string& version) {
+  std::vector<std::string> names;
+  for (const ordered_json& run : runs) names.push_back(run.at("name").get<std::string>());
+  const ordered_json data{{"version", version}, {"runs", ordered_json(std::vector<ordered_json>(runs.begin(), runs.end()))}};
+  // Bytes of a run's text that are no UTF-8 are shown as such.
+  const std::string json = data.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::string page = replaced(page_parts::kHtml, "{{TITLE}}", xml_escaped(first_few(names)));
+  page = replaced(std::move(page), "{{STYLE}}", page_parts::kCss);
+  page = replaced(std::move(page), "{{SCRIPT}}", page_parts::kScript);
+  return replaced(std::move(page), "{{DATA}}", inside_script(json));
+}
+
+}  // namespace cohort

@@ -1,0 +1,98 @@
+"""`cohort report`, `compare` and `watch` on runs of this program; the page in a browser, where there is one."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from launched import Launched
+from training import Training
+
+job = Launched(sys.argv[1:])
+folder = tempfile.TemporaryDirectory(prefix="cohort_report_")
+training = Training(job, folder.name)
+KEYS = {"train__steps": 24, "train__validate_every": 8, "log__every": 4, "schedule__warmup_steps": 0}
+for name, more in (("one", {}), ("again", {}), ("other", {"optimizer__learning_rate": 1e-4})):
+    job.expect(name, job.run(training.words(name, **KEYS, **more), 2), 0, lines=0)
+one, again, other = (training.path(name) for name in ("one", "again", "other"))
+
+# 1. What a run records for it.
+with open(one + "/ranks.jsonl", encoding="utf-8") as file:
+    ranks = [json.loads(line) for line in file]
+job.check("ranks.jsonl has all ranks at reported steps", [line["step"] for line in ranks] == [1, 4, 8, 12, 16, 20, 24] and
+          all(len(line["own_work"]) == len(line["memory"]) == 2 for line in ranks), ranks)
+with open(one + "/metrics.jsonl", encoding="utf-8") as file:
+    metrics = [json.loads(line) for line in file]
+job.check("metrics have the time, and memory at reported steps", all(line["time"] > 1.7e9 for line in metrics) and
+          [line["step"] for line in metrics if "memory" in line] == [1, 4, 8, 12, 16, 20, 24], metrics[-1])
+
+# 2. The page.
+page = training.path("page.html")
+job.expect("report", job.run(["report", one, other, "--out", page]), 0, lines=0)
+job.expect("... replaces nothing unasked", job.run(["report", one, "--out", page]), 2, ["--overwrite"])
+text = open(page, encoding="utf-8").read()
+
+
+class Outside(html.parser.HTMLParser):
+    """Everything that a page would have to fetch."""
+    found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [value for name, value in attrs if name in ("src", "href", "srcset", "data") and value]
+
+
+outside = Outside()
+outside.feed(text)
+job.check("the page needs nothing else", not outside.found and "http" not in re.sub(r"http://www\.w3\.org/2000/svg", "", text.split("<script type")[0]), outside.found)
+data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S).group(1))
+first = data["runs"][0]
+job.check("... and holds the losses", first["curves"]["loss"]["y"] == [float(f"{line['loss']:.6g}") for line in metrics], first["curves"]["loss"])
+job.check("... the plan", [row[0] for row in first["memory_plan"]] == ["parameters", "gradients", "optimizer", "activations", "buffers", "all"], first["memory_plan"])
+job.check("... traffic, ranks, checkpoints and the sample", first["traffic"] and first["ranks"]["ranks"] == 2 and first["checkpoints"] and first["samples"], first["traffic"])
+
+# A run that is being written, and one that is not there.
+torn = training.path("torn")
+shutil.copytree(one, torn)
+with open(torn + "/metrics.jsonl", "a", encoding="utf-8") as file:
+    file.write('{"step":25,"lo')
+job.expect("report of a run that is being written", job.run(["report", torn, "--out", training.path("torn.html")]), 0, lines=0)
+job.check("... says so", "is cut off" in open(training.path("torn.html"), encoding="utf-8").read())
+job.expect("report of no run", job.run(["report", folder.name, "--out", training.path("none.html")]), 7, ["not a run folder"])
+job.check("... writes nothing", not os.path.exists(training.path("none.html")))
+
+# 3. In a browser: no error of the script, and all pictures drawn, on three widths and by the script alone.
+browser = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+if browser is None:
+    print("skipped the browser: no chromium is installed")
+else:
+    for width in (390, 768, 1280):
+        # --dump-dom prints the page as its script has made it.
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder.name}/browser", f"--window-size={width},1000",
+                   "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", "file://" + page]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        made = done.stdout
+        errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        job.check(f"{width} pixels: the script has no error", done.returncode == 0 and not errors, done.stderr[-2000:])
+        job.check(f"{width} pixels: all pictures are there", made.count("<svg") >= 7 and made.count("<path") >= 10 and made.count("<canvas") == 2, made.count("<svg"))
+        job.check(f"{width} pixels: with names for those who do not see them", made.count('role="img"') == made.count("<svg") + 2, "")
+        widest = max(float(value) for value in re.findall(r'viewBox="0 0 ([\d.]+)', made))
+        job.check(f"{width} pixels: nothing is wider than the window", widest <= max(width, 500), widest)  # a window has 500 pixels at least
+
+# 4. Compare.
+same = job.run(["compare", one, again])
+job.expect("compare", same, 0, lines=0)
+job.check("... two runs of one seed are the same", "have the same losses, bit for bit, in all 24 steps" in same[1] and "All settings are the same" in same[1], same[1])
+apart = job.run(["compare", one, other])
+job.check("... and of two rates are not", "before step 2" in apart[1] and "optimizer.learning_rate: " in apart[1], apart[1])
+job.expect("compare one run", job.run(["compare", one]), 2, ["two runs or more"])
+
+# 5. Watch.
+watched = job.run(["watch", one, "--once"])
+job.expect("watch", watched, 0, lines=0)
+job.check("... shows the run", "24 of 24 (100 %)" in watched[1] and "completed" in watched[1] and "slowest rank" in watched[1], watched[1])
+job.expect("watch of no run", job.run(["watch", folder.name]), 7, ["not a run folder"])
+job.finish()
