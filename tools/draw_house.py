@@ -38,6 +38,7 @@ MODULES = {
     "interchange": ("Hugging Face", "files"),
     "train": ("step, loop, proof", "training"),
     "plan": ("memory and traffic", "training"),
+    "report": ("pages, comparisons", "watching"),
     "jobs": ("sbatch scripts", "people"),
     "preflight": ("fit nodes?", "people"),
     "commands": ("the command line", "people"),

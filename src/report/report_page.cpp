@@ -12,8 +12,8 @@
 #include "base/text.hpp"
 #include "base/xml.hpp"
 #include "observe/timers.hpp"
+#include "page_parts.hpp"
 #include "report/findings.hpp"
-#include "report/page_parts.hpp"
 #include "report/series.hpp"
 
 namespace cohort {
