@@ -31,6 +31,7 @@ Sizes sizes_of_heads(const AttentionShape& shape) {
   s.head_size = static_cast<int>(shape.head_size);
   s.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)));
   s.tokens = static_cast<int>(shape.tokens);
+  s.first_keys = shape.first_keys;
   return s;
 }
 

@@ -28,6 +28,7 @@ struct Sizes {
   Rows q, kv, out, dq, dkv;          // dout is like out
   int lse_rows;                      // of one head in lse
   bool block;                        // results are fp32, and gradients are added to what is there
+  const std::int32_t* first_keys;    // [batch, tokens], see AttentionShape; or null
 
   /// Query heads that share a key/value head.
   __host__ __device__ int group() const { return heads / kv_heads; }
@@ -35,6 +36,26 @@ struct Sizes {
   __device__ int shift() const { return query_position - key_position; }
   /// How many keys, from the first on, query i sees.
   __device__ int visible_keys(int i) const { return max(0, min(i + shift() + 1, keys)); }
+
+  /// How many keys, from the first on, are of documents before that of query i; at most visible_keys. They ascend with i.
+  __device__ int hidden_keys(int b, int i) const {
+    if (first_keys == nullptr || i >= queries) return 0;
+    return max(0, min(first_keys[Count{b} * tokens + query_position + i] - key_position, visible_keys(i)));
+  }
+  /// Behind the last query that sees any of the keys before `end`, as far as documents go.
+  __device__ int end_of_queries(int b, int end) const {
+    if (first_keys == nullptr) return queries;
+    int low = 0, high = queries;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (hidden_keys(b, middle) >= end) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
 
   /// First element of a head of sample b.
   __device__ Count head_of(const Rows& rows, int b, int head) const { return b * rows.sample + head * head_size; }
