@@ -89,7 +89,7 @@ __device__ void query_gradients(float (&ds)[2][N][4], const float (&p)[2][N][4],
 template <class Element, int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads, 2)
     flash_attention_backward_query_kernel(void* dq_rows, float* delta, const Element* dout, const Element* out, const float* lse,
-                                          Operands<Element> operands, Sizes s, FlashDropout dropout) {
+                                          Operands<Element> operands, Sizes s, FlashDropout dropout, Documents documents) {
   using Kernel = QueryKernel<D>;
   constexpr int kKeys = Kernel::kKeys;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const DropoutMask mask(dropout, s, item.b, item.head);
 
   const int tiles = divide_up(s.visible_keys(min(block_query + Kernel::kQueries, s.queries) - 1), kKeys);
-  const int first_tile = kDocuments ? s.hidden_keys(item.b, block_query) / kKeys : 0;
-  const OwnDocuments<kDocuments> documents(s, item.b, query);
+  const int first_tile = kDocuments ? documents.hidden_keys(s, item.b, block_query) / kKeys : 0;
+  const OwnDocuments<kDocuments> own(documents, s, item.b, query);
   load_tile<D, Kernel::kQueries, kThreads>(q_tile, q, s.q.stride, block_query, s.queries, s.head_size);
   load_tile<D, Kernel::kQueries, kThreads>(dout_tile, dout + out_offset, s.out.stride, block_query, s.queries, s.head_size);
   if (tiles > first_tile) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int j = tiles - 1; j >= first_tile; --j) {
     const int key = j * kKeys;
     // A warp skips tiles above the diagonal, and those before its documents.
-    const bool visible = key < query + 32 + s.shift() && documents.reach(key + kKeys);
+    const bool visible = key < query + 32 + s.shift() && own.reach(key + kKeys);
     float ds[2][kKeys / 8][4];  // dp at first
     wait_copies();
     __syncthreads();  // the values are there, and all warps are done with the previous keys
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       multiply_rows<Element, D>(p, q_tile, warp_row, k_tile);
       if (key + kKeys - 1 > query + s.shift()) hide_future<false>(p, query + s.shift(), key);
       if (key + kKeys > s.keys) hide_columns(p, key, s.keys);
-      documents.hide_earlier_keys(p, key);
+      own.hide_earlier_keys(p, key);
       query_gradients<kKeys / 8, kDropout>(ds, p, row_lse, row_delta, scale_log2, mask, dropout.keep_scale, query, key);
       std::uint32_t left[2][kKeys / 16][4];
       pack_weights<Element>(left, ds);
@@ -198,7 +198,7 @@ __device__ void key_gradients(float (&p)[M][N][4], float (&ds)[M][N][4], const f
 template <class Element, int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads, 2)
     flash_attention_backward_key_kernel(void* dk_rows, void* dv_rows, const float* delta, const Element* dout, const float* lse,
-                                        Operands<Element> operands, Sizes s, FlashDropout dropout) {
+                                        Operands<Element> operands, Sizes s, FlashDropout dropout, Documents documents) {
   using Kernel = KeyKernel<D>;
   constexpr int M = Kernel::kTiles;
   constexpr int kQueries = Kernel::kQueries;
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int warp_row = warp_id() * 16 * M;
   const int key = block_key + warp_row;                   // the first of this warp
   const int first_query = max(0, block_key - s.shift());  // that sees a key of this block
-  const int end_query = kDocuments ? s.end_of_queries(item.b, min(block_key + Kernel::kKeys, s.keys)) : s.queries;
+  const int end_query = kDocuments ? documents.end_of_queries(s, item.b, min(block_key + Kernel::kKeys, s.keys)) : s.queries;
   const Count kv_offset = s.head_of(s.kv, item.b, item.head);
   const float scale_log2 = s.scale * kLog2e;
 
@@ -239,8 +239,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   clear(dv);
   load_tile<D, Kernel::kKeys, kThreads>(k_tile, operands.k + kv_offset, s.kv.stride, block_key, s.keys, s.head_size);
   load_tile<D, Kernel::kKeys, kThreads>(v_tile, operands.v + kv_offset, s.kv.stride, block_key, s.keys, s.head_size);
-  // One head of the group after the other, and the queries of each from the diagonal to the last that sees these keys; one step of zeros if no query
-  // sees these keys.
+  // One head of the group after the other, and the queries of each from the diagonal to the last that sees these keys; one step
+  // of zeros if no query sees these keys.
   int h = item.head * s.group();
   const int end_head = h + s.group();
   load_step(h, first_query, 0);
@@ -252,7 +252,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     __syncthreads();  // this step's queries are there, and all warps are done with those of the step before
     if (next_h < end_head) load_step(next_h, next_query, buffer ^ 1);
     // A warp skips queries before its first key, and those of documents behind its last.
-    const bool visible = query + kQueries + s.shift() > key && (!kDocuments || s.hidden_keys(item.b, query) < key + 16 * M);
+    const bool visible =
+        query + kQueries + s.shift() > key && (!kDocuments || documents.hidden_keys(s, item.b, query) < key + 16 * M);
     if (visible) {
       const std::uint32_t q_tile = q_tiles + buffer * kQueryBytes;
       const std::uint32_t dout_tile = dout_tiles + buffer * kQueryBytes;
@@ -262,8 +263,8 @@ __global__ void __launch_bounds__(kThreads, 2)
       multiply_rows<Element, D>(p, k_tile, warp_row, q_tile);
       multiply_rows<Element, D>(ds, v_tile, warp_row, dout_tile);
       if (query + s.shift() < key + 16 * M - 1) hide_future<true>(p, key, query + s.shift());
-      if (kDocuments && s.hidden_keys(item.b, min(query + kQueries, s.queries) - 1) > key)
-        hide_earlier_rows(p, key, [&](int column) { return s.hidden_keys(item.b, query + column); });
+      if (kDocuments && documents.hidden_keys(s, item.b, min(query + kQueries, s.queries) - 1) > key)
+        hide_earlier_rows(p, key, [&](int column) { return documents.hidden_keys(s, item.b, query + column); });
       std::uint32_t keep[M] = {};
       if constexpr (kDropout) {
         const DropoutMask mask(dropout, s, item.b, h);
@@ -296,20 +297,22 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void backward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout,
-                     const void* out, const float* lse, const Operands<void>& operands, float* delta,
-                     const FlashDropout& dropout) {
+                     const void* out, const float* lse, const Operands<void>& operands, float* delta, const FlashDropout& dropout,
+                     const Documents& documents) {
   with_kernel_types(dtype, s.head_size, [&](auto element, auto tile_width) {
     using Element = decltype(element);
     constexpr int D = decltype(tile_width)::value;
-    with_variant(s, dropout, [&](auto drops, auto documents) {
-      constexpr bool kDropout = decltype(drops)::value, kDocuments = decltype(documents)::value;
+    with_variant(dropout, documents, [&](auto drops, auto packed) {
+      constexpr bool kDropout = decltype(drops)::value, kDocuments = decltype(packed)::value;
       // In this order: the first writes delta, which the second reads.
       launch(flash_attention_backward_query_kernel<Element, D, kDropout, kDocuments>, stream,
-             Count{s.batch} * s.heads * divide_up(s.queries, QueryKernel<D>::kQueries), kThreads, QueryKernel<D>::kSharedBytes, dq,
-             delta, static_cast<const Element*>(dout), static_cast<const Element*>(out), lse, typed<Element>(operands), s, dropout);
+             Count{s.batch} * s.heads * divide_up(s.queries, QueryKernel<D>::kQueries), kThreads, QueryKernel<D>::kSharedBytes,
+             dq, delta, static_cast<const Element*>(dout), static_cast<const Element*>(out), lse, typed<Element>(operands), s,
+             dropout, documents);
       launch(flash_attention_backward_key_kernel<Element, D, kDropout, kDocuments>, stream,
              Count{s.batch} * s.kv_heads * divide_up(s.keys, KeyKernel<D>::kKeys), kThreads, KeyKernel<D>::kSharedBytes, dk, dv,
-             static_cast<const float*>(delta), static_cast<const Element*>(dout), lse, typed<Element>(operands), s, dropout);
+             static_cast<const float*>(delta), static_cast<const Element*>(dout), lse, typed<Element>(operands), s, dropout,
+             documents);
     });
   });
 }

@@ -28,7 +28,6 @@ struct Sizes {
   Rows q, kv, out, dq, dkv;          // dout is like out
   int lse_rows;                      // of one head in lse
   bool block;                        // results are fp32, and gradients are added to what is there
-  const std::int32_t* first_keys;    // [batch, tokens], see AttentionShape; or null
 
   /// Query heads that share a key/value head.
   __host__ __device__ int group() const { return heads / kv_heads; }
@@ -37,18 +36,29 @@ struct Sizes {
   /// How many keys, from the first on, query i sees.
   __device__ int visible_keys(int i) const { return max(0, min(i + shift() + 1, keys)); }
 
+  /// First element of a head of sample b.
+  __device__ Count head_of(const Rows& rows, int b, int head) const { return b * rows.sample + head * head_size; }
+  /// First row of a head in lse, and in delta, which is packed.
+  __device__ Count lse_offset(int b, int h) const { return (Count{b} * heads + h) * lse_rows; }
+  __device__ Count delta_offset(int b, int h) const { return (Count{b} * heads + h) * queries; }
+};
+
+/// Which documents samples are packed with. Not part of Sizes, so that kernels without documents are what they were.
+struct Documents {
+  const std::int32_t* first_keys;  // [batch, tokens], see AttentionShape; null: a sample is one document
+
   /// How many keys, from the first on, are of documents before that of query i; at most visible_keys. They ascend with i.
-  __device__ int hidden_keys(int b, int i) const {
-    if (first_keys == nullptr || i >= queries) return 0;
-    return max(0, min(first_keys[Count{b} * tokens + query_position + i] - key_position, visible_keys(i)));
+  __device__ int hidden_keys(const Sizes& s, int b, int i) const {
+    if (first_keys == nullptr || i >= s.queries) return 0;
+    return max(0, min(first_keys[Count{b} * s.tokens + s.query_position + i] - s.key_position, s.visible_keys(i)));
   }
   /// Behind the last query that sees any of the keys before `end`, as far as documents go.
-  __device__ int end_of_queries(int b, int end) const {
-    if (first_keys == nullptr) return queries;
-    int low = 0, high = queries;
+  __device__ int end_of_queries(const Sizes& s, int b, int end) const {
+    if (first_keys == nullptr) return s.queries;
+    int low = 0, high = s.queries;
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (hidden_keys(b, middle) >= end) {
+      if (hidden_keys(s, b, middle) >= end) {
         high = middle;
       } else {
         low = middle + 1;
@@ -56,12 +66,6 @@ struct Sizes {
     }
     return low;
   }
-
-  /// First element of a head of sample b.
-  __device__ Count head_of(const Rows& rows, int b, int head) const { return b * rows.sample + head * head_size; }
-  /// First row of a head in lse, and in delta, which is packed.
-  __device__ Count lse_offset(int b, int h) const { return (Count{b} * heads + h) * lse_rows; }
-  __device__ Count delta_offset(int b, int h) const { return (Count{b} * heads + h) * queries; }
 };
 
 /// What all kernels read.
@@ -145,14 +149,15 @@ void launch(void (*kernel)(Parameters...), CUstream_st* stream, Count blocks, in
 /// The rungs by type. `out` [forward], and dq, dk and dv, are of the element type, or fp32 in a block; delta holds batch * heads
 /// * queries floats. Else as in flash_attention.hpp.
 void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const Operands<float>& operands,
-                  const FlashDropout& dropout);
+                  const FlashDropout& dropout, const Documents& documents);
 void backward_fp32(CUstream_st* stream, const Sizes& s, float* dq, float* dk, float* dv, const float* dout, const float* out,
-                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout);
+                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout,
+                   const Documents& documents);
 void forward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* out, float* lse, const Operands<void>& operands,
-                    const FlashDropout& dropout);
+                    const FlashDropout& dropout, const Documents& documents);
 void backward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout,
-                     const void* out, const float* lse, const Operands<void>& operands, float* delta,
-                     const FlashDropout& dropout);
+                     const void* out, const float* lse, const Operands<void>& operands, float* delta, const FlashDropout& dropout,
+                     const Documents& documents);
 
 template <class Element>
 Operands<Element> typed(const Operands<void>& operands) {

@@ -91,7 +91,8 @@ constexpr int shared_bytes() {
 
 template <class Element, int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads, 2)
-    flash_attention_forward_kernel(void* out, float* lse, Operands<Element> operands, Sizes s, FlashDropout dropout) {
+    flash_attention_forward_kernel(void* out, float* lse, Operands<Element> operands, Sizes s, FlashDropout dropout,
+                                   Documents documents) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t q_tile = shared_address(shared);
   const std::uint32_t k_tile = q_tile + Tile<D>::bytes(kQueries);
@@ -113,14 +114,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   clear(sums);
   RunningSoftmax softmax[2];
   const int tiles = divide_up(s.visible_keys(min(block_query + kQueries, s.queries) - 1), kKeys);
-  const int first_tile = kDocuments ? s.hidden_keys(item.b, block_query) / kKeys : 0;
-  const OwnDocuments<kDocuments> documents(s, item.b, query);
+  const int first_tile = kDocuments ? documents.hidden_keys(s, item.b, block_query) / kKeys : 0;
+  const OwnDocuments<kDocuments> own(documents, s, item.b, query);
   load_tile<D, kQueries, kThreads>(q_tile, q, s.q.stride, block_query, s.queries, s.head_size);
   if (tiles > first_tile) load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
   for (int j = tiles - 1; j >= first_tile; --j) {
     const int key = j * kKeys;
     // A warp skips tiles above the diagonal, and those before its documents.
-    const bool visible = key < query + kWarpRows + s.shift() && documents.reach(key + kKeys);
+    const bool visible = key < query + kWarpRows + s.shift() && own.reach(key + kKeys);
     float scores[2][kKeyTiles][4];
     wait_copies();
     __syncthreads();  // the keys are there, and all warps are done with the previous values
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (visible) {
       if (key + kKeys - 1 > query + s.shift()) hide_future<false>(scores, query + s.shift(), key);
       if (key + kKeys > s.keys) hide_columns(scores, key, s.keys);
-      documents.hide_earlier_keys(scores, key);
+      own.hide_earlier_keys(scores, key);
       softmax_step<D, kDropout>(softmax, scores, sums, scale_log2, &mask, query, key);
       std::uint32_t weights[2][kKeyTiles / 2][4];
       pack_weights<Element>(weights, scores);
@@ -167,14 +168,14 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void forward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* out, float* lse, const Operands<void>& operands,
-                    const FlashDropout& dropout) {
+                    const FlashDropout& dropout, const Documents& documents) {
   const Count blocks = Count{s.batch} * s.heads * divide_up(s.queries, kQueries);
   with_kernel_types(dtype, s.head_size, [&](auto element, auto tile_width) {
     using Element = decltype(element);
     constexpr int D = decltype(tile_width)::value;
-    with_variant(s, dropout, [&](auto drops, auto documents) {
-      launch(flash_attention_forward_kernel<Element, D, decltype(drops)::value, decltype(documents)::value>, stream, blocks,
-             kThreads, shared_bytes<D>(), out, lse, typed<Element>(operands), s, dropout);
+    with_variant(dropout, documents, [&](auto drops, auto packed) {
+      launch(flash_attention_forward_kernel<Element, D, decltype(drops)::value, decltype(packed)::value>, stream, blocks,
+             kThreads, shared_bytes<D>(), out, lse, typed<Element>(operands), s, dropout, documents);
     });
   });
 }

@@ -244,8 +244,8 @@ __device__ void hide_earlier(float (&scores)[M][N][4], const int (&first)[M][2],
   }
 }
 
-/// The same where rows are keys, the first of which is `row`: first_key(c) is the first key that the query of column c of the tile
-/// sees.
+/// The same where rows are keys, the first of which is `row`: first_key(c) is the first key that the query of column c of the
+/// tile sees.
 template <int M, int N, class FirstKey>
 __device__ void hide_earlier_rows(float (&scores)[M][N][4], int row, const FirstKey& first_key) {
   const int own_row = row + lane_id() / 4;
