@@ -121,11 +121,12 @@ void check_documents_in_16_bits(const AttentionShape& shape, const FirstKeysOfBa
     AttentionProblem p(shape, dropout, 1.0, first_keys);
     p.round_to(type);
     const AttentionShape& s = p.shape;
-    const Shape packed{s.batch, s.tokens, s.packed_width()}, wide{s.batch, s.tokens, s.width()}, per_head{s.batch, s.heads, s.tokens};
+    const Shape packed{s.batch, s.tokens, s.packed_width()}, wide{s.batch, s.tokens, s.width()},
+        per_head{s.batch, s.heads, s.tokens};
     const Tensor qkv = tensor_of_type(type, p.qkv, packed), out = tensor_of_type(type, Array(p.dout.size(), 0.0), wide);
     const Tensor lse = filled(per_head, kGarbage), dqkv = tensor_of_type(type, Array(p.qkv.size(), 0.0), packed);
-    const Tensor scratch = Tensor::zeros("test", {std::max<Bytes>(1, attention_scratch_bytes(test_exec(), s, type))}, DType::u8,
-                                         test_device());
+    const Tensor scratch =
+        Tensor::zeros("test", {std::max<Bytes>(1, attention_scratch_bytes(test_exec(), s, type))}, DType::u8, test_device());
     attention_forward(test_exec(), s, out, lse, qkv, scratch, p.key);
     const double u = type == DType::bf16 ? 0x1.0p-8 : 0x1.0p-11;
     EXPECT_LE(distance_of(values_of(out), p.forward.out), 2.0 * u * norm_of(p.forward.out));
