@@ -115,7 +115,7 @@ TEST_P(ModelDocuments, TheComparisonRejectsMistakes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelDocuments, ::testing::Values("gpt2", "llama", "qwen3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& family) { return std::string(family.param); });
 
 }  // namespace
 }  // namespace cohort::test
