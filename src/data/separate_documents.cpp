@@ -12,9 +12,8 @@ void SeparateDocuments::add(const TokenFile& file) {
     const Count documents = file.documents(split);
     if (documents == 0) {
       fail(ExitCode::data,
-           "{}: does not say where documents begin, which data.documents = \"separate\" needs; prepare the text again with "
-           "`cohort "
-           "data prepare`, or set data.documents = \"joined\"",
+           "{}: does not say where documents begin, which data.documents = \"separate\" needs; prepare the text again, or set "
+           "data.documents = \"joined\"",
            file.path());
     }
     file.verify_documents(split);

@@ -20,10 +20,9 @@ namespace cohort::ops {
 Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DType dtype);
 
 /// out [B, T, NH HS] = softmax(q k^T / sqrt(HS), causal) v, head by head in blocks of query rows; blocks above the diagonal, and
-/// those of other documents, are skipped. Saves lse [B, NH, T] (fp32), the logarithm of each row's softmax denominator (as in FlashAttention-2, Dao 2023).
-/// `scratch` (u8) holds attention_scratch_bytes.
-/// Dropout, if any, acts on the softmax weights; an element's index in its sample is (head * T + query) * T + key, with the head
-/// counted in the whole model.
+/// those of other documents, are skipped. Saves lse [B, NH, T] (fp32), the logarithm of each row's softmax denominator (as in
+/// FlashAttention-2, Dao 2023). `scratch` (u8) holds attention_scratch_bytes. Dropout, if any, acts on the softmax weights; an
+/// element's index in its sample is (head * T + query) * T + key, with the head counted in the whole model.
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor& scratch, const DropoutKey& dropout_key = {});
 

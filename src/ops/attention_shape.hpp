@@ -14,9 +14,9 @@ struct AttentionShape {
   Count heads;      // NH
   Count kv_heads;   // NKV
   Count head_size;  // HS
-  // Where samples are packed with documents that do not see each other: [B, T], where the op runs, the position of the first token
-  // of each token's document. A token sees the keys from there up to itself. In a sample these ascend or stay, from 0 on, and none
-  // is beyond its own position. Null: a sample is one document.
+  // Where samples are packed with documents that do not see each other: [B, T], where the op runs, the position of the first
+  // token of each token's document. A token sees the keys from there up to itself. In a sample these ascend or stay, from 0 on,
+  // and none is beyond its own position. Null: a sample is one document.
   const std::int32_t* first_keys = nullptr;
 
   Count width() const { return heads * head_size; }                          // C

@@ -7,8 +7,9 @@
 namespace cohort::ops {
 namespace {
 
-// Of the softmax weights of one tile of queries against one of keys: row i, columns [0, width), of which those between hidden_keys
-// and visible_keys are seen. Takes them into the row's running maximum, sum and `keep`, what the row's output so far is to be multiplied by.
+// Of the softmax weights of one tile of queries against one of keys: row i, columns [0, width), of which those between
+// hidden_keys and visible_keys are seen. Takes them into the row's running maximum, sum and `keep`, what the row's output so far
+// is to be multiplied by.
 template <class Tiles, class T, class O>
 KOKKOS_INLINE_FUNCTION void online_softmax_row(const HeadTask<T, O>& p, const WeightDropout& dropout, Count b, Count query,
                                                Count key, int width, float* scores, float& most, float& sum, float& keep) {
@@ -116,8 +117,7 @@ KOKKOS_INLINE_FUNCTION void score_gradients(const Team& team, const HeadTask<T, 
       [=](int d, int j) { return values[d * s.tall + j]; },
       [&](int i, int j, float value) {
         float& element = ds[i * s.tall + j];
-        const bool seen =
-            i < count && key + j < p.visible_keys(query + i) && key + j >= p.hidden_keys(b, query + i);
+        const bool seen = i < count && key + j < p.visible_keys(query + i) && key + j >= p.hidden_keys(b, query + i);
         const float weight = seen ? fast_exp(element - tile.lse[i]) : 0.0f;
         const float factor = seen && dropout.active() ? dropout.factor(p.first_query + query + i, p.first_key + key + j) : 1.0f;
         element = seen ? weight * (value * factor - tile.delta[i]) * p.scale : 0.0f;

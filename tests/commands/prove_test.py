@@ -6,7 +6,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 from launched import Launched
-from training import DRIFT, Training
+from training import DRIFT, RUN_FILE, Training
 
 job = Launched(sys.argv[1:])
 folder = tempfile.TemporaryDirectory(prefix="cohort_prove_")
@@ -70,8 +70,8 @@ SEPARATE = ["--steps", "2", "--set", f"data.tokens={documents}", "--set", "data.
 code, stdout, stderr, _ = job.run(prove(*SEPARATE, "--json", *layouts("data=zero3", "cp=4", "tp=2,cp=2,sequence=true",
                                                                      "pp=2,cp=2,schedule=interleaved,chunks=2", "pp=4")), 4, timeout=180)
 job.check("separate documents", code == 0 and [layout["equal"] for layout in json.loads(stdout)["layouts"]] == [True] * 5, stdout + stderr)
-LLAMA = ["--set", "model.kind=llama", "--set", "model.kv_heads=2", "--set", "model.dropout=0"]
-code, stdout, stderr, _ = job.run(prove(*SEPARATE, *LLAMA, "--json", *layouts("cp=2", "tp=2,sequence=true", "pp=2")), 2, timeout=180)
+llama = training.write("llama.toml", RUN_FILE.replace('"gpt2"', '"llama"').replace("dropout = 0.1\n", ""))
+code, stdout, stderr, _ = job.run(["prove", llama, *BATCH, *SEPARATE, "--json", *layouts("cp=2", "tp=2,sequence=true", "pp=2")], 2, timeout=180)
 job.check("separate documents, rotary positions", code == 0 and all(layout["equal"] for layout in json.loads(stdout)["layouts"]),
           stdout + stderr)
 

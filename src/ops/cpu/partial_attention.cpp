@@ -31,8 +31,12 @@ const std::int32_t* first_keys_of(const PartialAttention& block, Count b) {
 }
 
 AttentionHead head_of(const PartialAttention& block, const Tensor& q, const Tensor& kv, Count b, Count h) {
-  return {query_part(block, q, b, h), key_part(block, kv, Half::keys, b, h), key_part(block, kv, Half::values, b, h),
-          block.queries.position, block.keys.position, first_keys_of(block, b)};
+  return {query_part(block, q, b, h),
+          key_part(block, kv, Half::keys, b, h),
+          key_part(block, kv, Half::values, b, h),
+          block.queries.position,
+          block.keys.position,
+          first_keys_of(block, b)};
 }
 
 float* lse_of(const PartialAttention& block, const Tensor& lse, Count b, Count h) {

@@ -24,9 +24,8 @@ struct HeadForward {
   Array weights;  // [T, T], softmax weights before dropout; 0 of what is not seen
 };
 
-/// out = (softmax(scores) * factors) v,  scores_ij = q_i . k_j / sqrt(HS) for first_i <= j <= i: a token sees itself and those before
-/// it in its document.
-/// q, k, v [T, HS]; factors [T, T] are those of dropout, or empty for none.
+/// out = (softmax(scores) * factors) v,  scores_ij = q_i . k_j / sqrt(HS) for first_i <= j <= i: a token sees itself and those
+/// before it in its document. q, k, v [T, HS]; factors [T, T] are those of dropout, or empty for none.
 inline HeadForward head_forward(Input q, Input k, Input v, Count tokens, Count head_size, Input factors = {},
                                 FirstKeys first_keys = {}) {
   HeadForward result{Array(tokens * head_size, 0.0), Array(tokens), Array(tokens * tokens, 0.0)};
@@ -140,7 +139,8 @@ inline AttentionForward attention_forward(Input qkv, const Heads& s, Input facto
       const Array q = take_head(qkv, b, s.query(h), s.tokens, s.head_size, width);
       const Array k = take_head(qkv, b, s.key(h), s.tokens, s.head_size, width);
       const Array v = take_head(qkv, b, s.value(h), s.tokens, s.head_size, width);
-      const HeadForward head = head_forward(q, k, v, s.tokens, s.head_size, head_factors(factors, s, b, h), of_sample(first_keys, s, b));
+      const HeadForward head =
+          head_forward(q, k, v, s.tokens, s.head_size, head_factors(factors, s, b, h), of_sample(first_keys, s, b));
       add_head(result.out, head.out, b, h, s.tokens, s.head_size, out_width);
       result.lse.insert(result.lse.end(), head.lse.begin(), head.lse.end());
     }
@@ -158,7 +158,8 @@ inline Array attention_backward(Input dout, Input qkv, const Heads& s, Input fac
       const Array k = take_head(qkv, b, s.key(h), s.tokens, s.head_size, width);
       const Array v = take_head(qkv, b, s.value(h), s.tokens, s.head_size, width);
       const Array dhead = take_head(dout, b, h, s.tokens, s.head_size, s.heads * s.head_size);
-      const HeadBackward head = head_backward(dhead, q, k, v, s.tokens, s.head_size, head_factors(factors, s, b, h), of_sample(first_keys, s, b));
+      const HeadBackward head =
+          head_backward(dhead, q, k, v, s.tokens, s.head_size, head_factors(factors, s, b, h), of_sample(first_keys, s, b));
       add_head(dqkv, head.dq, b, s.query(h), s.tokens, s.head_size, width);
       add_head(dqkv, head.dk, b, s.key(h), s.tokens, s.head_size, width);
       add_head(dqkv, head.dv, b, s.value(h), s.tokens, s.head_size, width);
