@@ -70,6 +70,8 @@ struct DataSection {
   std::string kind = "tokens";  // tokens | two_moons (for the mlp)
   std::string tokens;           // token file written by `cohort data prepare`
   Count samples = 4096;         // two_moons: training samples
+  // joined | separate: whether loss and attention cross from one document of a sample to the next
+  std::string documents = "joined";
 
   bool operator==(const DataSection&) const = default;
 };

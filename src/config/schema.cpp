@@ -26,6 +26,8 @@ std::vector<KeySpec> training_keys() {
       KEY(data, kind, Choices{{"tokens", "two_moons"}}, "kind of samples: text, or generated points. " + data_kinds_of_models(),
           {}),
       KEY(data, tokens, kAny, "token file written by `cohort data prepare`", tokens),
+      KEY(data, documents, Choices{{"joined", "separate"}},
+          "separate: attention, loss and positions do not cross from one document of a sample to the next", tokens),
       KEY(data, samples, IntegerRange{1, kMaxSamples}, "training samples to generate", two_moons),
 
       KEY(train, steps, IntegerRange{1, kMaxSteps}, "optimizer steps of the whole run", {}),

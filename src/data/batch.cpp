@@ -27,6 +27,8 @@ TokenDataset::TokenDataset(std::shared_ptr<const TokenFile> file, Count context)
   }
 }
 
+void TokenDataset::separate_documents() { documents_.add(*file_); }
+
 Count TokenDataset::samples(Split split) const { return samples_[static_cast<std::size_t>(split)]; }
 
 void TokenDataset::fill(Split split, std::span<const Count> ids, Batch& batch) const {
@@ -38,12 +40,18 @@ void TokenDataset::fill(Split split, std::span<const Count> ids, Batch& batch) c
   batch.features.clear();
   batch.inputs.resize(ids.size() * length);
   batch.targets.resize(ids.size() * length);
+  batch.first_keys.resize(documents_.empty() ? 0 : batch.inputs.size());
+  batch.positions.resize(batch.first_keys.size());
   batch.sample_ids.assign(ids.begin(), ids.end());
   std::vector<std::int32_t> window(length + 1);
   for (std::size_t b = 0; b < ids.size(); ++b) {
     file_->read(split, ids[b] * context_, window);
     std::copy_n(window.begin(), length, batch.inputs.begin() + static_cast<std::ptrdiff_t>(b * length));
     std::copy_n(window.begin() + 1, length, batch.targets.begin() + static_cast<std::ptrdiff_t>(b * length));
+    if (documents_.empty()) continue;
+    const auto of_sample = [&](std::vector<std::int32_t>& values) { return std::span(values).subspan(b * length, length); };
+    documents_.mark(*file_, split, ids[b] * context_,
+                    {of_sample(batch.first_keys), of_sample(batch.positions), of_sample(batch.targets)});
   }
 }
 

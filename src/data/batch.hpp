@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "data/separate_documents.hpp"
 #include "data/token_file.hpp"
 
 namespace cohort {
@@ -22,7 +23,10 @@ struct Batch {
   std::vector<std::int32_t> inputs;   // [B, T] token ids
   std::vector<std::int32_t> targets;  // [B, T] the next token, or the class of the sample; -1 = does not count
   std::vector<float> features;        // [B, F]
-  std::vector<Count> sample_ids;      // [B]
+  // Where documents are separate (separate_documents.hpp), else empty.
+  std::vector<std::int32_t> first_keys;  // [B, T] where each token's document begins in its sample
+  std::vector<std::int32_t> positions;   // [B, T] each token's place in its document
+  std::vector<Count> sample_ids;         // [B]
 
   /// Targets that count: the divisor of the mean loss.
   Count valid_targets() const;
@@ -51,6 +55,9 @@ class TokenDataset : public Dataset {
   /// Throws Error(data) with the numbers if a split has fewer than T + 1 tokens.
   TokenDataset(std::shared_ptr<const TokenFile> file, Count context);
 
+  /// From now on documents are separate: fill() says where they begin, and no target crosses from one to the next. Throws
+  /// Error(data) if a file does not know.
+  void separate_documents();
   Count samples(Split split) const override;
   void fill(Split split, std::span<const Count> ids, Batch& batch) const override;
   Count classes() const override { return file_->vocabulary_size(); }
@@ -60,6 +67,7 @@ class TokenDataset : public Dataset {
  private:
   std::shared_ptr<const TokenFile> file_;
   Count context_;
+  SeparateDocuments documents_;
   Count samples_[2];
 };
 

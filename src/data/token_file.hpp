@@ -147,6 +147,9 @@ class TokenFile {
   /// any) with each piece, for whoever wants to look at all tokens.
   void verify(const std::function<void(Split, std::span<const std::int32_t>)>& piece = {}) const;
 
+  /// The same for where the documents of a split begin: they ascend, and their checksum holds.
+  void verify_documents(Split split) const;
+
   /// Compares the blocks that have not been compared yet, up to about so many bytes: for a start that finds damage at once where
   /// that costs little. Returns false if some are left. Errors: as read().
   bool verify_within(Bytes bytes) const;
@@ -157,7 +160,6 @@ class TokenFile {
   std::vector<std::uint32_t> read_checksums(Split split, Count tokens, Count& block_tokens) const;
   void read_facts();
   void open_documents(Split split);
-  void verify_documents(Split split) const;
   TokenBlocks& blocks(Split split) const { return *blocks_[static_cast<std::size_t>(split)]; }
   void widen(Split split, Count begin, std::span<const std::uint8_t> raw, std::span<std::int32_t> ids) const;
   void verify_split(Split split, const std::function<void(Split, std::span<const std::int32_t>)>& piece) const;

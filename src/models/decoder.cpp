@@ -104,7 +104,8 @@ Count Decoder::tokens_of(const ModelInput& input) const {
 Tensor Decoder::embed(const StepContext& context, const ModelInput& input, Hooks& hooks) {
   hooks.pre_forward(units_.front());
   const Tensor x = context.take(stream_shape(input));
-  const Count tokens = context.cache != nullptr ? static_cast<Count>(input.inputs.size()) : tokens_of(input);
+  const bool by_row = context.cache != nullptr || !context.documents.empty();  // each row has its own position
+  const Count tokens = by_row ? static_cast<Count>(input.inputs.size()) : tokens_of(input);
   {
     const Arena::Scope scratch(*context.activations);
     const Tensor positions = positions_ ? position_rows(context, positions_->compute, tokens) : Tensor{};
@@ -180,7 +181,7 @@ void Decoder::head_loss(const StepContext& context, const Tensor& own_normed, st
 
 Tensor Decoder::forward_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& x,
                               float gradient_scale, Hooks& hooks, Saved& saved) {
-  const StepContext context = given.with_slots(input.slots);
+  const StepContext context = given.with_input(input.slots, input.documents);
   const Tensor out = run(chunk, context, input, x, hooks, &saved);
   if (!chunks_[chunk].has_head) return out;
   hooks.pre_gradient(units_.back());
@@ -203,10 +204,13 @@ void Decoder::backward_head(const StepContext& context, const Tensor& dx, Hooks&
 
 void Decoder::embedding_backward(const StepContext& context, const ModelInput& input, const Tensor& dx) {
   const Count tokens = tokens_of(input);
-  const bool scatter = positions_ != nullptr && context.sequence != nullptr;  // the rows here are not neighbours in the table
+  const bool packed = !context.documents.empty();
+  // The rows here are not neighbours in the table.
+  const bool scatter = positions_ != nullptr && context.sequence != nullptr && !packed;
   Tensor dpositions;
   if (positions_ != nullptr)
-    dpositions = scatter ? context.take_fp32({tokens, spec_.width}) : positions_->gradient.slice(0, tokens);
+    dpositions =
+        scatter ? context.take_fp32({tokens, spec_.width}) : positions_->gradient.slice(0, packed ? spec_.tokens : tokens);
   if (scatter) dpositions.zero();
   vocabulary_.embed_backward(context, embedding_->gradient, dpositions, input.inputs, dx);
   if (scatter) add_position_rows(context, positions_->gradient, dpositions);
@@ -214,7 +218,7 @@ void Decoder::embedding_backward(const StepContext& context, const ModelInput& i
 
 void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& dx, Hooks& hooks,
                              const Saved& saved) {
-  const StepContext context = given.with_slots(input.slots);
+  const StepContext context = given.with_input(input.slots, input.documents);
   const Arena::Scope scratch(*context.activations);
   const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
   const Block* const blocks = &blocks_[first_block(chunk)];
@@ -249,7 +253,7 @@ void Decoder::backward(const StepContext& context, const ModelInput& input, Hook
 }
 
 Tensor Decoder::loss_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& x, Hooks& hooks) {
-  const StepContext context = given.with_slots(input.slots);
+  const StepContext context = given.with_input(input.slots, input.documents);
   const Tensor out = run(chunk, context, input, x, hooks, nullptr);
   if (chunks_[chunk].has_head) {
     head_loss(context, out, input.targets, 0.0f, {});
@@ -264,8 +268,9 @@ void Decoder::loss(const StepContext& context, const ModelInput& input, Hooks& h
   loss_chunk(only_chunk(), context, input, {}, hooks);
 }
 
-Tensor Decoder::last_logits_chunk(std::size_t chunk, const StepContext& context, const ModelInput& input, const Tensor& x,
+Tensor Decoder::last_logits_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& x,
                                   const Tensor& logits, Hooks& hooks) {
+  const StepContext context = given.with_input(input.slots, input.documents);
   const Tensor out = run(chunk, context, input, x, hooks, nullptr);
   if (chunks_[chunk].has_head) {
     head_logits(context, out, input.samples, logits);

@@ -7,7 +7,8 @@ ModelInput ModelInput::slice(Count begin, Count end) const {
     const std::size_t per_sample = samples == 0 ? 0 : values.size() / static_cast<std::size_t>(samples);
     return values.subspan(static_cast<std::size_t>(begin) * per_sample, static_cast<std::size_t>(end - begin) * per_sample);
   };
-  return {end - begin, part(inputs), part(targets), part(features), part(slots)};
+  return {end - begin,    part(inputs), part(targets),
+          part(features), part(slots),  {part(documents.first_keys), part(documents.positions)}};
 }
 
 Tensor Predictor::logits_on_device(const StepContext&, const ModelInput&) {

@@ -18,7 +18,8 @@ struct ModelInput {
   std::span<const std::int32_t> inputs;
   std::span<const std::int32_t> targets;
   std::span<const float> features;
-  std::span<const Count> slots;  // [samples] positions in the global batch; key the dropout masks
+  std::span<const Count> slots;    // [samples] positions in the global batch; key the dropout masks
+  PackedDocuments documents = {};  // of token models
 
   /// Samples [begin, end) of this batch.
   ModelInput slice(Count begin, Count end) const;

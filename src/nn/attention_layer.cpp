@@ -23,6 +23,12 @@ std::vector<LinearSpec> qkv_specs(const std::string& name, const AttentionSpec& 
           {name + ".value", kv_width, spec.init_std, kv_shard(spec, parallel), shared}};
 }
 
+// What rope is told: with documents each row has its own position, as if all were of one sample.
+ops::AttentionShape rotated_shape(const StepContext& context, const ops::AttentionShape& s) {
+  if (context.documents.empty()) return s;
+  return {1, s.batch * s.tokens, s.heads, s.kv_heads, s.head_size};
+}
+
 Tensor take_scratch(const StepContext& context, const ops::AttentionShape& shape) {
   return context.take_bytes(ops::attention_scratch_bytes(context.exec, shape, context.dtype));
 }
@@ -49,6 +55,19 @@ ops::DropoutKey Attention::dropout_key(const StepContext& context) const {
   return key;
 }
 
+ops::AttentionShape Attention::shape_of(const StepContext& context, Count batch, Count rows) const {
+  if (context.cache != nullptr) return shape(1, rows);
+  ops::AttentionShape s = shape(batch, rows / batch);
+  if (context.documents.empty()) return s;
+  const Count whole = context.sequence != nullptr ? context.sequence->rows().tokens : s.tokens;
+  COHORT_CHECK(static_cast<Count>(context.documents.first_keys.size()) == batch * whole &&
+                   static_cast<Count>(context.documents.positions.size()) == rows,
+               "documents of {} tokens, {} of them here, for {} samples of {} tokens", context.documents.first_keys.size(),
+               context.documents.positions.size(), batch, whole);
+  s.first_keys = context.documents.first_keys.data();
+  return s;
+}
+
 Attention::RopeTables Attention::rope_tables(const StepContext& context, Count tokens) const {
   if (!tables_.cosines.defined()) {
     const Shape shape{spec_.tokens, spec_.head_size / 2};
@@ -63,7 +82,7 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
                                     const Tensor& residual) const {
   Saved saved;
   const Count rows = parallel_->all_rows(x.shape().rows());
-  saved.shape = context.cache != nullptr ? shape(1, rows) : shape(batch, rows / batch);
+  saved.shape = shape_of(context, batch, rows);
   const ops::AttentionShape& s = saved.shape;
   saved.qkv = context.take({rows, s.packed_width()});
   saved.heads = context.take({rows, s.width()});
@@ -75,8 +94,9 @@ Attention::Saved Attention::forward(const StepContext& context, const Tensor& y,
   if (qk_norm_) saved.qk_norm = qk_norm_->forward(context, s, saved.qkv, /*scratch=*/saved.heads);
   if (spec_.rotary) {
     const Arena::Scope scratch(*context.activations);
-    const RopeTables tables = rope_tables(context, s.tokens);
-    ops::rope_forward(context.exec, s, saved.qkv, tables.cosines, tables.sines);
+    const ops::AttentionShape rotated = rotated_shape(context, s);
+    const RopeTables tables = rope_tables(context, rotated.tokens);
+    ops::rope_forward(context.exec, rotated, saved.qkv, tables.cosines, tables.sines);
   }
   attend(context, saved);
   output_.forward(context, y, saved.heads, residual);
@@ -119,8 +139,9 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
                             dropout_key(context));
   }
   if (spec_.rotary) {
-    const RopeTables tables = rope_tables(context, s.tokens);
-    ops::rope_backward(context.exec, s, dqkv, tables.cosines, tables.sines);
+    const ops::AttentionShape rotated = rotated_shape(context, s);
+    const RopeTables tables = rope_tables(context, rotated.tokens);
+    ops::rope_backward(context.exec, rotated, dqkv, tables.cosines, tables.sines);
   }
   if (qk_norm_) qk_norm_->backward(context, s, dqkv, saved.qk_norm, /*scratch=*/dheads);
   parallel_->finish();  // x_rows is there

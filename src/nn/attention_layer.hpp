@@ -60,6 +60,8 @@ class Attention {
 
  private:
   ops::DropoutKey dropout_key(const StepContext& context) const;
+  // Of `rows` rows of B samples, or of new tokens of a cache.
+  ops::AttentionShape shape_of(const StepContext& context, Count batch, Count rows) const;
   // saved.heads (and lse, if the rows are whole samples) of saved.qkv.
   void attend(const StepContext& context, const Saved& saved) const;
 
@@ -70,7 +72,7 @@ class Attention {
   Linear qkv_;
   Linear output_;
   std::optional<QkNorm> qk_norm_;
-  // The tables of rope for the positions of the `tokens` tokens of a sample that are here, [tokens, HS/2] each.
+  // The tables of rope for position_rows() of `tokens` tokens, [tokens, HS/2] each.
   struct RopeTables {
     Tensor cosines, sines;
   };

@@ -14,6 +14,14 @@
 
 namespace cohort {
 
+/// How samples are packed with documents that do not see each other; where the model runs. Empty: a sample is one document.
+struct PackedDocuments {
+  std::span<const std::int32_t> first_keys;  // [B, T] of whole samples: see ops::AttentionShape
+  std::span<const std::int32_t> positions;   // of the rows that are here: each token's position in its document
+
+  bool empty() const { return first_keys.empty(); }
+};
+
 struct StepContext {
   ops::Exec exec = {};
   DType dtype = DType::f32;      // of activations, as of the parameters' `compute`
@@ -23,6 +31,7 @@ struct StepContext {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;             // optimizer step, keys the dropout masks
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks; set by the model
+  PackedDocuments documents = {};     // likewise
   // Where only a part of each sample's tokens is here; null: all of them are.
   const ContextParallel* sequence = nullptr;
   // Where the rows are new tokens of texts whose earlier ones the cache has (KvCache::begin_*); null: they are whole samples.
@@ -43,9 +52,10 @@ struct StepContext {
   /// For statistics.
   Tensor take_fp32(const Shape& shape) const { return activations->take(shape, DType::f32); }
   Tensor take_bytes(Bytes bytes) const { return activations->take({bytes}, DType::u8); }
-  StepContext with_slots(std::span<const Count> of_input) const {
+  StepContext with_input(std::span<const Count> slots_of_input, const PackedDocuments& documents_of_input) const {
     StepContext copy = *this;
-    copy.slots = of_input;
+    copy.slots = slots_of_input;
+    copy.documents = documents_of_input;
     return copy;
   }
   StepContext with_activations(Arena& arena) const {

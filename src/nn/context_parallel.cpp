@@ -6,9 +6,10 @@
 namespace cohort {
 
 Tensor position_rows(const StepContext& context, const Tensor& table, Count tokens) {
-  if (context.cache != nullptr) {  // which rows of the table, says the cache: what an embedding is
+  if (context.cache != nullptr || !context.documents.empty()) {  // each row has its own position: what an embedding is
     const Tensor rows = context.activations->take({tokens, table.shape().columns()}, table.dtype());
-    ops::embedding_forward(context.exec, rows, context.cache->places().positions, table, {});
+    const auto positions = context.cache != nullptr ? context.cache->places().positions : context.documents.positions;
+    ops::embedding_forward(context.exec, rows, positions, table, {});
     return rows;
   }
   if (context.sequence == nullptr) return table.slice(0, tokens);

@@ -29,8 +29,9 @@ class ContextParallel {
                                   const ops::DropoutKey& dropout_key) const = 0;
 };
 
-/// Of a table with a row for each position of a sample, the rows of the `tokens` tokens of each sample that are here: a part of
-/// the table, or where the sequence is divided or has a cache a copy in context.activations.
+/// Of a table with a row for each position, the rows of the `tokens` tokens of each sample that are here: a part of the table, or
+/// where the sequence is divided a copy in context.activations. With a cache or with packed documents each row has its own
+/// position: then the rows of all `tokens` tokens that are here, of all samples.
 Tensor position_rows(const StepContext& context, const Tensor& table, Count tokens);
 /// table += rows, each at its position, where `rows` are as above; both fp32. Only where the sequence is divided.
 void add_position_rows(const StepContext& context, const Tensor& table, const Tensor& rows);

@@ -36,11 +36,16 @@ void Vocabulary::embed(const StepContext& context, const Tensor& x, std::span<co
 
 void Vocabulary::embed_backward(const StepContext& context, const Tensor& dtable, const Tensor& dpositions,
                                 std::span<const std::int32_t> tokens, const Tensor& dx) const {
-  if (parallel_->parts() == 1) return ops::embedding_backward(context.exec, dtable, dpositions, tokens, dx);
   const Arena::Scope scratch(*context.activations);
   const Tensor dx_rows = parallel_->gather_rows(context, dx);
+  Tensor dpositions_of_samples = dpositions;  // whose rows begin at position 0
+  if (dpositions.defined() && !context.documents.empty()) {
+    ops::embedding_backward(context.exec, dpositions, {}, context.documents.positions, dx_rows);
+    dpositions_of_samples = {};
+  }
+  if (parallel_->parts() == 1) return ops::embedding_backward(context.exec, dtable, dpositions_of_samples, tokens, dx);
   const Tensor ids = context.activations->take({dx_rows.shape().rows()}, DType::i32);
-  ops::embedding_part_backward(context.exec, dtable, dpositions, tokens, dx_rows, ids, part_);
+  ops::embedding_part_backward(context.exec, dtable, dpositions_of_samples, tokens, dx_rows, ids, part_);
 }
 
 void Vocabulary::loss(const StepContext& context, const Tensor& logits, std::span<const std::int32_t> targets,

@@ -22,12 +22,14 @@ class Vocabulary {
   /// Of the largest part.
   Count most_entries() const;
 
-  /// x [own rows, C] = the embedding of tokens [B*T]: rows of `table` (this part), plus positions [T, C] if defined.
+  /// x [own rows, C] = the embedding of tokens [B*T]: rows of `table` (this part), plus positions [T, C] (or [B*T, C]) if
+  /// defined.
   // Collective over: tp
   void embed(const StepContext& context, const Tensor& x, std::span<const std::int32_t> tokens, const Tensor& table,
              const Tensor& positions) const;
   /// Accumulates into the gradients of both tables; dx [own rows, C] is overwritten. Every part gets the whole gradient of the
-  /// positions. // Collective over: tp
+  /// positions, which is of the rows 0 to T - 1 of their table, or with context.documents of the whole table.
+  // Collective over: tp
   void embed_backward(const StepContext& context, const Tensor& dtable, const Tensor& dpositions,
                       std::span<const std::int32_t> tokens, const Tensor& dx) const;
 

@@ -3,6 +3,9 @@
 //
 // The packed activation qkv [B, T, (NH + 2 NKV) HS] holds in each row the query heads, then the key heads, then the value heads.
 // Query head h reads key/value head h / (NH / NKV).
+//
+// With shape.first_keys a token sees only the tokens of its own document, and kernels skip the tiles of keys before it: packed
+// documents then cost less than one document of the same tokens.
 #pragma once
 
 #include "ops/attention_shape.hpp"
@@ -16,11 +19,10 @@ namespace cohort::ops {
 /// kernel for this shape and type keeps for each row.
 Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DType dtype);
 
-/// out [B, T, NH HS] = softmax(q k^T / sqrt(HS), causal) v, head by head in blocks of query rows; blocks above the diagonal are
-/// skipped. Saves lse [B, NH, T] (fp32), the logarithm of each row's softmax denominator (as in FlashAttention-2, Dao 2023).
-/// `scratch` (u8) holds attention_scratch_bytes.
-/// Dropout, if any, acts on the softmax weights; an element's index in its sample is (head * T + query) * T + key, with the head
-/// counted in the whole model.
+/// out [B, T, NH HS] = softmax(q k^T / sqrt(HS), causal) v, head by head in blocks of query rows; blocks above the diagonal, and
+/// those of other documents, are skipped. Saves lse [B, NH, T] (fp32), the logarithm of each row's softmax denominator (as in
+/// FlashAttention-2, Dao 2023). `scratch` (u8) holds attention_scratch_bytes. Dropout, if any, acts on the softmax weights; an
+/// element's index in its sample is (head * T + query) * T + key, with the head counted in the whole model.
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor& scratch, const DropoutKey& dropout_key = {});
 

@@ -70,10 +70,17 @@ struct HeadTask {
   Count lse_stride;
   DropoutKey dropout;
   bool add;
+  const std::int32_t* first_keys;  // [batch, tokens], or null
 
   KOKKOS_INLINE_FUNCTION Count visible_keys(Count query) const {
     const Count seen = first_query + query + 1 - first_key;
     return seen < 0 ? 0 : seen < keys ? seen : keys;
+  }
+  /// How many keys, from the first on, are of documents before the query's; at most visible_keys.
+  KOKKOS_INLINE_FUNCTION Count hidden_keys(Count b, Count query) const {
+    if (first_keys == nullptr || query >= queries) return 0;  // a tile may stick out behind the last query
+    const Count hidden = first_keys[b * tokens + first_query + query] - first_key, seen = visible_keys(query);
+    return hidden < 0 ? 0 : hidden < seen ? hidden : seen;
   }
   KOKKOS_INLINE_FUNCTION int rows_of_tile(Count first, Count all) const {
     return static_cast<int>(all - first < sizes.tile ? all - first : sizes.tile);
@@ -112,7 +119,8 @@ HeadTask<T, O> head_task(const AttentionTask& t, bool backward) {
           t.lse,
           t.lse_stride,
           t.dropout,
-          t.add};
+          t.add,
+          s.first_keys};
 }
 
 /// `count` rows of one head into a tile by rows; zeros behind them.

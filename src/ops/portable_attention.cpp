@@ -7,21 +7,25 @@
 namespace cohort::ops {
 namespace {
 
-// Of the softmax weights of one tile of queries against one of keys: row i, columns [0, width), of which the first visible_keys
-// are seen. Takes them into the row's running maximum, sum and `keep`, what the row's output so far is to be multiplied by.
+// Of the softmax weights of one tile of queries against one of keys: row i, columns [0, width), of which those between
+// hidden_keys and visible_keys are seen. Takes them into the row's running maximum, sum and `keep`, what the row's output so far
+// is to be multiplied by.
 template <class Tiles, class T, class O>
-KOKKOS_INLINE_FUNCTION void online_softmax_row(const HeadTask<T, O>& p, const WeightDropout& dropout, Count query, Count key,
-                                               int width, float* scores, float& most, float& sum, float& keep) {
+KOKKOS_INLINE_FUNCTION void online_softmax_row(const HeadTask<T, O>& p, const WeightDropout& dropout, Count b, Count query,
+                                               Count key, int width, float* scores, float& most, float& sum, float& keep) {
   const Count seen = p.visible_keys(query) - key;
   const int valid = static_cast<int>(seen < 0 ? 0 : seen < width ? seen : width);
+  const Count before = p.hidden_keys(b, query) - key;
+  const int hidden = static_cast<int>(before < 0 ? 0 : before < valid ? before : valid);
   float largest = most;
-  for (int j = 0; j < valid; ++j) largest = scores[j] > largest ? scores[j] : largest;
+  for (int j = hidden; j < valid; ++j) largest = scores[j] > largest ? scores[j] : largest;
   keep = sum == 0.0f ? 0.0f : fast_exp(most - largest);
   sum *= keep;
   for (int j = 0; j < width; ++j) {
-    const float weight = j < valid ? fast_exp(scores[j] - largest) : 0.0f;
+    const bool visible = j >= hidden && j < valid;
+    const float weight = visible ? fast_exp(scores[j] - largest) : 0.0f;
     sum += weight;
-    scores[j] = dropout.active() && j < valid ? weight * dropout.factor(p.first_query + query, p.first_key + key + j) : weight;
+    scores[j] = dropout.active() && visible ? weight * dropout.factor(p.first_query + query, p.first_key + key + j) : weight;
   }
   most = largest;
 }
@@ -46,7 +50,7 @@ KOKKOS_INLINE_FUNCTION void forward_tile(const Team& team, const HeadTask<T, O>&
     sum[i] = 0.0f;
   });
   const Count visible = p.visible_keys(first + count - 1);
-  for (Count key = 0; key < visible; key += s.tile) {
+  for (Count key = p.hidden_keys(b, first); key < visible; key += s.tile) {
     const int width = p.rows_of_tile(key, visible);
     load_columns(team, s, kv, p.k.row(b, key, h / p.group, p.head_size), p.k.row_stride, width);
     team.barrier();
@@ -57,7 +61,7 @@ KOKKOS_INLINE_FUNCTION void forward_tile(const Team& team, const HeadTask<T, O>&
     team.barrier();
     load_rows(team, s, kv, p.v.row(b, key, h / p.group, p.head_size), p.v.row_stride, width);
     team.each(s.tile, [&](int i) {
-      online_softmax_row<Tiles>(p, dropout, first + i, key, width, scores + i * s.tall, most[i], sum[i], keep[i]);
+      online_softmax_row<Tiles>(p, dropout, b, first + i, key, width, scores + i * s.tall, most[i], sum[i], keep[i]);
     });
     team.barrier();
     team_product<Tiles::kRows, Tiles::kColumns>(
@@ -100,8 +104,8 @@ KOKKOS_INLINE_FUNCTION void load_queries(const Team& team, const HeadTask<T, O>&
 // null, and ds, the gradients with respect to the unscaled scores times the scale. Ends with a barrier.
 template <class Tiles, class T, class O>
 KOKKOS_INLINE_FUNCTION void score_gradients(const Team& team, const HeadTask<T, O>& p, const WeightDropout& dropout,
-                                            const QueryTile& tile, const float* keys, const float* values, Count query, int count,
-                                            Count key, float* weights, float* ds) {
+                                            const QueryTile& tile, const float* keys, const float* values, Count b, Count query,
+                                            int count, Count key, float* weights, float* ds) {
   const TileSizes& s = p.sizes;
   // Both products hand element (i, j) to the same thread, which finds in ds what it left there.
   team_product<Tiles::kRows, Tiles::kColumns>(
@@ -113,7 +117,7 @@ KOKKOS_INLINE_FUNCTION void score_gradients(const Team& team, const HeadTask<T, 
       [=](int d, int j) { return values[d * s.tall + j]; },
       [&](int i, int j, float value) {
         float& element = ds[i * s.tall + j];
-        const bool seen = i < count && key + j < p.visible_keys(query + i);
+        const bool seen = i < count && key + j < p.visible_keys(query + i) && key + j >= p.hidden_keys(b, query + i);
         const float weight = seen ? fast_exp(element - tile.lse[i]) : 0.0f;
         const float factor = seen && dropout.active() ? dropout.factor(p.first_query + query + i, p.first_key + key + j) : 1.0f;
         element = seen ? weight * (value * factor - tile.delta[i]) * p.scale : 0.0f;
@@ -138,14 +142,14 @@ KOKKOS_INLINE_FUNCTION void backward_queries_tile(const Team& team, const HeadTa
   load_queries(team, p, tile, b, h, first, count);
   clear(team, dq, s.rows());
   const Count visible = p.visible_keys(first + count - 1);
-  for (Count key = 0; key < visible; key += s.tile) {
+  for (Count key = p.hidden_keys(b, first); key < visible; key += s.tile) {
     const int width = p.rows_of_tile(key, visible);
     const T* k = p.k.row(b, key, h / p.group, p.head_size);
     load_rows(team, s, keys, k, p.k.row_stride, width);
     load_columns(team, s, keys_across, k, p.k.row_stride, width);
     load_columns(team, s, values_across, p.v.row(b, key, h / p.group, p.head_size), p.v.row_stride, width);
     team.barrier();
-    score_gradients<Tiles>(team, p, dropout, tile, keys_across, values_across, first, count, key, nullptr, ds);
+    score_gradients<Tiles>(team, p, dropout, tile, keys_across, values_across, b, first, count, key, nullptr, ds);
     team_product<Tiles::kRows, Tiles::kColumns>(
         team, s.tile, s.head_size, width, [=](int i, int j) { return ds[i * s.tall + j]; },
         [=](int j, int d) { return keys[j * s.wide + d]; }, [&](int i, int d, float value) { dq[i * s.wide + d] += value; });
@@ -177,10 +181,11 @@ KOKKOS_INLINE_FUNCTION void backward_keys_tile(const Team& team, const HeadTask<
   for (Count h = kv * p.group; h < (kv + 1) * p.group; ++h) {
     const WeightDropout dropout(p.dropout, b, p.heads, h, p.tokens);
     for (Count query = hidden <= 0 ? 0 : hidden / s.tile * s.tile; query < p.queries; query += s.tile) {
+      if (p.hidden_keys(b, query) >= first + width) break;  // these and later queries are of later documents
       const int count = p.rows_of_tile(query, p.queries);
       load_queries(team, p, tile, b, h, query, count);
       team.barrier();
-      score_gradients<Tiles>(team, p, dropout, tile, keys_across, values_across, query, count, first, weights, ds);
+      score_gradients<Tiles>(team, p, dropout, tile, keys_across, values_across, b, query, count, first, weights, ds);
       team_product<Tiles::kRows, Tiles::kColumns>(
           team, s.tile, s.head_size, count, [=](int j, int i) { return ds[i * s.tall + j]; },
           [=](int i, int d) { return tile.q[i * s.wide + d]; }, [&](int j, int d, float value) { dk[j * s.wide + d] += value; });

@@ -21,9 +21,9 @@ struct HeadRows {
 };
 
 struct AttentionTask {
-  AttentionShape shape;          // of whole samples
+  AttentionShape shape;          // of whole samples, also its first_keys
   Count queries, keys;           // rows of each sample that take part
-  Count first_query, first_key;  // their positions; a query sees the keys that are not beyond its own position
+  Count first_query, first_key;  // their positions; a query sees the keys of its document up to its own
   HeadRows q, k, v;              // of one type; k and v have the key/value heads
   HeadRows out;                  // forward writes it in that type or fp32; backward reads it in that type
   float* lse;                    // of query i: lse[(b * NH + h) * lse_stride + i]

@@ -24,15 +24,18 @@ class CountedInput {
         ids_(static_cast<std::size_t>(samples_ * units_per_sample(config.model) / config.parallel.cp)),
         features_(static_cast<std::size_t>(samples_ * config.model.inputs)),
         slots_(static_cast<std::size_t>(samples_)),
+        first_keys_(config.data.documents == "separate" ? static_cast<std::size_t>(samples_ * config.model.context) : 0),
+        positions_(first_keys_.empty() ? 0 : ids_.size()),
         buffer_(device_of(config), /*classes=*/1) {}
 
-  ModelInput put() { return buffer_.put({samples_, ids_, ids_, features_, slots_}); }
+  ModelInput put() { return buffer_.put({samples_, ids_, ids_, features_, slots_, {first_keys_, positions_}}); }
 
  private:
   Count samples_;
   std::vector<std::int32_t> ids_;
   std::vector<float> features_;
   std::vector<Count> slots_;
+  std::vector<std::int32_t> first_keys_, positions_;
   InputBuffer buffer_;
 };
 

@@ -27,7 +27,9 @@ RunData open_on_this_rank(const RunConfig& config) {
     return data;
   }
   data.tokens = std::make_shared<const TokenFile>(config.data.tokens);
-  data.dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
+  auto dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
+  if (config.data.documents == "separate") dataset->separate_documents();
+  data.dataset = std::move(dataset);
   data.description = record_of(*data.tokens);
   data.tokenizer = data.tokens->tokenizer().serialise();
   data.token_bytes = bytes_of_tokens(data.tokens->tokenizer());

@@ -14,16 +14,17 @@ constexpr Bytes kAlignment = 256;
 
 Bytes rounded_up(std::size_t bytes) { return (static_cast<Bytes>(bytes) + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The four arrays of an input, one behind the other.
+// The arrays of an input, one behind the other.
 Bytes bytes_of(const ModelInput& input) {
   return rounded_up(input.inputs.size_bytes()) + rounded_up(input.targets.size_bytes()) +
-         rounded_up(input.features.size_bytes()) + rounded_up(input.slots.size_bytes());
+         rounded_up(input.features.size_bytes()) + rounded_up(input.slots.size_bytes()) +
+         rounded_up(input.documents.first_keys.size_bytes()) + rounded_up(input.documents.positions.size_bytes());
 }
 
 }  // namespace
 
 ModelInput as_input(const Batch& batch, std::span<const Count> slots) {
-  return {batch.samples, batch.inputs, batch.targets, batch.features, slots};
+  return {batch.samples, batch.inputs, batch.targets, batch.features, slots, {batch.first_keys, batch.positions}};
 }
 
 void InputBuffer::grow(Bytes bytes) {
@@ -62,7 +63,9 @@ ModelInput InputBuffer::put(const ModelInput& host) {
     used += rounded_up(values.size_bytes());
     return std::span<const T>(on_device, values.size());
   };
-  const ModelInput input{host.samples, place(host.inputs), place(host.targets), place(host.features), place(host.slots)};
+  const ModelInput input{host.samples,        place(host.inputs),
+                         place(host.targets), place(host.features),
+                         place(host.slots),   {place(host.documents.first_keys), place(host.documents.positions)}};
   gpu::copy_async(memory_.raw(), staging.memory.raw(), bytes, gpu::compute_stream());
   if (!staging.copied) staging.copied.emplace();
   staging.copied->record(gpu::compute_stream());

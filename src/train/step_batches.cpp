@@ -10,6 +10,7 @@ void BatchShare::cut(Batch& batch) const {
   if (sequence == nullptr || batch.samples == 0) return;
   batch.inputs = sequence->part_of(part, batch.inputs);
   batch.targets = sequence->part_of(part, batch.targets);
+  batch.positions = sequence->part_of(part, batch.positions);  // first_keys stay those of whole samples
   batch.tokens_per_sample = sequence->tokens_of_rank();
 }
 

@@ -50,6 +50,8 @@ job.check("without the token file, for a GPU", code == 0 and "Korthikanti" in st
 got = answer(plan("--measure", parallel__data="zero2", model__width=64), 2)
 job.check("as predicted", got["equal"] and all(line["equal"] for part in ("memory", "others", "traffic") for line in got[part]), got)
 job.check("two operations, to the byte", [line["off"] for line in got["traffic"]] == [0, 0], got["traffic"])
+got = answer(plan("--measure", data__documents="separate", parallel__cp=2, train__micro_batch=4), 2)
+job.check("separate documents, as predicted", got["equal"], got)
 svg = os.path.join(folder.name, "step.svg")
 code, stdout, stderr, _ = job.run(plan("--measure", "--steps", "3", "--svg", svg, model__layers=2, parallel__pp=2), 2)
 job.check("a pipeline", code == 0 and "Bubble" in stdout and "pp send" in stdout and "All predictions are within 0.1 %" in stdout, stdout + stderr)

@@ -6,7 +6,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 from launched import Launched
-from training import DRIFT, Training
+from training import DRIFT, RUN_FILE, Training
 
 job = Launched(sys.argv[1:])
 folder = tempfile.TemporaryDirectory(prefix="cohort_prove_")
@@ -61,6 +61,19 @@ job.expect("bf16, gradients summed in it", job.run(prove("--steps", "2", "--set"
 code, stdout, stderr, _ = job.run(prove("--steps", "2", "--json", "--set", "precision.policy=fp16", "--set", "precision.loss_scale=1e6",
                                         "--set", "model.init_std=0.6", *layouts("data=zero1")), 2)
 job.check("steps that both skip are equal", code == 0 and json.loads(stdout)["layouts"][0]["equal"], stdout + stderr)
+
+# Documents that do not see each other: learned positions (with dropout), and rotary ones. A story is a document here.
+documents = training.path("documents.h5")
+job.expect("stories as documents", job.run(["data", "prepare", "--input", training.path("stories.txt"), "--split-documents", "", "--tokenizer",
+                                            "char", "--out", documents]), 0, lines=0)
+SEPARATE = ["--steps", "2", "--set", f"data.tokens={documents}", "--set", "data.documents=separate", "--set", "model.context=128"]
+code, stdout, stderr, _ = job.run(prove(*SEPARATE, "--json", *layouts("data=zero3", "cp=4", "tp=2,cp=2,sequence=true",
+                                                                     "pp=2,cp=2,schedule=interleaved,chunks=2", "pp=4")), 4, timeout=180)
+job.check("separate documents", code == 0 and [layout["equal"] for layout in json.loads(stdout)["layouts"]] == [True] * 5, stdout + stderr)
+llama = training.write("llama.toml", RUN_FILE.replace('"gpt2"', '"llama"').replace("dropout = 0.1\n", ""))
+code, stdout, stderr, _ = job.run(["prove", llama, *BATCH, *SEPARATE, "--json", *layouts("cp=2", "tp=2,sequence=true", "pp=2")], 2, timeout=180)
+job.check("separate documents, rotary positions", code == 0 and all(layout["equal"] for layout in json.loads(stdout)["layouts"]),
+          stdout + stderr)
 
 # From the weights of a checkpoint.
 job.expect("train before", job.run(training.words("before", model__layers=4, model__heads=4, train__steps=6)), 0, lines=0)

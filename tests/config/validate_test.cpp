@@ -92,6 +92,7 @@ TEST(Validate, QuestionsAreOfAFileAndForTextModels) {
   EXPECT_ERROR(gpt2({"train.validation_questions=9"}), ExitCode::config, "train.validation_questions = 9",
                "train.validation_choices");
   EXPECT_ERROR(mlp({"train.validation_choices=q.jsonl"}), ExitCode::config, "train.validation_choices", "two_moons");
+  EXPECT_ERROR(mlp({"data.documents=separate"}), ExitCode::config, "data.documents", "two_moons");
   EXPECT_TRUE(mlp({"train.validate_at_start=true"}).train.validate_at_start);
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -53,6 +54,51 @@ TEST(TokenDataset, WindowsAndTheirTargets) {
   EXPECT_EQ(batch.valid_targets(), 0);
   EXPECT_TRUE(batch.inputs.empty());
   EXPECT_ERROR(data.fill(Split::train, std::vector<Count>{14}, batch), ExitCode::internal, "sample 14 of 14");
+}
+
+// The same tokens in documents that begin at these training tokens; the validation tokens are one.
+std::shared_ptr<const TokenFile> counting_file_of_documents(const std::string& path, Count train, Count validation,
+                                                            const std::vector<Count>& starts) {
+  const auto tokenizer = learn_tokenizer("byte", {}, {});
+  const DocumentCounts documents{static_cast<Count>(starts.size()), 1};
+  TokenFileWriter writer(path, *tokenizer, train, validation, {}, std::nullopt, documents);
+  for (Count i = 0; i < train + validation; ++i) {
+    if (i == train || std::find(starts.begin(), starts.end(), i) != starts.end()) writer.begin_document();
+    writer.append(std::vector<std::int32_t>{static_cast<std::int32_t>(i % 256)});
+  }
+  writer.finish();
+  return std::make_shared<const TokenFile>(path);
+}
+
+TEST(TokenDataset, SeparateDocuments) {
+  const TemporaryFolder folder;
+  TokenDataset data(counting_file_of_documents(folder / "x.h5", 30, 11, {0, 3, 4, 12, 14, 21}), 7);
+  Batch batch;
+  data.fill(Split::train, std::vector<Count>{0}, batch);
+  EXPECT_TRUE(batch.first_keys.empty() && batch.positions.empty());
+  EXPECT_EQ(batch.valid_targets(), 7);
+
+  data.separate_documents();
+  data.fill(Split::train, std::vector<Count>{1, 0, 2}, batch);  // tokens 7 to 13, 0 to 6, 14 to 20
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(batch.inputs, (Ids{7, 8, 9, 10, 11, 12, 13, 0, 1, 2, 3, 4, 5, 6, 14, 15, 16, 17, 18, 19, 20}));
+  EXPECT_EQ(batch.first_keys, (Ids{0, 0, 0, 0, 0, 5, 5, 0, 0, 0, 3, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 3, 4, 0, 1, 0, 1, 2, 0, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6}));
+  // Token 13 is a document's last, and its target would be the next sample's first; so would be that of token 20.
+  EXPECT_EQ(batch.targets, (Ids{8, 9, 10, 11, -1, 13, -1, 1, 2, -1, -1, 5, 6, 7, 15, 16, 17, 18, 19, 20, -1}));
+  EXPECT_EQ(batch.valid_targets(), 16);
+  data.fill(Split::validation, std::vector<Count>{0}, batch);
+  EXPECT_EQ(batch.first_keys, Ids(7, 0));
+  EXPECT_EQ(batch.valid_targets(), 7);
+  data.fill(Split::validation, {}, batch);
+  EXPECT_TRUE(batch.first_keys.empty());
+}
+
+TEST(TokenDataset, SeparateDocumentsMustBeKnown) {
+  const TemporaryFolder folder;
+  TokenDataset data(counting_file(folder / "x.h5", 100, 11), 7);
+  EXPECT_ERROR(data.separate_documents(), ExitCode::data, "x.h5", "where documents begin", "data.documents = \"joined\"",
+               "prepare the text again");
 }
 
 TEST(TokenDataset, ShorterThanTheContextIsRefused) {

@@ -95,8 +95,20 @@ struct TestBatch {
   std::vector<std::int32_t> inputs, targets;
   std::vector<float> features;
   std::vector<Count> slots;
+  std::vector<std::int32_t> first_keys = {}, positions = {};  // of packed documents, or empty
 
-  ModelInput input() const { return {samples, inputs, targets, features, slots}; }
+  ModelInput input() const { return {samples, inputs, targets, features, slots, {first_keys, positions}}; }
+
+  /// From now on the samples are packed with these documents [samples, tokens], the last token of each without a target.
+  void pack(const std::vector<std::int32_t>& of_documents) {
+    const std::size_t tokens = of_documents.size() / static_cast<std::size_t>(samples);
+    first_keys = positions = of_documents;
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      positions[i] = static_cast<std::int32_t>(i % tokens) - first_keys[i];
+      const bool ends = (i + 1) % tokens != 0 && first_keys[i + 1] != first_keys[i];
+      if (ends) targets[i] = ops::kIgnoredTarget;
+    }
+  }
 };
 
 /// Random samples, of `tokens` tokens each if the model reads tokens, of which about one target in five is ignored. `stream`

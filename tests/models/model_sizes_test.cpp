@@ -148,6 +148,21 @@ TEST(ModelActivations, AreWhatAPassReallyHolds) {
   }
 }
 
+TEST(ModelActivations, OfPackedDocumentsAreWhatAPassReallyHolds) {
+  for (const char* kind : {"gpt2", "llama"}) {
+    for (const bool checkpointing : {false, true}) {
+      ModelSection config = wide_config(kind);
+      config.activation_checkpointing = checkpointing;
+      TestBatch batch = make_batch(config, 8, config.context);
+      batch.pack(ops::random_first_keys(8, config.context, 10, 1));
+      const Bytes counted = counted_activations([&] { return make_model(config, 1, test_storage()); }, batch.input());
+      const Bytes measured = measured_bytes(*make_model(config, 1, test_storage()), batch.input(), counted);
+      EXPECT_LE(measured, counted);
+      EXPECT_NEAR(static_cast<double>(measured) / static_cast<double>(counted), 1.0, 0.01) << kind << checkpointing;
+    }
+  }
+}
+
 TEST(ModelActivations, CheckpointingHoldsLess) {
   for (const char* kind : {"gpt2", "llama", "qwen3"}) {
     ModelSection config = wide_config(kind);

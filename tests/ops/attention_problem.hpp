@@ -9,8 +9,15 @@
 namespace cohort::ops {
 
 struct AttentionProblem {
-  AttentionProblem(const AttentionShape& shape_, double dropout_probability = 0.0, double sharpness_ = 1.0)
-      : shape(shape_), heads{shape.batch, shape.tokens, shape.heads, shape.kv_heads, shape.head_size}, sharpness(sharpness_) {
+  /// `first_keys_` [B, T] are those of packed documents, or empty.
+  AttentionProblem(const AttentionShape& shape_, double dropout_probability = 0.0, double sharpness_ = 1.0,
+                   const std::vector<std::int32_t>& first_keys_ = {})
+      : shape(shape_),
+        heads{shape.batch, shape.tokens, shape.heads, shape.kv_heads, shape.head_size},
+        sharpness(sharpness_),
+        first_keys(first_keys_),
+        device_first_keys(first_keys) {
+    if (!first_keys.empty()) shape.first_keys = device_first_keys.span().data();
     for (Count b = 0; b < shape.batch; ++b) slots.push_back(3 * b + 1);
     device_slots = Indices<Count>(slots);
     key = {dropout_probability, 5, 6, 7, device_slots.span()};
@@ -22,18 +29,18 @@ struct AttentionProblem {
       if (i % shape.packed_width() < shape.width()) qkv[i] *= sharpness;
     }
     dout = random_values(shape.batch * shape.tokens * shape.width(), 2);
-    forward = reference::attention_forward(qkv, heads, factors);
+    forward = reference::attention_forward(qkv, heads, factors, first_keys);
   }
-  AttentionProblem(const AttentionProblem&) = delete;  // key points into device_slots
+  AttentionProblem(const AttentionProblem&) = delete;  // key and shape point into memory of the device
   AttentionProblem& operator=(const AttentionProblem&) = delete;
 
   /// What an op in this type sees: inputs rounded to it.
   void round_to(DType type) {
     for (Array* values : {&qkv, &dout}) *values = values_of(tensor_of_type(type, *values, {static_cast<Count>(values->size())}));
-    forward = reference::attention_forward(qkv, heads, factors);
+    forward = reference::attention_forward(qkv, heads, factors, first_keys);
   }
 
-  Array expected_gradient() const { return reference::attention_backward(dout, qkv, heads, factors); }
+  Array expected_gradient() const { return reference::attention_backward(dout, qkv, heads, factors, first_keys); }
 
   double head_size() const { return static_cast<double>(shape.head_size); }
   // The error of a score. The inputs are standard normal (times sharpness), so the partial sums of q . k walk randomly to
@@ -58,7 +65,7 @@ struct AttentionProblem {
     for (Count i = 0; i < static_cast<Count>(qkv.size()); ++i) {
       if (i % shape.packed_width() < (shape.heads + shape.kv_heads) * shape.head_size) sizes[i] = qkv[i];  // q and k as they are
     }
-    Array tolerance = reference::attention_forward(sizes, heads, factors).out;
+    Array tolerance = reference::attention_forward(sizes, heads, factors, first_keys).out;
     for (double& value : tolerance) value *= weight_error() + sum_error(shape.tokens);
     return tolerance;
   }
@@ -78,7 +85,7 @@ struct AttentionProblem {
         const Array q = reference::take_head(qkv, b, heads.query(h), tokens, hs, width);
         const Array k = reference::take_head(qkv, b, heads.key(h), tokens, hs, width);
         const Array grad = reference::take_head(dout, b, h, tokens, hs, shape.width());
-        const Array p = reference::head_forward(q, k, k, tokens, hs).weights;
+        const Array p = reference::head_forward(q, k, k, tokens, hs, {}, reference::of_sample(first_keys, heads, b)).weights;
         Array tq(tokens * hs, 0.0), tk(tq), tv(tq);
         for (Count i = 0; i < tokens; ++i) {
           for (Count j = 0; j <= i; ++j) {
@@ -102,6 +109,8 @@ struct AttentionProblem {
   AttentionShape shape;
   reference::Heads heads;
   double sharpness;
+  std::vector<std::int32_t> first_keys;
+  Indices<std::int32_t> device_first_keys;
   std::vector<Count> slots;
   Indices<Count> device_slots;
   DropoutKey key;

@@ -42,11 +42,12 @@ void expect_whole_attention(const CutProblem& p) {
   EXPECT_GT(norm(expected_kv), 10.0 * allowed);
 }
 
-void check_16_bits(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0) {
+void check_16_bits(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0,
+                   const std::vector<std::int32_t>& first_keys = {}) {
   for (const DType type : kTypes) {
     SCOPED_TRACE(
         fmt::format("{} {} in runs of {}, dropout {}", name_of(type), describe(shape), fmt::join(lengths, ", "), dropout));
-    expect_whole_attention(CutProblem(shape, lengths, dropout, 2.0, type));
+    expect_whole_attention(CutProblem(shape, lengths, dropout, 2.0, type, first_keys));
   }
 }
 
@@ -63,6 +64,18 @@ TEST(PartialAttention16Bits, UnequalRuns) {
   check_16_bits({1, 390, 4, 2, 64}, {130, 260});
   check_16_bits({1, 300, 2, 1, 128}, {299, 1});
   check_16_bits({2, 200, 4, 4, 64}, {1, 70, 129});
+}
+
+TEST(PartialAttention16Bits, SeparateDocuments) {
+  for (const Count mean : {2, 50, 200}) {
+    SCOPED_TRACE(fmt::format("documents of {} tokens on average", mean));
+    for (const Count head_size : {32, 64, 128}) {
+      check_16_bits({2, 256, 4, 2, head_size}, {128, 128}, 0.0, random_first_keys(2, 256, mean, 1));
+      check_16_bits({1, 600, 2, 1, head_size}, {300, 300}, 0.0, random_first_keys(1, 600, mean, 2));
+      check_16_bits({1, 390, 2, 2, head_size}, {130, 260}, 0.0, random_first_keys(1, 390, mean, 3));
+    }
+    check_16_bits({2, 150, 4, 2, 64}, {75, 75}, 0.2, random_first_keys(2, 150, mean, 4));
+  }
 }
 
 TEST(PartialAttention16Bits, AnyHeadSize) {

@@ -15,8 +15,8 @@ class CutProblem {
  public:
   /// `lengths` of the runs, in the order of the tokens; their sum is shape.tokens. Activations are of `type_`.
   CutProblem(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0, double sharpness = 1.0,
-             DType type_ = DType::f32)
-      : whole(shape, dropout, sharpness), type(type_) {
+             DType type_ = DType::f32, const std::vector<std::int32_t>& first_keys = {})
+      : whole(shape, dropout, sharpness, first_keys), type(type_) {
     whole.round_to(type);
     Count position = 0;
     for (const Count length : lengths) {

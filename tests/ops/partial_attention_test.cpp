@@ -22,10 +22,11 @@ Array scaled(Array values, double factor) {
                scaled(p.whole.out_tolerance(), blocks_factor(p)));
 }
 
-void check(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0, double sharpness = 1.0) {
+void check(const AttentionShape& shape, const std::vector<Count>& lengths, double dropout = 0.0, double sharpness = 1.0,
+           const std::vector<std::int32_t>& first_keys = {}) {
   SCOPED_TRACE(
       fmt::format("{} in runs of {}, dropout {}, sharpness {}", describe(shape), fmt::join(lengths, ", "), dropout, sharpness));
-  const CutProblem p(shape, lengths, dropout, sharpness);
+  const CutProblem p(shape, lengths, dropout, sharpness, DType::f32, first_keys);
   const BlockResult forward = merged_forward(p, p.qkv);
   EXPECT_TRUE(is_whole_attention(p, forward.out));
   EXPECT_TRUE(
@@ -54,6 +55,17 @@ TEST(PartialAttention, AnyHeadSize) {
 TEST(PartialAttention, DropsWhatTheUndividedSequenceDrops) {
   check({2, 33, 4, 2, 16}, {8, 8, 8, 9}, 0.2);
   check({3, 100, 2, 2, 16}, {70, 30}, 0.5);
+}
+
+// Documents that begin and end within runs, at their ends, and in other runs.
+TEST(PartialAttention, SeparateDocuments) {
+  for (const Count mean : {1, 3, 20, 100}) {
+    SCOPED_TRACE(fmt::format("documents of {} tokens on average", mean));
+    check({2, 12, 4, 2, 16}, {3, 3, 3, 3}, 0.0, 1.0, random_first_keys(2, 12, mean, 1));
+    check({2, 200, 2, 1, 32}, {70, 130}, 0.0, 1.0, random_first_keys(2, 200, mean, 2));
+    check({3, 129, 6, 2, 8}, {64, 1, 64}, 0.2, 1.0, random_first_keys(3, 129, mean, 3));
+  }
+  check({1, 6, 2, 1, 16}, {3, 3}, 0.0, 1.0, {0, 0, 0, 3, 3, 3});
 }
 
 TEST(PartialAttention, SharpWeights) {

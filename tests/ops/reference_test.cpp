@@ -162,6 +162,23 @@ TEST(Reference, Attention) {
   }
 }
 
+TEST(Reference, AttentionOfSeparateDocuments) {
+  const Heads s{2, 6, 4, 2, 4};
+  const std::vector<Count> slots{3, 1};
+  const std::vector<std::int32_t> first_keys{0, 0, 2, 2, 2, 5, 0, 1, 1, 1, 1, 1};
+  const Array factors = dropout_factors(0.3, 1, 2, 3, slots, s.heads * s.tokens * s.tokens);
+  const Array qkv = random_values(s.batch * s.tokens * s.packed_width(), 1);
+  const Array dout = random_values(s.batch * s.tokens * s.heads * s.head_size, 2);
+  EXPECT_TRUE(is_gradient(attention_backward(dout, qkv, s, factors, first_keys), qkv,
+                          [&](Input v) { return dot(dout, attention_forward(v, s, factors, first_keys).out); }));
+  // Tokens 2 to 4 of the first sample are a document: they get what they get as a sample of their own.
+  const Heads alone{1, 3, 4, 2, 4};
+  const Count packed = s.packed_width(), width = s.heads * s.head_size;
+  const Array own(qkv.begin() + 2 * packed, qkv.begin() + 5 * packed);
+  const Array of_packed = attention_forward(qkv, s, {}, first_keys).out;
+  EXPECT_EQ(attention_forward(own, alone).out, Array(of_packed.begin() + 2 * width, of_packed.begin() + 5 * width));
+}
+
 TEST(Reference, BlocksOfKeysMakeUpTheWhole) {
   constexpr Count kTokens = 7, kSize = 4;
   const Array q = random_values(kTokens * kSize, 1), k = random_values(kTokens * kSize, 2), v = random_values(kTokens * kSize, 3);

@@ -30,6 +30,16 @@ inline std::vector<std::int32_t> random_indices(Count elements, Count limit, std
   return indices;
 }
 
+/// For samples [batch, tokens] packed with documents of `mean` tokens on average: the position of the first token of each token's
+/// document. Short and long ones: each token begins a document with probability 1 / mean, the first always.
+inline std::vector<std::int32_t> random_first_keys(Count batch, Count tokens, Count mean, std::uint32_t stream) {
+  const std::vector<std::int32_t> dice = random_indices(batch * tokens, mean, stream);
+  std::vector<std::int32_t> first_keys(dice.size());
+  for (Count i = 0; i < batch * tokens; ++i)
+    first_keys[i] = i % tokens == 0 || dice[i] == 0 ? static_cast<std::int32_t>(i % tokens) : first_keys[i - 1];
+  return first_keys;
+}
+
 /// a + b, elementwise: what an op that accumulates must leave behind.
 inline Array sum(Input a, Input b) {
   Array result(a.begin(), a.end());

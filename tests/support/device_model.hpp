@@ -19,7 +19,8 @@ inline ModelStorage test_storage(DType compute = DType::f32) { return {.device =
 class DeviceInputs {
  public:
   ModelInput put(const ModelInput& host) {
-    return {host.samples, put(host.inputs), put(host.targets), put(host.features), put(host.slots)};
+    return {host.samples,       put(host.inputs), put(host.targets),
+            put(host.features), put(host.slots),  {put(host.documents.first_keys), put(host.documents.positions)}};
   }
   std::vector<ModelInput> put(const std::vector<ModelInput>& host) {
     std::vector<ModelInput> inputs;

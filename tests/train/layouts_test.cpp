@@ -107,16 +107,19 @@ TEST_F(Layouts, TheValidationLossIsTheSameForEveryMicroBatchAndLayout) {
       "schedule.warmup_steps=0", "schedule.decay_steps=1", "checkpoint.every=0"};
   std::vector<std::string> layouts{"parallel.dp=0"};
   if (world_->size() % 2 == 0) layouts.insert(layouts.end(), {"parallel.pp=2", "parallel.tp=2", "parallel.cp=2"});
-  double first = 0.0;
-  for (const std::string& layout : layouts) {
-    for (const char* micro_batch : {"1", "2", "6"}) {
-      SCOPED_TRACE(layout + ", micro-batch " + micro_batch);
-      Overrides overrides = common;
-      overrides.insert(overrides.end(), {"run.name=run", layout, fmt::format("train.micro_batch={}", micro_batch)});
-      ASSERT_EQ(train(config(overrides), ExistingRun::overwrite), ExitCode::success);
-      const double loss = remains("run").series("validation_loss").at(0);
-      if (first == 0.0) first = loss;
-      EXPECT_NEAR(loss, first, 1e-6 * first);
+  for (const char* documents : {"joined", "separate"}) {
+    double first = 0.0;
+    for (const std::string& layout : layouts) {
+      for (const char* micro_batch : {"1", "2", "6"}) {
+        SCOPED_TRACE(fmt::format("{}, micro-batch {}, documents {}", layout, micro_batch, documents));
+        Overrides overrides = common;
+        overrides.insert(overrides.end(), {"run.name=run", layout, fmt::format("train.micro_batch={}", micro_batch),
+                                           fmt::format("data.documents={}", documents)});
+        ASSERT_EQ(train(config(overrides), ExistingRun::overwrite), ExitCode::success);
+        const double loss = remains("run").series("validation_loss").at(0);
+        if (first == 0.0) first = loss;
+        EXPECT_NEAR(loss, first, 1e-6 * first);
+      }
     }
   }
 }

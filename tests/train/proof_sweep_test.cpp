@@ -53,6 +53,7 @@ class ProofSweep : public TrainerTest {
     set("model.heads", heads);
     set("model.width", draws.of<Count>({16, 24, 48}) / 4 * 4);
     set("model.context", draws.of({8, 16}));
+    set("data.documents", draws.of<const char*>({"joined", "separate"}));
     // Mostly few rows; sometimes many more than the text uses, whose gradients are tiny.
     set("model.vocabulary", draws.of({21, 22, 37, 64, 1000, draws.below(8) == 0 ? 50257 : 3000}));
     set("model.tied_head", draws.of({true, false}));

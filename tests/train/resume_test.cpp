@@ -135,6 +135,7 @@ TEST_F(Resume, RefusesWhatWouldBendTheRunAndTakesItWhenAllowed) {
       {{"train.clip_norm=2.0"}, "train.clip_norm"},
       {{"model.dropout=0.2"}, "model.dropout"},
       {{"precision.policy=bf16"}, "precision.policy"},
+      {{"data.documents=separate"}, "data.documents"},
       {{other_data}, "other.h5"},
   };
   for (const auto& [change, named] : changes) {

@@ -106,9 +106,14 @@ void TrainerTest::write_tokens(const std::string& file, std::uint64_t seed, cons
   const CounterRandom random(seed, RandomPurpose::test);
   std::string text = letters;  // each letter once, so that the vocabulary has them all
   for (std::uint64_t i = 0; text.size() < kTokens; ++i) text += letters[random.u32(i) % letters.size()];
-  const fs::path input = folder_ / (file + ".txt");
-  std::ofstream(input) << text;
-  prepare_tokens({.inputs = {input.string()}, .output = (folder_ / file).string(), .tokenizer = "char"});
+  std::vector<std::string> inputs;  // documents of 1 to 12 letters
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t length = 1 + random.u32(1000 + begin) % 12;
+    inputs.push_back((folder_ / fmt::format("{}.{:04}.txt", file, begin)).string());
+    std::ofstream(inputs.back()) << text.substr(begin, length);
+    begin += length;
+  }
+  prepare_tokens({.inputs = inputs, .output = (folder_ / file).string(), .tokenizer = "char"});
 }
 
 RunConfig TrainerTest::config(const Overrides& overrides, int ranks) const {

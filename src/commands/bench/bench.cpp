@@ -105,6 +105,7 @@ class RandomBatches {
       batch_.inputs.push_back(token(i));
       batch_.targets.push_back(token(i + 1));
     }
+    if (config.data.documents == "separate") pack(config.model.context);
     share.cut(batch_);
     for (Count slot = 0; slot < config.train.micro_batch; ++slot) slots_.push_back(share.rank * config.train.micro_batch + slot);
     inputs_.assign(static_cast<std::size_t>(config.train.accumulation), buffer_.put(as_input(batch_, slots_)));
@@ -112,6 +113,16 @@ class RandomBatches {
   std::span<const ModelInput> inputs() const { return inputs_; }
 
  private:
+  // Four documents a sample.
+  void pack(Count context) {
+    const Count length = std::max<Count>(1, context / 4);
+    for (std::size_t i = 0; i < batch_.inputs.size(); ++i) {
+      const auto place = static_cast<std::int32_t>(static_cast<Count>(i) % context);
+      batch_.positions.push_back(place % static_cast<std::int32_t>(length));
+      batch_.first_keys.push_back(place - batch_.positions.back());
+    }
+  }
+
   InputBuffer buffer_;
   Batch batch_;
   std::vector<Count> slots_;

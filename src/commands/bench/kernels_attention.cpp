@@ -33,6 +33,31 @@ void measure_full_block(Meter& meter, const ops::AttentionShape& s, double produ
              [&] { attention_merge(stream, s, block.queries, s.tokens, results, lse, part, part_lse); });
 }
 
+// Samples packed with documents of an eighth of their tokens. Operations are counted for what a document sees of itself: an
+// eighth of those without documents.
+void measure_documents(Meter& meter, const ops::AttentionShape& s, double product, bool hopper, void* dqkv, void* out, float* lse,
+                       const void* qkv, const void* dout, void* scratch) {
+  using namespace ops::cuda;
+  constexpr DType kType = DType::bf16;
+  constexpr int kDocuments = 8;
+  const double seen = product / kDocuments;
+  const Count length = std::max<Count>(1, s.tokens / kDocuments);
+  std::vector<std::int32_t> first_keys;
+  for (Count i = 0; i < s.batch * s.tokens; ++i) first_keys.push_back(static_cast<std::int32_t>(i % s.tokens / length * length));
+  ops::AttentionShape packed = s;
+  packed.first_keys = meter.holding(first_keys);
+  gpu::Stream const stream = gpu::compute_stream();
+  meter.product("attention forward, 8 documents, portable", 0, 2.0 * seen,
+                [&] { flash_attention_forward(stream, kType, packed, out, lse, qkv); });
+  meter.product("attention backward, 8 documents, portable", 0, 5.0 * seen,
+                [&] { flash_attention_backward(stream, kType, packed, dqkv, dout, out, lse, qkv, scratch); });
+  if (!hopper) return;
+  meter.product("attention forward, 8 documents, Hopper", 0, 2.0 * seen,
+                [&] { flash_attention_forward_hopper(stream, kType, packed, out, lse, qkv); });
+  meter.product("attention backward, 8 documents, Hopper", 0, 5.0 * seen,
+                [&] { flash_attention_backward_hopper(stream, kType, packed, dqkv, dout, out, lse, qkv, scratch); });
+}
+
 }  // namespace
 
 void measure_attention(Meter& meter, const StepShape& shape) {
@@ -55,6 +80,7 @@ void measure_attention(Meter& meter, const StepShape& shape) {
                 [&] { flash_attention_forward(stream, kType, s, out, lse, qkv); });
   meter.product("attention backward, portable", portable_runs, 5.0 * product,
                 [&] { flash_attention_backward(stream, kType, s, dqkv, dout, out, lse, qkv, scratch); });
+  measure_documents(meter, s, product, hopper, dqkv, out, lse, qkv, dout, scratch);
   if (!hopper) return;
   meter.product("attention forward, Hopper", shape.layers(), 2.0 * product,
                 [&] { flash_attention_forward_hopper(stream, kType, s, out, lse, qkv); });

@@ -24,6 +24,11 @@ MatrixView head_of_output(const AttentionShape& s, const Tensor& out, Count b, C
   return {out.f32() + b * s.tokens * s.width() + h * s.head_size, s.tokens, s.head_size, s.width()};
 }
 
+// Where the documents of sample b begin, or null.
+const std::int32_t* first_keys_of(const AttentionShape& s, Count b) {
+  return s.first_keys == nullptr ? nullptr : s.first_keys + b * s.tokens;
+}
+
 // The caller's memory is of bytes.
 float* tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
 
@@ -50,8 +55,9 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
   for (Count b = 0; b < shape.batch; ++b) {
     for (Count h = 0; h < shape.heads; ++h) {
       const auto [q, k, v] = head_of(shape, qkv, b, h);
-      attention_head_forward(exec, {q, k, v}, head_of_output(shape, out, b, h), lse.f32() + (b * shape.heads + h) * shape.tokens,
-                             tiles(scratch), WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
+      attention_head_forward(exec, {q, k, v, 0, 0, first_keys_of(shape, b)}, head_of_output(shape, out, b, h),
+                             lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch),
+                             WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
     }
   }
 }
@@ -70,8 +76,9 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Ten
       const auto [dq, dk, dv] = head_of(shape, dqkv, b, h);
       // The first query head of a group overwrites the gradient of the key/value head that they share.
       const bool first_of_group = h % (shape.heads / shape.kv_heads) == 0;
-      attention_head_backward(exec, {q, k, v}, {dq, dk, dv, false, !first_of_group}, head_of_output(shape, dout, b, h),
-                              head_of_output(shape, out, b, h), lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch),
+      attention_head_backward(exec, {q, k, v, 0, 0, first_keys_of(shape, b)}, {dq, dk, dv, false, !first_of_group},
+                              head_of_output(shape, dout, b, h), head_of_output(shape, out, b, h),
+                              lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch),
                               WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
     }
   }

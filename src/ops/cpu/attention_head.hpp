@@ -1,7 +1,8 @@
 // The inner loops of attention on the CPU: one head of one sample in fp32, a run of queries against a run of keys. Whole causal
 // attention (attention.cpp) and a block of it (partial_attention.cpp) are both made of them; neither file is for anybody else.
 //
-// Query i, at position first_query + i, sees key j, at position first_key + j, if that position is not beyond its own. So the
+// Query i, at position first_query + i, sees key j, at position first_key + j, if that position is not beyond its own and not
+// before its document. So the
 // same loops serve keys that all lie before the queries, keys that lie beside them (the causal triangle), and keys that lie
 // behind.
 #pragma once
@@ -25,9 +26,14 @@ struct AttentionHead {
   MatrixView k, v;  // [keys, HS]
   Count first_query = 0;
   Count first_key = 0;
+  const std::int32_t* first_keys = nullptr;  // [queries], the position at which each one's document begins; null: 0
 
   /// How many keys, from the first on, query row i sees.
   Count visible_keys(Count i) const { return std::clamp<Count>(first_query + i + 1 - first_key, 0, k.rows); }
+  /// How many of these are of documents before that of query row i.
+  Count hidden_keys(Count i) const {
+    return first_keys == nullptr ? 0 : std::clamp<Count>(first_keys[i] - first_key, 0, visible_keys(i));
+  }
 };
 
 /// out [queries, HS] = softmax(q k^T / sqrt(HS), causal) v; lse [queries] = the logarithm of each row's softmax denominator. A

@@ -24,9 +24,19 @@ MatrixView key_part(const PartialAttention& block, const Tensor& rows, Half half
   return part_of(block, rows, block.keys, b, h / (s.heads / s.kv_heads) + (half == Half::values ? s.kv_heads : 0));
 }
 
+// Of the queries: where their documents begin, or null.
+const std::int32_t* first_keys_of(const PartialAttention& block, Count b) {
+  const AttentionShape& s = block.sequence;
+  return s.first_keys == nullptr ? nullptr : s.first_keys + b * s.tokens + block.queries.position;
+}
+
 AttentionHead head_of(const PartialAttention& block, const Tensor& q, const Tensor& kv, Count b, Count h) {
-  return {query_part(block, q, b, h), key_part(block, kv, Half::keys, b, h), key_part(block, kv, Half::values, b, h),
-          block.queries.position, block.keys.position};
+  return {query_part(block, q, b, h),
+          key_part(block, kv, Half::keys, b, h),
+          key_part(block, kv, Half::values, b, h),
+          block.queries.position,
+          block.keys.position,
+          first_keys_of(block, b)};
 }
 
 float* lse_of(const PartialAttention& block, const Tensor& lse, Count b, Count h) {

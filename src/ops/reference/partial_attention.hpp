@@ -7,16 +7,20 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/reference/array.hpp"
+#include "ops/reference/attention.hpp"
 
 namespace cohort::ops::reference {
 
 /// Query i of the block is token first_query + i of the sequence, key j is token first_key + j; i sees j if that is no later
-/// token.
+/// token and none of an earlier document.
 struct Block {
   Count queries, keys, first_query, first_key, head_size;
+  FirstKeys first_keys = {};  // [T], of the sequence
 
-  bool sees(Count i, Count j) const { return first_query + i >= first_key + j; }
+  bool sees(Count i, Count j) const {
+    const Count query = first_query + i, key = first_key + j;
+    return query >= key && key >= reference::first_key(first_keys, query);
+  }
 };
 
 struct BlockForward {
@@ -30,14 +34,15 @@ inline BlockForward block_forward(Input q, Input k, Input v, const Block& block,
   const Count hs = block.head_size;
   BlockForward result{Array(block.queries * hs, 0.0), Array(block.queries, -std::numeric_limits<double>::infinity())};
   for (Count i = 0; i < block.queries; ++i) {
-    Array scores;
-    for (Count j = 0; j < block.keys && block.sees(i, j); ++j) {
+    Array scores(block.keys, -std::numeric_limits<double>::infinity());
+    for (Count j = 0; j < block.keys; ++j) {
+      if (!block.sees(i, j)) continue;
       double score = 0.0;
       for (Count d = 0; d < hs; ++d) score += q[i * hs + d] * k[j * hs + d];
-      scores.push_back(score / std::sqrt(static_cast<double>(hs)));
+      scores[j] = score / std::sqrt(static_cast<double>(hs));
     }
-    if (scores.empty()) continue;
     const double largest = *std::max_element(scores.begin(), scores.end());
+    if (std::isinf(largest)) continue;
     double denominator = 0.0;
     for (const double score : scores) denominator += std::exp(score - largest);
     result.lse[i] = largest + std::log(denominator);
@@ -80,7 +85,8 @@ inline BlockBackward block_backward(Input dout, const BlockForward& whole, Input
   for (Count i = 0; i < block.queries; ++i) {
     double delta = 0.0;
     for (Count d = 0; d < hs; ++d) delta += dout[i * hs + d] * whole.out[i * hs + d];
-    for (Count j = 0; j < block.keys && block.sees(i, j); ++j) {
+    for (Count j = 0; j < block.keys; ++j) {
+      if (!block.sees(i, j)) continue;
       double score = 0.0, dp = 0.0;
       for (Count d = 0; d < hs; ++d) {
         score += scale * q[i * hs + d] * k[j * hs + d];

@@ -3,7 +3,7 @@
 //
 // The data-parallel strategy stays what it is: the engine runs its micro-batches (MicroBatchRunner), with its hooks. Every rank
 // of a pipeline is given the same micro-batches: the first stage reads their tokens, the last their targets, all the slots that
-// key the dropout masks.
+// key the dropout masks and the documents that attention is not to cross.
 //
 // A head tied to the embedding exists on the first and on the last rank. Their gradients are added up when each has been summed
 // over the data-parallel ranks: the two copies then get the same bits, and stay the same.

@@ -39,6 +39,7 @@ TestBatch part_of(const TestBatch& whole, const SequenceSplit& split, int rank) 
   TestBatch part = whole;
   part.inputs = split.part_of(rank, whole.inputs);
   part.targets = split.part_of(rank, whole.targets);
+  part.positions = split.part_of(rank, whole.positions);
   return part;
 }
 
@@ -93,6 +94,17 @@ TEST_P(ContextParallelModel, LossAndGradientsAreThoseOfOneRank) {
   const Pass divided = divided_pass(ring_);
   EXPECT_NEAR(divided.loss, alone.loss, kLossTolerance * alone.loss);
   EXPECT_TRUE(same_gradients(*model_, divided, alone));
+}
+
+// Documents that begin and end in the parts of several ranks.
+TEST_P(ContextParallelModel, SeparateDocumentsAreThoseOfOneRank) {
+  for (const Count mean : {2, 8, 30}) {
+    batch_.pack(ops::random_first_keys(kSamples, kTokens, mean, 7));
+    const Pass alone = run_pass(*model_, batch_.input());
+    const Pass divided = divided_pass(ring_);
+    EXPECT_NEAR(divided.loss, alone.loss, kLossTolerance * alone.loss) << mean;
+    EXPECT_TRUE(same_gradients(*model_, divided, alone)) << mean;
+  }
 }
 
 TEST_P(ContextParallelModel, EvaluationIsThatOfOneRank) {

@@ -10,6 +10,7 @@
 namespace cohort::ops::cuda {
 namespace {
 
+using flash::Documents;
 using flash::Operands;
 using flash::Rows;
 using flash::Sizes;
@@ -73,19 +74,22 @@ Operands<void> operands_of(const FlashBlock& block, DType dtype, const void* q, 
 Operands<float> fp32(const Operands<void>& operands) { return flash::typed<float>(operands); }
 
 void forward(CUstream_st* stream, DType dtype, const Sizes& s, void* out, float* lse, const Operands<void>& operands,
-             const FlashDropout& dropout) {
-  if (dtype == DType::f32) return flash::forward_fp32(stream, s, static_cast<float*>(out), lse, fp32(operands), dropout);
-  flash::forward_narrow(stream, dtype, s, out, lse, operands, dropout);
+             const FlashDropout& dropout, const Documents& documents) {
+  if (dtype == DType::f32)
+    return flash::forward_fp32(stream, s, static_cast<float*>(out), lse, fp32(operands), dropout, documents);
+  flash::forward_narrow(stream, dtype, s, out, lse, operands, dropout, documents);
 }
 
 void backward(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout, const void* out,
-              const float* lse, const Operands<void>& operands, void* scratch, const FlashDropout& dropout) {
+              const float* lse, const Operands<void>& operands, void* scratch, const FlashDropout& dropout,
+              const Documents& documents) {
   auto* const delta = static_cast<float*>(scratch);
   if (dtype != DType::f32) {
-    return flash::backward_narrow(stream, dtype, s, dq, dk, dv, dout, out, lse, operands, delta, dropout);
+    return flash::backward_narrow(stream, dtype, s, dq, dk, dv, dout, out, lse, operands, delta, dropout, documents);
   }
   flash::backward_fp32(stream, s, static_cast<float*>(dq), static_cast<float*>(dk), static_cast<float*>(dv),
-                       static_cast<const float*>(dout), static_cast<const float*>(out), lse, fp32(operands), delta, dropout);
+                       static_cast<const float*>(dout), static_cast<const float*>(out), lse, fp32(operands), delta, dropout,
+                       documents);
 }
 
 }  // namespace
@@ -109,20 +113,20 @@ Bytes flash_attention_scratch_bytes(const AttentionShape& shape, DType) {
 
 void flash_attention_forward(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* out, float* lse,
                              const void* qkv, const FlashDropout& dropout) {
-  forward(stream, dtype, sizes_of(shape), out, lse, operands_of(shape, dtype, qkv), dropout);
+  forward(stream, dtype, sizes_of(shape), out, lse, operands_of(shape, dtype, qkv), dropout, {shape.first_keys});
 }
 
 void flash_attention_backward(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* dqkv, const void* dout,
                               const void* out, const float* lse, const void* qkv, void* scratch, const FlashDropout& dropout) {
   const Count keys = shape.width(), values = keys + shape.kv_heads * shape.head_size;
   backward(stream, dtype, sizes_of(shape), dqkv, at(dqkv, keys, size_of(dtype)), at(dqkv, values, size_of(dtype)), dout, out, lse,
-           operands_of(shape, dtype, qkv), scratch, dropout);
+           operands_of(shape, dtype, qkv), scratch, dropout, {shape.first_keys});
 }
 
 void flash_partial_attention_forward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* out, float* lse,
                                      const void* q, const void* kv, const FlashDropout& dropout) {
   forward(stream, dtype, sizes_of(block), out + block.queries.row * block.sequence.width(), lse + block.queries.row,
-          operands_of(block, dtype, q, kv), dropout);
+          operands_of(block, dtype, q, kv), dropout, {block.sequence.first_keys});
 }
 
 void flash_partial_attention_backward(CUstream_st* stream, DType dtype, const FlashBlock& block, float* dq, float* dkv,
@@ -133,7 +137,7 @@ void flash_partial_attention_backward(CUstream_st* stream, DType dtype, const Fl
   float* const dk = dkv + block.keys.row * kv_width(sequence);
   backward(stream, dtype, sizes_of(block), dq + row, dk, dk + sequence.kv_heads * sequence.head_size,
            at(dout, row, size_of(dtype)), at(out, row, size_of(dtype)), lse + block.queries.row, operands_of(block, dtype, q, kv),
-           scratch, dropout);
+           scratch, dropout, {sequence.first_keys});
 }
 
 }  // namespace cohort::ops::cuda

@@ -9,6 +9,7 @@
 // p and ds from warp to warp through shared memory. Here the left operands of the last products, ds for dq, p^T and ds^T for dv
 // and dk, lie just where the products before left them: in the registers of the warp.
 #include "ops/cuda/attention/flash_attention_common.cuh"
+#include "ops/cuda/attention/flash_attention_documents.cuh"
 #include "ops/cuda/attention/flash_attention_store.cuh"
 #include "ops/cuda/attention/flash_attention_tiles.cuh"
 
@@ -85,10 +86,10 @@ __device__ void query_gradients(float (&ds)[2][N][4], const float (&p)[2][N][4],
   }
 }
 
-template <class Element, int D, bool kDropout>
+template <class Element, int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads, 2)
     flash_attention_backward_query_kernel(void* dq_rows, float* delta, const Element* dout, const Element* out, const float* lse,
-                                          Operands<Element> operands, Sizes s, FlashDropout dropout) {
+                                          Operands<Element> operands, Sizes s, FlashDropout dropout, Documents documents) {
   using Kernel = QueryKernel<D>;
   constexpr int kKeys = Kernel::kKeys;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -111,9 +112,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   const DropoutMask mask(dropout, s, item.b, item.head);
 
   const int tiles = divide_up(s.visible_keys(min(block_query + Kernel::kQueries, s.queries) - 1), kKeys);
+  const int first_tile = kDocuments ? documents.hidden_keys(s, item.b, block_query) / kKeys : 0;
+  const OwnDocuments<kDocuments> own(documents, s, item.b, query);
   load_tile<D, Kernel::kQueries, kThreads>(q_tile, q, s.q.stride, block_query, s.queries, s.head_size);
   load_tile<D, Kernel::kQueries, kThreads>(dout_tile, dout + out_offset, s.out.stride, block_query, s.queries, s.head_size);
-  if (tiles > 0) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
+  if (tiles > first_tile) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
 
   const float* head_lse = lse + s.lse_offset(item.b, item.head);
   float* head_delta = delta + s.delta_offset(item.b, item.head);
@@ -133,22 +136,24 @@ __global__ void __launch_bounds__(kThreads, 2)
 
   float dq[2][D / 8][4];
   clear(dq);
-  for (int j = tiles - 1; j >= 0; --j) {
+  for (int j = tiles - 1; j >= first_tile; --j) {
     const int key = j * kKeys;
-    const bool visible = key < query + 32 + s.shift();  // a warp skips tiles above the diagonal
-    float ds[2][kKeys / 8][4];                          // dp at first
+    // A warp skips tiles above the diagonal, and those before its documents.
+    const bool visible = key < query + 32 + s.shift() && own.reach(key + kKeys);
+    float ds[2][kKeys / 8][4];  // dp at first
     wait_copies();
     __syncthreads();  // the values are there, and all warps are done with the previous keys
     load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, key, s.keys, s.head_size);
     if (visible) multiply_rows<Element, D>(ds, dout_tile, warp_row, v_tile);
     wait_copies();
     __syncthreads();  // the keys are there, and all warps are done with the values
-    if (j > 0) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, key - kKeys, s.keys, s.head_size);
+    if (j > first_tile) load_tile<D, kKeys, kThreads>(v_tile, v, s.kv.stride, key - kKeys, s.keys, s.head_size);
     if (visible) {
       float p[2][kKeys / 8][4];
       multiply_rows<Element, D>(p, q_tile, warp_row, k_tile);
       if (key + kKeys - 1 > query + s.shift()) hide_future<false>(p, query + s.shift(), key);
       if (key + kKeys > s.keys) hide_columns(p, key, s.keys);
+      own.hide_earlier_keys(p, key);
       query_gradients<kKeys / 8, kDropout>(ds, p, row_lse, row_delta, scale_log2, mask, dropout.keep_scale, query, key);
       std::uint32_t left[2][kKeys / 16][4];
       pack_weights<Element>(left, ds);
@@ -190,10 +195,10 @@ __device__ void key_gradients(float (&p)[M][N][4], float (&ds)[M][N][4], const f
   }
 }
 
-template <class Element, int D, bool kDropout>
+template <class Element, int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads, 2)
     flash_attention_backward_key_kernel(void* dk_rows, void* dv_rows, const float* delta, const Element* dout, const float* lse,
-                                        Operands<Element> operands, Sizes s, FlashDropout dropout) {
+                                        Operands<Element> operands, Sizes s, FlashDropout dropout, Documents documents) {
   using Kernel = KeyKernel<D>;
   constexpr int M = Kernel::kTiles;
   constexpr int kQueries = Kernel::kQueries;
@@ -210,6 +215,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int warp_row = warp_id() * 16 * M;
   const int key = block_key + warp_row;                   // the first of this warp
   const int first_query = max(0, block_key - s.shift());  // that sees a key of this block
+  const int end_query = kDocuments ? documents.end_of_queries(s, item.b, min(block_key + Kernel::kKeys, s.keys)) : s.queries;
   const Count kv_offset = s.head_of(s.kv, item.b, item.head);
   const float scale_log2 = s.scale * kLog2e;
 
@@ -233,19 +239,22 @@ __global__ void __launch_bounds__(kThreads, 2)
   clear(dv);
   load_tile<D, Kernel::kKeys, kThreads>(k_tile, operands.k + kv_offset, s.kv.stride, block_key, s.keys, s.head_size);
   load_tile<D, Kernel::kKeys, kThreads>(v_tile, operands.v + kv_offset, s.kv.stride, block_key, s.keys, s.head_size);
-  // One head of the group after the other, and the queries of each from the diagonal to the last; one step of zeros if no query
-  // sees these keys.
+  // One head of the group after the other, and the queries of each from the diagonal to the last that sees these keys; one step
+  // of zeros if no query sees these keys.
   int h = item.head * s.group();
   const int end_head = h + s.group();
   load_step(h, first_query, 0);
   for (int query = first_query, buffer = 0; h < end_head; buffer ^= 1) {
-    const bool head_ends = query + kQueries >= s.queries;
+    const bool head_ends = query + kQueries >= end_query;
     const int next_h = head_ends ? h + 1 : h;
     const int next_query = head_ends ? first_query : query + kQueries;
     wait_copies();
     __syncthreads();  // this step's queries are there, and all warps are done with those of the step before
     if (next_h < end_head) load_step(next_h, next_query, buffer ^ 1);
-    if (query + kQueries + s.shift() > key) {  // a warp skips queries before its first key
+    // A warp skips queries before its first key, and those of documents behind its last.
+    const bool visible =
+        query + kQueries + s.shift() > key && (!kDocuments || documents.hidden_keys(s, item.b, query) < key + 16 * M);
+    if (visible) {
       const std::uint32_t q_tile = q_tiles + buffer * kQueryBytes;
       const std::uint32_t dout_tile = dout_tiles + buffer * kQueryBytes;
       const float* const column_lse = statistics + buffer * 2 * kQueries + 2 * (lane_id() % 4);
@@ -254,6 +263,8 @@ __global__ void __launch_bounds__(kThreads, 2)
       multiply_rows<Element, D>(p, k_tile, warp_row, q_tile);
       multiply_rows<Element, D>(ds, v_tile, warp_row, dout_tile);
       if (query + s.shift() < key + 16 * M - 1) hide_future<true>(p, key, query + s.shift());
+      if (kDocuments && documents.hidden_keys(s, item.b, min(query + kQueries, s.queries) - 1) > key)
+        hide_earlier_rows(p, key, [&](int column) { return documents.hidden_keys(s, item.b, query + column); });
       std::uint32_t keep[M] = {};
       if constexpr (kDropout) {
         const DropoutMask mask(dropout, s, item.b, h);
@@ -286,23 +297,23 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void backward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout,
-                     const void* out, const float* lse, const Operands<void>& operands, float* delta,
-                     const FlashDropout& dropout) {
+                     const void* out, const float* lse, const Operands<void>& operands, float* delta, const FlashDropout& dropout,
+                     const Documents& documents) {
   with_kernel_types(dtype, s.head_size, [&](auto element, auto tile_width) {
     using Element = decltype(element);
     constexpr int D = decltype(tile_width)::value;
-    const bool drop = dropout.threshold != 0;
-    const auto query_kernel =
-        drop ? flash_attention_backward_query_kernel<Element, D, true> : flash_attention_backward_query_kernel<Element, D, false>;
-    const auto key_kernel =
-        drop ? flash_attention_backward_key_kernel<Element, D, true> : flash_attention_backward_key_kernel<Element, D, false>;
-    // In this order: the first writes delta, which the second reads.
-    launch(query_kernel, stream, Count{s.batch} * s.heads * divide_up(s.queries, QueryKernel<D>::kQueries), kThreads,
-           QueryKernel<D>::kSharedBytes, dq, delta, static_cast<const Element*>(dout), static_cast<const Element*>(out), lse,
-           typed<Element>(operands), s, dropout);
-    launch(key_kernel, stream, Count{s.batch} * s.kv_heads * divide_up(s.keys, KeyKernel<D>::kKeys), kThreads,
-           KeyKernel<D>::kSharedBytes, dk, dv, static_cast<const float*>(delta), static_cast<const Element*>(dout), lse,
-           typed<Element>(operands), s, dropout);
+    with_variant(dropout, documents, [&](auto drops, auto packed) {
+      constexpr bool kDropout = decltype(drops)::value, kDocuments = decltype(packed)::value;
+      // In this order: the first writes delta, which the second reads.
+      launch(flash_attention_backward_query_kernel<Element, D, kDropout, kDocuments>, stream,
+             Count{s.batch} * s.heads * divide_up(s.queries, QueryKernel<D>::kQueries), kThreads, QueryKernel<D>::kSharedBytes,
+             dq, delta, static_cast<const Element*>(dout), static_cast<const Element*>(out), lse, typed<Element>(operands), s,
+             dropout, documents);
+      launch(flash_attention_backward_key_kernel<Element, D, kDropout, kDocuments>, stream,
+             Count{s.batch} * s.kv_heads * divide_up(s.keys, KeyKernel<D>::kKeys), kThreads, KeyKernel<D>::kSharedBytes, dk, dv,
+             static_cast<const float*>(delta), static_cast<const Element*>(dout), lse, typed<Element>(operands), s, dropout,
+             documents);
+    });
   });
 }
 

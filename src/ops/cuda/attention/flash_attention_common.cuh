@@ -43,6 +43,31 @@ struct Sizes {
   __device__ Count delta_offset(int b, int h) const { return (Count{b} * heads + h) * queries; }
 };
 
+/// Which documents samples are packed with. Not part of Sizes, so that kernels without documents are what they were.
+struct Documents {
+  const std::int32_t* first_keys;  // [batch, tokens], see AttentionShape; null: a sample is one document
+
+  /// How many keys, from the first on, are of documents before that of query i; at most visible_keys. They ascend with i.
+  __device__ int hidden_keys(const Sizes& s, int b, int i) const {
+    if (first_keys == nullptr || i >= s.queries) return 0;
+    return max(0, min(first_keys[Count{b} * s.tokens + s.query_position + i] - s.key_position, s.visible_keys(i)));
+  }
+  /// Behind the last query that sees any of the keys before `end`, as far as documents go.
+  __device__ int end_of_queries(const Sizes& s, int b, int end) const {
+    if (first_keys == nullptr) return s.queries;
+    int low = 0, high = s.queries;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (hidden_keys(s, b, middle) >= end) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+};
+
 /// What all kernels read.
 template <class Element>
 struct Operands {
@@ -124,14 +149,15 @@ void launch(void (*kernel)(Parameters...), CUstream_st* stream, Count blocks, in
 /// The rungs by type. `out` [forward], and dq, dk and dv, are of the element type, or fp32 in a block; delta holds batch * heads
 /// * queries floats. Else as in flash_attention.hpp.
 void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const Operands<float>& operands,
-                  const FlashDropout& dropout);
+                  const FlashDropout& dropout, const Documents& documents);
 void backward_fp32(CUstream_st* stream, const Sizes& s, float* dq, float* dk, float* dv, const float* dout, const float* out,
-                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout);
+                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout,
+                   const Documents& documents);
 void forward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* out, float* lse, const Operands<void>& operands,
-                    const FlashDropout& dropout);
+                    const FlashDropout& dropout, const Documents& documents);
 void backward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* dq, void* dk, void* dv, const void* dout,
-                     const void* out, const float* lse, const Operands<void>& operands, float* delta,
-                     const FlashDropout& dropout);
+                     const void* out, const float* lse, const Operands<void>& operands, float* delta, const FlashDropout& dropout,
+                     const Documents& documents);
 
 template <class Element>
 Operands<Element> typed(const Operands<void>& operands) {

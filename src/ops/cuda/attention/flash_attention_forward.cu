@@ -5,6 +5,7 @@
 // and value from shared memory: with two 16-row products for each operand read, the tensor cores, not the reads, set the pace.
 // Keys and values have one buffer each: while a tile of one kind is multiplied, the next of the other kind is on its way.
 #include "ops/cuda/attention/flash_attention_common.cuh"
+#include "ops/cuda/attention/flash_attention_documents.cuh"
 #include "ops/cuda/attention/flash_attention_store.cuh"
 #include "ops/cuda/attention/flash_attention_tiles.cuh"
 
@@ -88,9 +89,10 @@ constexpr int shared_bytes() {
   return Tile<D>::bytes(kQueries + 2 * kKeys);
 }
 
-template <class Element, int D, bool kDropout>
+template <class Element, int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads, 2)
-    flash_attention_forward_kernel(void* out, float* lse, Operands<Element> operands, Sizes s, FlashDropout dropout) {
+    flash_attention_forward_kernel(void* out, float* lse, Operands<Element> operands, Sizes s, FlashDropout dropout,
+                                   Documents documents) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t q_tile = shared_address(shared);
   const std::uint32_t k_tile = q_tile + Tile<D>::bytes(kQueries);
@@ -112,11 +114,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   clear(sums);
   RunningSoftmax softmax[2];
   const int tiles = divide_up(s.visible_keys(min(block_query + kQueries, s.queries) - 1), kKeys);
+  const int first_tile = kDocuments ? documents.hidden_keys(s, item.b, block_query) / kKeys : 0;
+  const OwnDocuments<kDocuments> own(documents, s, item.b, query);
   load_tile<D, kQueries, kThreads>(q_tile, q, s.q.stride, block_query, s.queries, s.head_size);
-  if (tiles > 0) load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
-  for (int j = tiles - 1; j >= 0; --j) {
+  if (tiles > first_tile) load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, (tiles - 1) * kKeys, s.keys, s.head_size);
+  for (int j = tiles - 1; j >= first_tile; --j) {
     const int key = j * kKeys;
-    const bool visible = key < query + kWarpRows + s.shift();  // a warp skips tiles above the diagonal
+    // A warp skips tiles above the diagonal, and those before its documents.
+    const bool visible = key < query + kWarpRows + s.shift() && own.reach(key + kKeys);
     float scores[2][kKeyTiles][4];
     wait_copies();
     __syncthreads();  // the keys are there, and all warps are done with the previous values
@@ -124,10 +129,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (visible) multiply_rows<Element, D>(scores, q_tile, warp_row, k_tile);
     wait_copies();
     __syncthreads();  // the values are there, and all warps are done with the keys
-    if (j > 0) load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, key - kKeys, s.keys, s.head_size);
+    if (j > first_tile) load_tile<D, kKeys, kThreads>(k_tile, k, s.kv.stride, key - kKeys, s.keys, s.head_size);
     if (visible) {
       if (key + kKeys - 1 > query + s.shift()) hide_future<false>(scores, query + s.shift(), key);
       if (key + kKeys > s.keys) hide_columns(scores, key, s.keys);
+      own.hide_earlier_keys(scores, key);
       softmax_step<D, kDropout>(softmax, scores, sums, scale_log2, &mask, query, key);
       std::uint32_t weights[2][kKeyTiles / 2][4];
       pack_weights<Element>(weights, scores);
@@ -162,14 +168,15 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void forward_narrow(CUstream_st* stream, DType dtype, const Sizes& s, void* out, float* lse, const Operands<void>& operands,
-                    const FlashDropout& dropout) {
+                    const FlashDropout& dropout, const Documents& documents) {
   const Count blocks = Count{s.batch} * s.heads * divide_up(s.queries, kQueries);
   with_kernel_types(dtype, s.head_size, [&](auto element, auto tile_width) {
     using Element = decltype(element);
     constexpr int D = decltype(tile_width)::value;
-    const auto kernel = dropout.threshold == 0 ? flash_attention_forward_kernel<Element, D, false>
-                                               : flash_attention_forward_kernel<Element, D, true>;
-    launch(kernel, stream, blocks, kThreads, shared_bytes<D>(), out, lse, typed<Element>(operands), s, dropout);
+    with_variant(dropout, documents, [&](auto drops, auto packed) {
+      launch(flash_attention_forward_kernel<Element, D, decltype(drops)::value, decltype(packed)::value>, stream, blocks,
+             kThreads, shared_bytes<D>(), out, lse, typed<Element>(operands), s, dropout, documents);
+    });
   });
 }
 

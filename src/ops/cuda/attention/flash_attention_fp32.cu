@@ -82,7 +82,8 @@ __device__ float row_max(float x) {
 
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads)
-    flash_attention_forward_fp32_kernel(float* out, float* lse, Operands<float> operands, Sizes s, FlashDropout dropout) {
+    flash_attention_forward_fp32_kernel(float* out, float* lse, Operands<float> operands, Sizes s, FlashDropout dropout,
+                                        Documents documents) {
   using S = Shape<D>;
   extern __shared__ float memory[];
   float* const q = memory;
@@ -95,6 +96,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   const int first = (blocks - 1 - item.block) * S::kRows;
   const int query = first + row_of_thread();
   const int visible = s.visible_keys(query);
+  const int hidden = documents.hidden_keys(s, item.b, query);
   const int end = s.visible_keys(min(first + S::kRows, s.queries) - 1);  // of the keys that the block needs
   const int kv = item.head / s.group();
   const float* k_head = operands.k + s.head_of(s.kv, item.b, kv);
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   float sum = 0.0f;  // of this thread's columns
   float result[D / kLanes] = {};
   load<D>(q, operands.q + s.head_of(s.q, item.b, item.head), s.q.stride, first, s.queries, s.head_size);
-  for (int begin = 0; begin < end; begin += S::kRows) {
+  for (int begin = documents.hidden_keys(s, item.b, first); begin < end; begin += S::kRows) {
     __syncthreads();  // all are done with the previous tile
     load<D>(k, k_head, s.kv.stride, begin, s.keys, s.head_size);
     load<D>(v, v_head, s.kv.stride, begin, s.keys, s.head_size);
@@ -114,7 +116,8 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
     float top = largest;
     for (int i = 0; i < S::kRows / kLanes; ++i) {
       const int j = lane_of_thread() + i * kLanes;
-      scores[i] = begin + j < visible ? s.scale * dot<D>(q + row_of_thread() * S::kStride, k + j * S::kStride) : -INFINITY;
+      const bool seen = begin + j >= hidden && begin + j < visible;
+      scores[i] = seen ? s.scale * dot<D>(q + row_of_thread() * S::kStride, k + j * S::kStride) : -INFINITY;
       top = fmaxf(top, scores[i]);
     }
     top = row_max(top);
@@ -146,7 +149,8 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads)
     flash_attention_backward_query_fp32_kernel(float* dq_rows, float* delta, const float* dout, const float* out,
-                                               const float* lse, Operands<float> operands, Sizes s, FlashDropout dropout) {
+                                               const float* lse, Operands<float> operands, Sizes s, FlashDropout dropout,
+                                               Documents documents) {
   using S = Shape<D>;
   extern __shared__ float memory[];
   float* const q = memory;
@@ -160,6 +164,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   const int first = (blocks - 1 - item.block) * S::kRows;
   const int query = first + row_of_thread();
   const int visible = s.visible_keys(query);
+  const int hidden = documents.hidden_keys(s, item.b, query);
   const int end = s.visible_keys(min(first + S::kRows, s.queries) - 1);  // of the keys that the block needs
   const int kv = item.head / s.group();
   const Count out_offset = s.head_of(s.out, item.b, item.head);
@@ -180,14 +185,14 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   const float row_lse = valid ? lse[s.lse_offset(item.b, item.head) + query] : 0.0f;
 
   float dq[D / kLanes] = {};
-  for (int begin = 0; begin < end; begin += S::kRows) {
+  for (int begin = documents.hidden_keys(s, item.b, first); begin < end; begin += S::kRows) {
     __syncthreads();  // all are done with the previous tile
     load<D>(k, k_head, s.kv.stride, begin, s.keys, s.head_size);
     load<D>(v, v_head, s.kv.stride, begin, s.keys, s.head_size);
     __syncthreads();
     for (int j = lane_of_thread(); j < S::kRows; j += kLanes) {
       float gradient = 0.0f;
-      if (begin + j < visible) {
+      if (begin + j >= hidden && begin + j < visible) {
         const float weight = expf(s.scale * dot<D>(q + row_of_thread() * S::kStride, k + j * S::kStride) - row_lse);
         float dp = dot<D>(g + row_of_thread() * S::kStride, v + j * S::kStride);
         if (mask.active()) dp = mask.keeps(query, begin + j) ? dp * dropout.keep_scale : 0.0f;
@@ -207,7 +212,8 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads)
     flash_attention_backward_key_fp32_kernel(float* dk_rows, float* dv_rows, const float* delta, const float* dout,
-                                             const float* lse, Operands<float> operands, Sizes s, FlashDropout dropout) {
+                                             const float* lse, Operands<float> operands, Sizes s, FlashDropout dropout,
+                                             Documents documents) {
   using S = Shape<D>;
   extern __shared__ float memory[];
   float* const k = memory;
@@ -221,6 +227,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
   const int first = item.block * S::kRows;
   const int key = first + row_of_thread();
   const int first_query = max(0, first - s.shift());  // that sees a key of this block
+  const int end_query = documents.end_of_queries(s, item.b, min(first + S::kRows, s.keys));
   const Count kv_offset = s.head_of(s.kv, item.b, item.head);
 
   float dk[D / kLanes] = {};
@@ -231,7 +238,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
     const float* const head_lse = lse + s.lse_offset(item.b, h);
     const float* const head_delta = delta + s.delta_offset(item.b, h);
     const DropoutMask mask(dropout, s, item.b, h);
-    for (int begin = first_query; begin < s.queries; begin += S::kRows) {
+    for (int begin = first_query; begin < end_query; begin += S::kRows) {
       __syncthreads();  // all are done with the previous tile
       load<D>(q, operands.q + s.head_of(s.q, item.b, h), s.q.stride, begin, s.queries, s.head_size);
       load<D>(g, dout + s.head_of(s.out, item.b, h), s.out.stride, begin, s.queries, s.head_size);
@@ -239,7 +246,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads)
       for (int j = lane_of_thread(); j < S::kRows; j += kLanes) {
         const int query = begin + j;
         p[j] = ds[j] = 0.0f;
-        if (query < s.queries && key < s.visible_keys(query)) {
+        if (query < s.queries && key < s.visible_keys(query) && key >= documents.hidden_keys(s, item.b, query)) {
           const float score = s.scale * dot<D>(k + row_of_thread() * S::kStride, q + j * S::kStride);
           const float weight = expf(score - head_lse[query]);
           const float dp = dot<D>(v + row_of_thread() * S::kStride, g + j * S::kStride);
@@ -274,25 +281,26 @@ void with_width(int head_size, const F& f) {
 }  // namespace
 
 void forward_fp32(CUstream_st* stream, const Sizes& s, float* out, float* lse, const Operands<float>& operands,
-                  const FlashDropout& dropout) {
+                  const FlashDropout& dropout, const Documents& documents) {
   with_width(s.head_size, [&](auto width) {
     constexpr int D = decltype(width)::value;
     const Count blocks = Count{s.batch} * s.heads * divide_up(s.queries, Shape<D>::kRows);
     launch(flash_attention_forward_fp32_kernel<D>, stream, blocks, Shape<D>::kThreads, Shape<D>::bytes(3, 1), out, lse, operands,
-           s, dropout);
+           s, dropout, documents);
   });
 }
 
 void backward_fp32(CUstream_st* stream, const Sizes& s, float* dq, float* dk, float* dv, const float* dout, const float* out,
-                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout) {
+                   const float* lse, const Operands<float>& operands, float* delta, const FlashDropout& dropout,
+                   const Documents& documents) {
   with_width(s.head_size, [&](auto width) {
     constexpr int D = decltype(width)::value;
     // In this order: the first writes delta, which the second reads.
     launch(flash_attention_backward_query_fp32_kernel<D>, stream,
            Count{s.batch} * s.heads * divide_up(s.queries, Shape<D>::kRows), Shape<D>::kThreads, Shape<D>::bytes(4, 1), dq, delta,
-           dout, out, lse, operands, s, dropout);
+           dout, out, lse, operands, s, dropout, documents);
     launch(flash_attention_backward_key_fp32_kernel<D>, stream, Count{s.batch} * s.kv_heads * divide_up(s.keys, Shape<D>::kRows),
-           Shape<D>::kThreads, Shape<D>::bytes(4, 2), dk, dv, delta, dout, lse, operands, s, dropout);
+           Shape<D>::kThreads, Shape<D>::bytes(4, 2), dk, dv, delta, dout, lse, operands, s, dropout, documents);
   });
 }
 

@@ -61,11 +61,33 @@ struct Problem {
   float scale;        // 1 / sqrt(HS)
   TileOrder order;
   int counter;  // index into next_tiles
+  // Of packed documents; read by the kernels' variants for them only.
+  const std::int32_t* first_keys;    // [batch, tokens], see AttentionShape; or null
+  int tokens;                        // T of the whole sequence
+  int query_position, key_position;  // of the first of each in the whole sequence
 
   __host__ __device__ int group() const { return heads / kv_heads; }
   /// Rounded up to multiples of kRows.
   __host__ __device__ int padded_queries() const { return (queries + kRows - 1) / kRows * kRows; }
   __host__ __device__ int padded_keys() const { return (keys + kRows - 1) / kRows * kRows; }
+  /// How many keys, from the first on, are of documents before that of query i (of the last, if i is beyond). They ascend with i.
+  __device__ int hidden_keys(int sample, int i) const {
+    const Count row = static_cast<Count>(sample) * tokens + query_position + min(max(i, 0), queries - 1);
+    return max(0, min(first_keys[row] - key_position, keys));
+  }
+  /// Behind the last query that sees any of the keys before `end`, as far as documents go.
+  __device__ int end_of_queries(int sample, int end) const {
+    int low = 0, high = queries;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (hidden_keys(sample, middle) >= end) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
   __device__ int key_column(int kv_head, int head_size) const { return first_key + kv_head * head_size; }
   __device__ int value_column(int kv_head, int head_size) const { return first_key + (kv_heads + kv_head) * head_size; }
 };
@@ -131,6 +153,58 @@ __device__ inline void mask_columns_from(float (&d)[N], int end) {
     if (e / 4 * 8 + first + e % 2 >= end) d[e] = -INFINITY;
   }
 }
+
+/// The same for columns before first[0], first[1] in the thread's two rows.
+template <int N>
+__device__ inline void mask_columns_before(float (&d)[N], const int (&first)[2]) {
+  const int own_column = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int e = 0; e < N; ++e) {
+    if (e / 4 * 8 + own_column + e % 2 < first[e / 2 % 2]) d[e] = -INFINITY;
+  }
+}
+
+/// The same for a transposed tile: rows before first_row(column).
+template <int N, class FirstRow>
+__device__ inline void mask_rows_before(float (&d)[N], const FirstRow& first_row) {
+  const int lane = threadIdx.x % 32, own_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+  for (int e = 0; e < N; e += 4) {
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      const int first = first_row(e * 2 + lane % 4 * 2 + side);
+      if (own_row < first) d[e + side] = -INFINITY;
+      if (own_row + 8 < first) d[e + 2 + side] = -INFINITY;
+    }
+  }
+}
+
+/// Where documents begin, as the 64 queries of a warpgroup from `row` on see it: of the thread's two rows the first keys, and of
+/// all rows the latest. Without documents it knows nothing and costs nothing.
+template <bool DOCUMENTS>
+struct OwnDocuments {
+  __device__ OwnDocuments(const Problem&, int, int) {}
+  template <int N>
+  __device__ void mask(float (&)[N], int) const {}
+};
+
+template <>
+struct OwnDocuments<true> {
+  int first[2], latest;
+
+  __device__ OwnDocuments(const Problem& problem, int sample, int row) : latest(problem.hidden_keys(sample, row + kRows - 1)) {
+    const int own_row = row + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    first[0] = problem.hidden_keys(sample, own_row);
+    first[1] = problem.hidden_keys(sample, own_row + 8);
+  }
+  /// Of a tile of scores, whose first column is `key`.
+  template <int N>
+  __device__ void mask(float (&scores)[N], int key) const {
+    if (latest <= key) return;
+    const int columns[2] = {first[0] - key, first[1] - key};
+    mask_columns_before(scores, columns);
+  }
+};
 
 /// The same for a transposed tile on the diagonal: minus infinity where the row lies beyond the column.
 template <int N>

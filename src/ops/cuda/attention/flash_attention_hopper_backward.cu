@@ -9,25 +9,25 @@ namespace cohort::ops::cuda {
 namespace hopper {
 namespace {
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __global__ void __launch_bounds__(BackwardPlan<HS>::kThreads, 1)
     flash_backward_queries_hopper(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap kv,
                                   const __grid_constant__ CUtensorMap dout, const Problem problem,
                                   const QueryArguments<T> arguments) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  run_roles<T, HS>([&](auto& shared) { load_for_queries<T, HS>(shared, &q, &kv, &dout, problem); },
-                   [&](auto& shared, int group) { compute_for_queries<T, HS>(shared, problem, arguments, group); });
+  run_roles<T, HS>([&](auto& shared) { load_for_queries<T, HS, DOCUMENTS>(shared, &q, &kv, &dout, problem); },
+                   [&](auto& shared, int group) { compute_for_queries<T, HS, DOCUMENTS>(shared, problem, arguments, group); });
 #endif
 }
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __global__ void __launch_bounds__(BackwardPlan<HS>::kThreads, 1)
     flash_backward_keys_hopper(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap kv,
                                const __grid_constant__ CUtensorMap dout, const Problem problem, const KeyGradients gradients,
                                const RowStatistics* statistics) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  run_roles<T, HS>([&](auto& shared) { load_for_keys<T, HS>(shared, &q, &kv, &dout, statistics, problem); },
-                   [&](auto& shared, int group) { compute_for_keys<T, HS>(shared, problem, gradients, group); });
+  run_roles<T, HS>([&](auto& shared) { load_for_keys<T, HS, DOCUMENTS>(shared, &q, &kv, &dout, statistics, problem); },
+                   [&](auto& shared, int group) { compute_for_keys<T, HS, DOCUMENTS>(shared, problem, gradients, group); });
 #endif
 }
 
@@ -43,7 +43,7 @@ struct BackwardArguments {
   void* scratch;
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 void launch_backward(cudaStream_t stream, const Layout& layout, const BackwardArguments& a) {
   using Plan = BackwardPlan<HS>;
   constexpr int kSharedBytes = kBackwardSharedBytes<T, HS>;
@@ -54,23 +54,29 @@ void launch_backward(cudaStream_t stream, const Layout& layout, const BackwardAr
 
   const Problem queries =
       ordered(problem, layout.batch * problem.heads, problem.padded_queries(), Plan::kTileRows, kPairBytes * problem.keys);
-  cudaFuncSetAttribute(flash_backward_queries_hopper<T, HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  flash_backward_queries_hopper<T, HS><<<persistent_blocks(queries.order), Plan::kThreads, kSharedBytes, stream>>>(
+  cudaFuncSetAttribute(flash_backward_queries_hopper<T, HS, DOCUMENTS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       kSharedBytes);
+  flash_backward_queries_hopper<T, HS, DOCUMENTS><<<persistent_blocks(queries.order), Plan::kThreads, kSharedBytes, stream>>>(
       q, kv, dout, queries, {a.dq, static_cast<const T*>(a.out), a.lse, statistics});
 
   const Problem keys = ordered(problem, layout.batch * problem.kv_heads, problem.padded_keys(), Plan::kTileRows,
                                kPairBytes * problem.queries * problem.group());
-  cudaFuncSetAttribute(flash_backward_keys_hopper<T, HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  flash_backward_keys_hopper<T, HS>
+  cudaFuncSetAttribute(flash_backward_keys_hopper<T, HS, DOCUMENTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  flash_backward_keys_hopper<T, HS, DOCUMENTS>
       <<<persistent_blocks(keys.order), Plan::kThreads, kSharedBytes, stream>>>(q, kv, dout, keys, a.gradients, statistics);
+}
+
+template <class T, int HS>
+void launch_variant(cudaStream_t stream, const Layout& layout, const BackwardArguments& a) {
+  (layout.problem.first_keys != nullptr ? launch_backward<T, HS, true> : launch_backward<T, HS, false>)(stream, layout, a);
 }
 
 void backward(cudaStream_t stream, DType dtype, Count head_size, const Layout& layout, const BackwardArguments& a) {
   const bool wide = head_size == 128;
   if (dtype == DType::bf16) {
-    (wide ? launch_backward<__nv_bfloat16, 128> : launch_backward<__nv_bfloat16, 64>)(stream, layout, a);
+    (wide ? launch_variant<__nv_bfloat16, 128> : launch_variant<__nv_bfloat16, 64>)(stream, layout, a);
   } else {
-    (wide ? launch_backward<__half, 128> : launch_backward<__half, 64>)(stream, layout, a);
+    (wide ? launch_variant<__half, 128> : launch_variant<__half, 64>)(stream, layout, a);
   }
 }
 

@@ -7,7 +7,7 @@ namespace cohort::ops::cuda {
 namespace hopper {
 namespace {
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __global__ void __launch_bounds__(ForwardPlan<HS>::kThreads, 1)
     flash_forward_hopper(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap kv, const Problem problem,
                          void* out, float* lse) {
@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(ForwardPlan<HS>::kThreads, 1)
   const int warpgroup = __shfl_sync(0xFFFFFFFF, threadIdx.x / kWarpgroupThreads, 0);
   if (warpgroup == Plan::kGroups) {
     shrink_registers<Plan::kLoadRegisters>();
-    if (threadIdx.x == Plan::kGroups * kWarpgroupThreads) load_forward(shared, &q, &kv, problem);
+    if (threadIdx.x == Plan::kGroups * kWarpgroupThreads) load_forward<T, HS, DOCUMENTS>(shared, &q, &kv, problem);
   } else {
     grow_registers<Plan::kComputeRegisters>();
-    compute_forward(shared, problem, out, lse, warpgroup);
+    compute_forward<T, HS, DOCUMENTS>(shared, problem, out, lse, warpgroup);
   }
 #endif
 }
@@ -47,9 +47,10 @@ void launch_forward(cudaStream_t stream, const Layout& layout, void* out, float*
   const Problem problem =
       ordered(layout.problem, layout.batch * layout.problem.heads, layout.problem.padded_queries(), Plan::kTileRows, streamed);
   constexpr int kSharedBytes = sizeof(ForwardShared<T, HS>) + 1024;  // room to align the start
-  cudaFuncSetAttribute(flash_forward_hopper<T, HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  flash_forward_hopper<T, HS><<<persistent_blocks(problem.order), Plan::kThreads, kSharedBytes, stream>>>(
-      query_map<T>(layout, q), key_map<T>(layout, kv), problem, out, lse);
+  const auto kernel = problem.first_keys != nullptr ? flash_forward_hopper<T, HS, true> : flash_forward_hopper<T, HS, false>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  kernel<<<persistent_blocks(problem.order), Plan::kThreads, kSharedBytes, stream>>>(query_map<T>(layout, q),
+                                                                                     key_map<T>(layout, kv), problem, out, lse);
 }
 
 void forward(cudaStream_t stream, DType dtype, Count head_size, const Layout& layout, void* out, float* lse, const void* q,

@@ -1,5 +1,6 @@
 // The forward kernel of flash_attention_hopper.hpp. A warpgroup owns 64 queries and walks over blocks of 128 keys from the
-// diagonal, or from the last key, down to key 0; the first block alone needs a mask. The running maximum and sum of the softmax
+// diagonal, or from the last key, down to key 0; the first block alone needs a mask. With documents it ends where the earliest of
+// its queries' documents begins, and masks what is before each query's. The running maximum and sum of the softmax
 // are kept per row (Milakov and Gimelshein 2018), in units of log2 so that an exponential is one instruction.
 #pragma once
 
@@ -34,10 +35,12 @@ struct alignas(1024) ForwardShared {
 
 /// Tiles of queries are laid from the end of the sequence, so that a tile that sticks out does so before row 0, where it is
 /// lightest.
+template <bool DOCUMENTS>
 struct ForwardTile {
   int sample, head, kv_head;
-  int row;     // of the first warpgroup; negative multiples of kRows have no work
-  int blocks;  // of keys that the last warpgroup needs
+  int row;          // of the first warpgroup; negative multiples of kRows have no work
+  int blocks;       // of keys, up to the last that the last warpgroup needs
+  int first_block;  // that the first warpgroup needs
 
   __device__ ForwardTile(const Problem& problem, int tile_rows, int index) {
     const Tile tile = tile_at(problem.order, index);
@@ -46,15 +49,21 @@ struct ForwardTile {
     kv_head = head / problem.group();
     row = problem.padded_queries() - tile_rows * (tile.level + 1);
     blocks = blocks_of(problem, tile_rows / kRows - 1);
+    first_block = first_block_of(problem, 0, blocks);
   }
   __device__ int row_of(int warpgroup) const { return row + warpgroup * kRows; }
   __device__ int blocks_of(const Problem& problem, int warpgroup) const {
     if (row_of(warpgroup) < 0) return 0;
     return problem.causal ? row_of(warpgroup) / kKeys + 1 : (problem.keys + kKeys - 1) / kKeys;
   }
+  /// Where a warpgroup of so many blocks ends; there is one block at least, seen or not.
+  __device__ int first_block_of(const Problem& problem, int warpgroup, int own_blocks) const {
+    if constexpr (!DOCUMENTS) return 0;
+    return max(0, min(problem.hidden_keys(sample, row_of(warpgroup)) / kKeys, own_blocks - 1));
+  }
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void load_queries(ForwardShared<T, HS>& shared, const CUtensorMap* map, const Problem& problem, int index,
                              std::uint32_t parity) {
   using Plan = ForwardPlan<HS>;
@@ -65,7 +74,7 @@ __device__ void load_queries(ForwardShared<T, HS>& shared, const CUtensorMap* ma
       barrier_arrive(&shared.queries_full[group]);
       continue;
     }
-    const ForwardTile tile(problem, Plan::kTileRows, index);
+    const ForwardTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     if (tile.row_of(group) < 0) {
       barrier_arrive(&shared.queries_full[group]);
       continue;
@@ -77,24 +86,24 @@ __device__ void load_queries(ForwardShared<T, HS>& shared, const CUtensorMap* ma
 }
 
 /// The loading thread. The next tile's first keys are asked for before its queries, whose buffers are free only later.
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void load_forward(ForwardShared<T, HS>& shared, const CUtensorMap* q, const CUtensorMap* kv, const Problem& problem) {
   using Plan = ForwardPlan<HS>;
   RingPosition<Plan::kStages> ring;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     const int index = take_tile(problem);
     if (index < 0) {
-      load_queries(shared, q, problem, index, parity);
+      load_queries<T, HS, DOCUMENTS>(shared, q, problem, index, parity);
       return;
     }
-    const ForwardTile tile(problem, Plan::kTileRows, index);
+    const ForwardTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     const int key_column = problem.key_column(tile.kv_head, HS), value_column = problem.value_column(tile.kv_head, HS);
-    for (int block = tile.blocks - 1; block >= 0; --block, ring.advance()) {
+    for (int block = tile.blocks - 1; block >= tile.first_block; --block, ring.advance()) {
       Barrier* const keys_full = &shared.keys_full[ring.stage];
       barrier_wait(&shared.keys_empty[ring.stage], ring.parity ^ 1);
       barrier_arrive_expecting(keys_full, sizeof(shared.keys[0]));
       load_rows<T, HS, kKeys>(shared.keys[ring.stage], kv, keys_full, key_column, block * kKeys, tile.sample);
-      if (block == tile.blocks - 1) load_queries(shared, q, problem, index, parity);
+      if (block == tile.blocks - 1) load_queries<T, HS, DOCUMENTS>(shared, q, problem, index, parity);
       Barrier* const values_full = &shared.values_full[ring.stage];
       barrier_wait(&shared.values_empty[ring.stage], ring.parity ^ 1);
       barrier_arrive_expecting(values_full, sizeof(shared.values[0]));
@@ -104,12 +113,16 @@ __device__ void load_forward(ForwardShared<T, HS>& shared, const CUtensorMap* q,
 }
 
 /// The running softmax of a thread's two rows. `sum` is over this thread's columns only; the maximum is the row's.
+template <bool DOCUMENTS>
 struct RowSoftmax {
   float maximum[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0f, 0.0f};
 
+  __device__ static float base_of(float maximum) { return DOCUMENTS && maximum == -INFINITY ? 0.0f : maximum; }
+
   /// Scores become weights relative to the new maximum; `shrink` is the factor for what was summed before. The masked block
-  /// comes first and leaves at least one score per row, so the maximum is finite from then on.
+  /// comes first and leaves at least one score per row, so the maximum is finite from then on. With documents a row may see no
+  /// key at all: its weights are then 0, not what infinity minus infinity gives.
   template <int N>
   __device__ void update(float (&scores)[N], float (&shrink)[2], float scale_log2) {
 #pragma unroll
@@ -121,12 +134,12 @@ struct RowSoftmax {
         top[1] = fmaxf(top[1], scores[e + 1]);
       }
       const float new_maximum = row_max(fmaxf(top[0], top[1]));
-      shrink[half] = exp2_fast((maximum[half] - new_maximum) * scale_log2);
+      shrink[half] = exp2_fast((maximum[half] - base_of(new_maximum)) * scale_log2);
       maximum[half] = new_maximum;
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float base = maximum[half] * scale_log2;
+      const float base = base_of(maximum[half]) * scale_log2;
       float part[2] = {0.0f, 0.0f};
 #pragma unroll
       for (int e = 2 * half; e < N; e += 4) {
@@ -142,7 +155,7 @@ struct RowSoftmax {
 
 /// Weights and output of one warpgroup's tile; the two positions in the ring are one apart in the loop, as the values of a block
 /// are used beside the keys of the next.
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 struct ForwardGroup {
   using Ring = RingPosition<ForwardPlan<HS>::kStages>;
   float output[HS / 2];
@@ -198,7 +211,9 @@ struct ForwardGroup {
     }
   }
 
-  __device__ void run(ForwardShared<T, HS>& shared, const Problem& problem, RowSoftmax& softmax, int group, int row, int blocks) {
+  /// The blocks from blocks - 1 down to first_block.
+  __device__ void run(ForwardShared<T, HS>& shared, const Problem& problem, RowSoftmax<DOCUMENTS>& softmax,
+                      const OwnDocuments<DOCUMENTS>& documents, int group, int row, int blocks, int first_block) {
     const float scale_log2 = problem.scale * kLog2E;
     float shrink[2];
 #pragma unroll
@@ -206,13 +221,15 @@ struct ForwardGroup {
     issue_scores(shared, group);
     wgmma_wait<0>(scores);
     mask_first_block(problem, row, blocks);
+    documents.mask(scores, (blocks - 1) * kKeys);
     softmax.update(scores, shrink, scale_log2);
     release_keys(shared, softmax.sum[0] + softmax.sum[1]);
     pack_weights();
-    for (int block = 1; block < blocks; ++block) {
+    for (int block = blocks - 2; block >= first_block; --block) {
       issue_scores(shared, group);
       issue_output(shared);
       wgmma_wait<1>(scores);
+      documents.mask(scores, block * kKeys);
       softmax.update(scores, shrink, scale_log2);
       release_keys(shared, softmax.sum[0] + softmax.sum[1]);
       wgmma_wait<0>(output, scores);  // also holds back the packing: the products read the old weights until here
@@ -227,29 +244,31 @@ struct ForwardGroup {
   }
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void compute_forward(ForwardShared<T, HS>& shared, const Problem& problem, void* out, float* lse, int group) {
   using Plan = ForwardPlan<HS>;
   const int own_row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-  ForwardGroup<T, HS> state;
+  ForwardGroup<T, HS, DOCUMENTS> state;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     barrier_wait(&shared.queries_full[group], parity);
     const int index = shared.tile[group];
     if (index < 0) return;
-    const ForwardTile tile(problem, Plan::kTileRows, index);
+    const ForwardTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     const int row = tile.row_of(group), blocks = tile.blocks_of(problem, group);
-    for (int block = blocks; block < tile.blocks; ++block) state.skip_block(shared);
+    for (int block = max(blocks, tile.first_block); block < tile.blocks; ++block) state.skip_block(shared);
     if (blocks == 0) {
       barrier_arrive_warp(&shared.queries_empty[group]);
       continue;
     }
-    RowSoftmax softmax;
-    state.run(shared, problem, softmax, group, row, blocks);
+    RowSoftmax<DOCUMENTS> softmax;
+    const int first_block = tile.first_block_of(problem, group, blocks);
+    state.run(shared, problem, softmax, OwnDocuments<DOCUMENTS>(problem, tile.sample, row), group, row, blocks, first_block);
+    for (int block = tile.first_block; block < first_block; ++block) state.skip_block(shared);
     float inverse[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float sum = row_sum(softmax.sum[half]);
-      inverse[half] = 1.0f / sum;
+      inverse[half] = DOCUMENTS && sum == 0.0f ? 0.0f : 1.0f / sum;
       const int t = row + own_row + 8 * half;
       if (threadIdx.x % 4 == 0 && t < problem.queries) {
         lse[(static_cast<Count>(tile.sample) * problem.heads + tile.head) * problem.lse_rows + t] =

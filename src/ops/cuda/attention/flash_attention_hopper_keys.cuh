@@ -8,6 +8,7 @@
 namespace cohort::ops::cuda::hopper {
 
 /// The tile of the first keys is the heaviest. The last may stick out behind the sequence.
+template <bool DOCUMENTS>
 struct KeyTile {
   int sample, kv_head;
   int row;  // of the first warpgroup
@@ -20,12 +21,19 @@ struct KeyTile {
     row = tile.level * tile_rows;
     last_step = problem.padded_queries() / kRows - 1;
     first_step = own_step(problem, row);
+    last_step = own_last_step(problem, row, tile_rows);
   }
   /// The first step of queries that a warpgroup needs which owns 64 keys from row `own_row` on; beyond last_step if no keys are
   /// there.
   __device__ int own_step(const Problem& problem, int own_row) const {
     if (own_row >= problem.padded_keys()) return last_step + 1;
     return problem.causal ? own_row / kRows : 0;
+  }
+  /// The last step that whoever owns the keys [own_row, own_row + rows) needs: if there are any, one at least, seen or not.
+  __device__ int own_last_step(const Problem& problem, int own_row, int rows) const {
+    if (!DOCUMENTS || own_row >= problem.padded_keys()) return last_step;
+    const int end = problem.end_of_queries(sample, min(own_row + rows, problem.keys));
+    return max(own_step(problem, own_row), min((end - 1) / kRows, last_step));
   }
 };
 
@@ -34,7 +42,7 @@ struct KeyGradients {
   void* dv;
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void load_for_keys(BackwardShared<T, HS>& shared, const CUtensorMap* q, const CUtensorMap* kv, const CUtensorMap* dout,
                               const RowStatistics* statistics, const Problem& problem) {
   using Plan = BackwardPlan<HS>;
@@ -43,7 +51,7 @@ __device__ void load_for_keys(BackwardShared<T, HS>& shared, const CUtensorMap* 
   for (std::uint32_t parity = 0;; parity ^= 1) {
     const int index = take_tile(problem);
     if (index < 0) return end_tiles(shared, parity);
-    const KeyTile tile(problem, Plan::kTileRows, index);
+    const KeyTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     for (int member = 0; member < problem.group(); ++member) {
       const int head = tile.kv_head * problem.group() + member;
       const RowStatistics* const blocks =
@@ -61,6 +69,13 @@ __device__ void load_for_keys(BackwardShared<T, HS>& shared, const CUtensorMap* 
       }
     }
   }
+}
+
+/// Of transposed scores, whose first row is `key` and whose first column is `query`: keys before their query's document.
+template <int N>
+__device__ inline void mask_earlier_keys(float (&scores)[N], const Problem& problem, int sample, int key, int query) {
+  if (problem.hidden_keys(sample, query + kRows - 1) <= key) return;
+  mask_rows_before(scores, [&](int column) { return problem.hidden_keys(sample, query + column) - key; });
 }
 
 /// dk (not yet times the scale) and dv of 64 keys. While a step's scores are computed, so are dv and dk of the step before, whose
@@ -103,7 +118,8 @@ struct KeyGroup {
     }
   }
 
-  __device__ void step(BackwardShared<T, HS>& shared, int group, bool diagonal, float scale_log2) {
+  template <class Mask>
+  __device__ void step(BackwardShared<T, HS>& shared, int group, float scale_log2, const Mask& mask) {
     const T* const queries = shared.streamed[ring.stage][0];
     const T* const douts = shared.streamed[ring.stage][1];
     const RowStatistics& statistics = shared.statistics[ring.stage];
@@ -117,7 +133,7 @@ struct KeyGroup {
     multiply_rows<T, kRows, HS>(dweights, shared.resident[group][1], douts);
     wgmma_commit();
     wgmma_wait<1>(scores);
-    if (diagonal) mask_rows_after_column(scores);
+    mask(scores);
     to_weights(statistics, scale_log2);
     wgmma_wait<0>(dweights);
     pack_factors(statistics);
@@ -130,7 +146,7 @@ struct KeyGroup {
   }
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void compute_for_keys(BackwardShared<T, HS>& shared, const Problem& problem, const KeyGradients& gradients,
                                  int group) {
   using Plan = BackwardPlan<HS>;
@@ -139,21 +155,23 @@ __device__ void compute_for_keys(BackwardShared<T, HS>& shared, const Problem& p
     barrier_wait(&shared.resident_full[group], parity);
     const int index = shared.tile[group];
     if (index < 0) return;
-    const KeyTile tile(problem, Plan::kTileRows, index);
+    const KeyTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     const int row = tile.row + group * kRows, own_step = tile.own_step(problem, row);
+    const int own_last_step = tile.own_last_step(problem, row, kRows);
 #pragma unroll
     for (int e = 0; e < HS / 2; ++e) state.dk[e] = state.dv[e] = 0.0f;
     state.previous = -1;
     for (int member = 0; member < problem.group(); ++member) {
-      for (int step = tile.first_step; step <= tile.last_step; ++step) {
-        if (step < own_step) {
-          skip_step(shared, state.ring);
-        } else {
-          state.step(shared, group, problem.causal && step == own_step, problem.scale * kLog2E);
-        }
+      for (int step = tile.first_step; step < own_step; ++step) skip_step(shared, state.ring);
+      for (int step = own_step; step <= own_last_step; ++step) {
+        state.step(shared, group, problem.scale * kLog2E, [&](float(&scores)[kRows / 2]) {
+          if (problem.causal && step == own_step) mask_rows_after_column(scores);
+          if constexpr (DOCUMENTS) mask_earlier_keys(scores, problem, tile.sample, row, step * kRows);
+        });
       }
-      wgmma_wait<0>(state.dk, state.dv);  // before the next head's skipped steps, so that stages are released in order
+      wgmma_wait<0>(state.dk, state.dv);  // before the next skipped steps, so that stages are released in order
       state.release_previous(shared);
+      for (int step = max(own_step, own_last_step + 1); step <= tile.last_step; ++step) skip_step(shared, state.ring);
     }
     barrier_arrive_warp(&shared.resident_empty[group]);
     if (own_step > tile.last_step) continue;

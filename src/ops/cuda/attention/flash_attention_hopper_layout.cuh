@@ -36,6 +36,8 @@ inline Layout layout_of(const AttentionShape& shape) {
   problem.out = {shape.tokens * shape.width(), shape.width()};
   problem.dq = problem.dkv = packed;
   problem.scale = 1.0f / sqrtf(static_cast<float>(shape.head_size));
+  problem.first_keys = shape.first_keys;
+  problem.tokens = static_cast<int>(shape.tokens);
   return {problem, shape.batch, packed.stride, packed.stride, shape.tokens, shape.tokens, 0, 0};
 }
 
@@ -51,6 +53,8 @@ inline Layout layout_of(const FlashBlock& block) {
   problem.out = problem.dq = {block.query_rows * shape.width(), shape.width()};
   problem.dkv = {block.key_rows * kv_width, kv_width};
   problem.block = true;
+  problem.query_position = static_cast<int>(block.queries.position);
+  problem.key_position = static_cast<int>(block.keys.position);
   return {problem, shape.batch, block.query_width, kv_width, block.query_rows, block.key_rows, block.queries.row, block.keys.row};
 }
 

@@ -8,10 +8,12 @@
 namespace cohort::ops::cuda::hopper {
 
 /// As in the forward kernel, tiles are laid from the end of the sequence and the first may stick out before row 0.
+template <bool DOCUMENTS>
 struct QueryTile {
   int sample, head, kv_head;
-  int row;    // of the first warpgroup
-  int steps;  // of keys that the last warpgroup needs
+  int row;         // of the first warpgroup
+  int steps;       // of keys, up to the last that the last warpgroup needs
+  int first_step;  // that the first warpgroup needs
 
   __device__ QueryTile(const Problem& problem, int tile_rows, int index) {
     const Tile tile = tile_at(problem.order, index);
@@ -20,11 +22,17 @@ struct QueryTile {
     kv_head = head / problem.group();
     row = problem.padded_queries() - tile_rows * (tile.level + 1);
     steps = steps_of(problem, row + tile_rows - kRows);
+    first_step = first_step_of(problem, row, steps);
   }
   /// Of keys that a warpgroup needs which owns 64 queries from row `own_row` on, a multiple of kRows; negative: none.
   __device__ static int steps_of(const Problem& problem, int own_row) {
     if (own_row < 0) return 0;
     return (problem.causal ? own_row + kRows : problem.padded_keys()) / kRows;
+  }
+  /// Where such a warpgroup of so many steps ends; there is one step at least, seen or not.
+  __device__ int first_step_of(const Problem& problem, int own_row, int own_steps) const {
+    if constexpr (!DOCUMENTS) return 0;
+    return max(0, min(problem.hidden_keys(sample, own_row) / kRows, own_steps - 1));
   }
 };
 
@@ -36,7 +44,7 @@ struct QueryArguments {
   RowStatistics* statistics;  // written
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void load_for_queries(BackwardShared<T, HS>& shared, const CUtensorMap* q, const CUtensorMap* kv,
                                  const CUtensorMap* dout, const Problem& problem) {
   using Plan = BackwardPlan<HS>;
@@ -44,9 +52,9 @@ __device__ void load_for_queries(BackwardShared<T, HS>& shared, const CUtensorMa
   for (std::uint32_t parity = 0;; parity ^= 1) {
     const int index = take_tile(problem);
     if (index < 0) return end_tiles(shared, parity);
-    const QueryTile tile(problem, Plan::kTileRows, index);
+    const QueryTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     const Source keys{kv, problem.key_column(tile.kv_head, HS)}, values{kv, problem.value_column(tile.kv_head, HS)};
-    for (int step = tile.steps - 1; step >= 0; --step, ring.advance()) {
+    for (int step = tile.steps - 1; step >= tile.first_step; --step, ring.advance()) {
       barrier_wait(&shared.streamed_empty[ring.stage], ring.parity ^ 1);
       barrier_arrive_expecting(&shared.streamed_full[ring.stage], sizeof(shared.streamed[0]));
       load_pair<T, HS>(shared.streamed[ring.stage], &shared.streamed_full[ring.stage], keys, values, step * kRows, tile.sample);
@@ -65,7 +73,8 @@ struct OwnRows {
   float lse_log2[2];
   float dot[2];
 
-  __device__ OwnRows(const QueryArguments<T>& arguments, const Problem& problem, const QueryTile& tile, const T* dout, int row) {
+  template <class Tile>
+  __device__ OwnRows(const QueryArguments<T>& arguments, const Problem& problem, const Tile& tile, const T* dout, int row) {
     const int lane = threadIdx.x % 32, quad_lane = lane % 4;
     const Count head = static_cast<Count>(tile.sample) * problem.heads + tile.head;
     RowStatistics& statistics = arguments.statistics[head * (problem.padded_queries() / kRows) + row / kRows];
@@ -101,7 +110,7 @@ struct OwnRows {
 
 /// dq of 64 queries, not yet times the scale. While a step's products of scores run, so does dq of the step before, whose buffers
 /// are therefore released one step late.
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 struct QueryGroup {
   using Ring = RingPosition<BackwardPlan<HS>::kStages>;
   float dq[HS / 2];
@@ -119,12 +128,14 @@ struct QueryGroup {
     }
   }
 
-  __device__ void run(BackwardShared<T, HS>& shared, const Problem& problem, const OwnRows<T, HS>& rows, int group, int steps) {
+  /// The steps from steps - 1 down to first_step.
+  __device__ void run(BackwardShared<T, HS>& shared, const Problem& problem, const OwnRows<T, HS>& rows,
+                      const OwnDocuments<DOCUMENTS>& documents, int group, int steps, int first_step) {
     const float scale_log2 = problem.scale * kLog2E;
 #pragma unroll
     for (float& x : dq) x = 0.0f;
     int previous = -1;  // the stage to release
-    for (int step = steps - 1; step >= 0; --step) {
+    for (int step = steps - 1; step >= first_step; --step) {
       const T* const keys = shared.streamed[ring.stage][0];
       barrier_wait(&shared.streamed_full[ring.stage], ring.parity);
       wgmma_fence();
@@ -136,6 +147,7 @@ struct QueryGroup {
       if (previous >= 0) barrier_arrive_warp(&shared.streamed_empty[previous]);
       wgmma_wait<1>(scores);
       if (step == steps - 1) mask_first_step(problem, steps);
+      documents.mask(scores, step * kRows);
 #pragma unroll
       for (int e = 0; e < kRows / 2; ++e) scores[e] = exp2_fast(fmaf(scores[e], scale_log2, -rows.lse_log2[e / 2 % 2]));
       wgmma_wait<0>(dweights);
@@ -156,25 +168,27 @@ struct QueryGroup {
   }
 };
 
-template <class T, int HS>
+template <class T, int HS, bool DOCUMENTS>
 __device__ void compute_for_queries(BackwardShared<T, HS>& shared, const Problem& problem, const QueryArguments<T>& arguments,
                                     int group) {
   using Plan = BackwardPlan<HS>;
-  QueryGroup<T, HS> state;
+  QueryGroup<T, HS, DOCUMENTS> state;
   for (std::uint32_t parity = 0;; parity ^= 1) {
     barrier_wait(&shared.resident_full[group], parity);
     const int index = shared.tile[group];
     if (index < 0) return;
-    const QueryTile tile(problem, Plan::kTileRows, index);
+    const QueryTile<DOCUMENTS> tile(problem, Plan::kTileRows, index);
     const int row = tile.row + group * kRows;
-    const int steps = QueryTile::steps_of(problem, row);
-    for (int step = steps; step < tile.steps; ++step) skip_step(shared, state.ring);
+    const int steps = tile.steps_of(problem, row);
+    for (int step = max(steps, tile.first_step); step < tile.steps; ++step) skip_step(shared, state.ring);
     if (steps == 0) {
       barrier_arrive_warp(&shared.resident_empty[group]);
       continue;
     }
     const OwnRows<T, HS> rows(arguments, problem, tile, shared.resident[group][1], row);
-    state.run(shared, problem, rows, group, steps);
+    const int first_step = tile.first_step_of(problem, row, steps);
+    state.run(shared, problem, rows, OwnDocuments<DOCUMENTS>(problem, tile.sample, row), group, steps, first_step);
+    for (int step = tile.first_step; step < first_step; ++step) skip_step(shared, state.ring);
     const float factor[2] = {problem.scale, problem.scale};
     store_gradient<T, HS>(state.dq, factor, arguments.dq, problem.dq.head_of(tile.sample, tile.head, HS), problem.block,
                           problem.dq.stride, row, problem.queries);

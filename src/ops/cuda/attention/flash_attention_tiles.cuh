@@ -228,6 +228,41 @@ __device__ void hide_columns(float (&scores)[M][N][4], int column, int end) {
   }
 }
 
+/// The same for keys before the document of their query: of this lane's rows, `first` are the first keys that they see.
+template <int M, int N>
+__device__ void hide_earlier(float (&scores)[M][N][4], const int (&first)[M][2], int column) {
+  const int own_column = column + 2 * (lane_id() % 4);
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (own_column + 8 * n + i % 2 < first[m][i / 2]) scores[m][n][i] = -INFINITY;
+      }
+    }
+  }
+}
+
+/// The same where rows are keys, the first of which is `row`: first_key(c) is the first key that the query of column c of the
+/// tile sees.
+template <int M, int N, class FirstKey>
+__device__ void hide_earlier_rows(float (&scores)[M][N][4], int row, const FirstKey& first_key) {
+  const int own_row = row + lane_id() / 4;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      const int first = first_key(8 * n + 2 * (lane_id() % 4) + side);
+#pragma unroll
+      for (int m = 0; m < M; ++m) {
+        if (own_row + 16 * m < first) scores[m][n][side] = -INFINITY;
+        if (own_row + 16 * m + 8 < first) scores[m][n][2 + side] = -INFINITY;
+      }
+    }
+  }
+}
+
 /// 2^x to about 2 units in the last place; 0 for minus infinity.
 __device__ inline float power_of_two(float x) {
   float result;
