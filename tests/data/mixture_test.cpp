@@ -149,12 +149,15 @@ TEST(MixtureSampler, EverySampleOfASourceOncePerEpoch) {
 
 TEST(MixtureSampler, SourcesOfOneSizeHaveOrdersOfTheirOwn) {
   const Sampler sampler({{"a", 0, 50}, {"b", 50, 50}}, {{0, {1, 1}}}, 3, 10);
-  std::vector<Count> orders[2];
-  for (Count position = 0; position < 100; ++position) {
-    const Sampler::Draw draw = sampler.draw_at(position);
-    orders[draw.source].push_back(draw.sample);
+  std::vector<std::set<Count>> steps[2];  // the samples of each, step by step, whatever their places in it
+  for (Count step = 0; step < 10; ++step) {
+    for (std::vector<std::set<Count>>& of_source : steps) of_source.emplace_back();
+    for (Count slot = 0; slot < 10; ++slot) {
+      const Sampler::Draw draw = sampler.draw_at(step * 10 + slot);
+      steps[draw.source].back().insert(draw.sample);
+    }
   }
-  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_NE(steps[0], steps[1]);
 }
 
 // Else a rank whose slots fall together with the pattern would have one source alone, step after step.
