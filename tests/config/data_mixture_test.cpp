@@ -11,11 +11,11 @@
 namespace cohort::test {
 namespace {
 
-const std::string kSources =
+const std::string kTwoSources =
     "[data]\n"
     "[[data.sources]]\nname = \"web\"\ntokens = \"w.h5\"\n"
     "[[data.sources]]\nname = \"code\"\ntokens = \"c.h5\"\n";
-const std::string kMixture = kSources +
+const std::string kMixture = kTwoSources +
                              "[[data.stages]]\nfrom_step = 1\nweights = { web = 0.7, code = 0.3 }\n"
                              "[[data.stages]]\nfrom_step = 501\n[data.stages.weights]\ncode = 2\n";
 
@@ -25,7 +25,7 @@ RunConfig parse_mixture(const std::string& text, const std::vector<std::string>&
   return config;
 }
 
-std::string stage(const std::string& lines) { return kSources + "[[data.stages]]\n" + lines + "\n"; }
+std::string stage(const std::string& lines) { return kTwoSources + "[[data.stages]]\n" + lines + "\n"; }
 
 TEST(DataMixture, IsReadInOrderWithItsLines) {
   const DataSection data = parse_mixture(kMixture).data;
@@ -78,7 +78,7 @@ TEST(DataMixture, IsSetAndUnsetFromTheCommandLine) {
 TEST(DataMixture, IsInsteadOfOneTokenFile) {
   EXPECT_ERROR(parse_mixture(kMixture, {"data.tokens=x.h5"}), ExitCode::config, "--set data.tokens", "one or the other",
                "--unset data.sources");
-  EXPECT_ERROR(parse_mixture(kSources), ExitCode::config, "run.toml:2:", "without weights", "{ web = 1.0");
+  EXPECT_ERROR(parse_mixture(kTwoSources), ExitCode::config, "run.toml:2:", "without weights", "{ web = 1.0");
   EXPECT_ERROR(parse_mixture("[data]\n[[data.stages]]\nweights = { a = 1 }\n"), ExitCode::config,
                "run.toml:2:", "no data.sources");
   EXPECT_ERROR(parse_mixture("[data]\n"), ExitCode::config, "data.tokens is not set");
@@ -88,7 +88,7 @@ TEST(DataMixture, IsInsteadOfOneTokenFile) {
 
 TEST(DataMixture, MistakesInSourcesAreRefusedWithFileAndLine) {
   const auto source = [](const std::string& lines) {
-    return kSources + "[[data.sources]]\n" + lines + "\n[[data.stages]]\nweights = { web = 1 }\n";
+    return kTwoSources + "[[data.sources]]\n" + lines + "\n[[data.stages]]\nweights = { web = 1 }\n";
   };
   EXPECT_ERROR(parse_mixture(source("tokens = \"x\"")), ExitCode::config, "run.toml:8:", "needs a name");
   EXPECT_ERROR(parse_mixture(source("name = \"a b\"\ntokens = \"x\"")), ExitCode::config, "run.toml:8:", "it is \"a b\"");

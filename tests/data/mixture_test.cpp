@@ -86,37 +86,38 @@ TEST(SourcePattern, KnowsTheMostOfAStretch) {
   }
 }
 
-const std::vector<MixtureStage> kStages{{0, {0.7, 0.3, 0.0}}, {7, {0.2, 0.3, 0.5}}, {8, {0.0, 0.0, 1.0}}, {23, {1.0, 1.0, 1.0}}};
-constexpr Count kBatch = 12;
-const std::vector<DatasetPart> kSources{{"web", 0, 101}, {"code", 101, 40}, {"books", 141, 33}};
+const std::vector<MixtureStage> kStagesOfMixture{
+    {0, {0.7, 0.3, 0.0}}, {7, {0.2, 0.3, 0.5}}, {8, {0.0, 0.0, 1.0}}, {23, {1.0, 1.0, 1.0}}};
+constexpr Count kStepOfMixture = 12;
+const std::vector<DatasetPart> kSourcesOfMixture{{"web", 0, 101}, {"code", 101, 40}, {"books", 141, 33}};
 
 TEST(Mixture, CountsOnWhereTheStageBeforeEnded) {
-  const Mixture mixture(kStages, kBatch);
+  const Mixture mixture(kStagesOfMixture, kStepOfMixture);
   std::vector<Count> taken(3);
-  for (Count position = 0; position < 40 * kBatch; ++position) {
-    const Count step = position / kBatch;
-    std::size_t stage = kStages.size() - 1;
-    while (kStages[stage].first_step > step) --stage;
+  for (Count position = 0; position < 40 * kStepOfMixture; ++position) {
+    const Count step = position / kStepOfMixture;
+    std::size_t stage = kStagesOfMixture.size() - 1;
+    while (kStagesOfMixture[stage].first_step > step) --stage;
     for (std::size_t i = 0; i < 3; ++i) ASSERT_EQ(mixture.taken(i, position), taken[i]) << "position " << position;
     const SourcePattern::Place place = mixture.at(position);
-    ASSERT_GT(kStages[stage].weights[place.source], 0.0) << "position " << position;
+    ASSERT_GT(kStagesOfMixture[stage].weights[place.source], 0.0) << "position " << position;
     ASSERT_EQ(place.index, taken[place.source]++) << "position " << position;
   }
-  EXPECT_EQ(mixture.taken(2, 8 * kBatch), 6) << "half of the one step of the second stage";
-  EXPECT_EQ(mixture.taken(2, 23 * kBatch), 6 + 15 * kBatch);
-  EXPECT_EQ(mixture.most_of_a_step(2), kBatch);
+  EXPECT_EQ(mixture.taken(2, 8 * kStepOfMixture), 6) << "half of the one step of the second stage";
+  EXPECT_EQ(mixture.taken(2, 23 * kStepOfMixture), 6 + 15 * kStepOfMixture);
+  EXPECT_EQ(mixture.most_of_a_step(2), kStepOfMixture);
   EXPECT_EQ(mixture.most_of_a_step(0), 9) << "of 12 places 7 tenths";
 }
 
 TEST(MixtureSampler, TheSameSamplesForAnyLayout) {
-  const Sampler sampler(kSources, kStages, 77, kBatch);
+  const Sampler sampler(kSourcesOfMixture, kStagesOfMixture, 77, kStepOfMixture);
   for (Count step = 0; step < 30; ++step) {
-    const std::vector<Count> one_rank = sampler.local_samples(step, 0, 0, 1, kBatch);
+    const std::vector<Count> one_rank = sampler.local_samples(step, 0, 0, 1, kStepOfMixture);
     for (const Count dp : {1, 2, 3, 4, 6}) {
       for (const Count micro_batch : {1, 2, 3, 4, 6, 12}) {
-        if (kBatch % (dp * micro_batch) != 0) continue;
+        if (kStepOfMixture % (dp * micro_batch) != 0) continue;
         std::vector<Count> together;
-        for (Count m = 0; m < kBatch / (dp * micro_batch); ++m) {
+        for (Count m = 0; m < kStepOfMixture / (dp * micro_batch); ++m) {
           for (Count rank = 0; rank < dp; ++rank) {
             const auto part = sampler.local_samples(step, m, rank, dp, micro_batch);
             together.insert(together.end(), part.begin(), part.end());
@@ -129,21 +130,21 @@ TEST(MixtureSampler, TheSameSamplesForAnyLayout) {
 }
 
 TEST(MixtureSampler, EverySampleOfASourceOncePerEpoch) {
-  const Sampler sampler(kSources, kStages, 5, kBatch);
+  const Sampler sampler(kSourcesOfMixture, kStagesOfMixture, 5, kStepOfMixture);
   std::map<std::pair<std::size_t, std::uint64_t>, std::set<Count>> seen;  // of each source and epoch
   std::vector<Count> taken(3);
-  for (Count position = 0; position < 200 * kBatch; ++position) {
+  for (Count position = 0; position < 200 * kStepOfMixture; ++position) {
     const Sampler::Draw draw = sampler.draw_at(position);
-    const DatasetPart& source = kSources[draw.source];
+    const DatasetPart& source = kSourcesOfMixture[draw.source];
     ASSERT_TRUE(draw.sample >= 0 && draw.sample < source.samples);
     ASSERT_TRUE(seen[std::pair(draw.source, draw.epoch)].insert(draw.sample).second) << source.name << ", sample " << draw.sample;
     ASSERT_EQ(sampler.sample_at(position), source.first + draw.sample);
     ++taken[draw.source];
   }
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_DOUBLE_EQ(sampler.epochs(i, 200), static_cast<double>(taken[i]) / static_cast<double>(kSources[i].samples));
-    for (std::uint64_t epoch = 0; static_cast<Count>(epoch) < taken[i] / kSources[i].samples; ++epoch)
-      EXPECT_EQ(static_cast<Count>((seen[{i, epoch}].size())), kSources[i].samples) << "a whole epoch before the next";
+    EXPECT_DOUBLE_EQ(sampler.epochs(i, 200), static_cast<double>(taken[i]) / static_cast<double>(kSourcesOfMixture[i].samples));
+    for (std::uint64_t epoch = 0; static_cast<Count>(epoch) < taken[i] / kSourcesOfMixture[i].samples; ++epoch)
+      EXPECT_EQ(static_cast<Count>((seen[{i, epoch}].size())), kSourcesOfMixture[i].samples) << "a whole epoch before the next";
   }
 }
 
@@ -162,12 +163,12 @@ TEST(MixtureSampler, SourcesOfOneSizeHaveOrdersOfTheirOwn) {
 
 // Else a rank whose slots fall together with the pattern would have one source alone, step after step.
 TEST(MixtureSampler, ThePlacesOfAStepAreShuffled) {
-  const Sampler sampler(kSources, {{0, {1, 1, 0}}}, 3, kBatch);
+  const Sampler sampler(kSourcesOfMixture, {{0, {1, 1, 0}}}, 3, kStepOfMixture);
   std::set<std::vector<std::size_t>> orders;
   for (Count step = 0; step < 20; ++step) {
     std::vector<std::size_t> order;
-    for (Count slot = 0; slot < kBatch; ++slot) order.push_back(sampler.draw_at(step * kBatch + slot).source);
-    EXPECT_EQ(std::ranges::count(order, 0), kBatch / 2) << "each step has its share";
+    for (Count slot = 0; slot < kStepOfMixture; ++slot) order.push_back(sampler.draw_at(step * kStepOfMixture + slot).source);
+    EXPECT_EQ(std::ranges::count(order, 0), kStepOfMixture / 2) << "each step has its share";
     orders.insert(order);
   }
   EXPECT_GT(orders.size(), 15u);
@@ -187,8 +188,8 @@ TEST(MixtureSampler, OneSourceHasTheOrderThatItAlwaysHad) {
 }
 
 TEST(MixtureSampler, RefusesASourceThatIsTooSmallForAStep) {
-  EXPECT_ERROR(Sampler(kSources, {{0, {0.1, 0.1, 0.8}}}, 1, 60), ExitCode::config, "'books' has 33 samples", "up to 48");
-  EXPECT_NO_THROW(Sampler(kSources, {{0, {0.5, 0.5, 0.0}}}, 1, 60)) << "books are only validated";
+  EXPECT_ERROR(Sampler(kSourcesOfMixture, {{0, {0.1, 0.1, 0.8}}}, 1, 60), ExitCode::config, "'books' has 33 samples", "up to 48");
+  EXPECT_NO_THROW(Sampler(kSourcesOfMixture, {{0, {0.5, 0.5, 0.0}}}, 1, 60)) << "books are only validated";
 }
 
 }  // namespace
