@@ -13,8 +13,13 @@ import sys
 import tempfile
 import unicodedata
 
-import h5py
-import sentencepiece
+try:
+    import h5py
+    import sentencepiece
+except ImportError as error:  # an environment of before
+    required = os.environ.get("COHORT_REQUIRE_PYTHON") == "1"
+    print(f"{'FAILED' if required else 'skipped'}: {error}; tools/python-environment installs it")
+    sys.exit(1 if required else 77)
 
 program, mpirun = sys.argv[1], sys.argv[3:]
 folder_object = tempfile.TemporaryDirectory(prefix="cohort_sentencepiece_")
