@@ -49,8 +49,8 @@ void check_prepare_options(const PrepareOptions& options) {
   if (find_tokenizer_kind(options.tokenizer) == nullptr && !fs::exists(options.tokenizer)) {
     fail(ExitCode::usage,
          "unknown tokenizer '{}'; available: {}, or the path of a token file, tokenizer.json, vocab.json, rank file or "
-         "SentencePiece model to use its "
-         "vocabulary",
+         "SentencePiece "
+         "model to use its vocabulary",
          options.tokenizer, tokenizer_names());
   }
   if (!(options.validation > 0 && options.validation < 1)) {
