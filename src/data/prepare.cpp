@@ -48,9 +48,8 @@ void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
   if (find_tokenizer_kind(options.tokenizer) == nullptr && !fs::exists(options.tokenizer)) {
     fail(ExitCode::usage,
-         "unknown tokenizer '{}'; available: {}, or the path of a token file, tokenizer.json, vocab.json, rank file or "
-         "SentencePiece "
-         "model to use its vocabulary",
+         "unknown tokenizer '{}'; available: {}; or a path, to use the vocabulary of a token file, tokenizer.json, vocab.json, "
+         "rank file or SentencePiece model",
          options.tokenizer, tokenizer_names());
   }
   if (!(options.validation > 0 && options.validation < 1)) {
