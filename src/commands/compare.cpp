@@ -8,6 +8,7 @@
 #include "commands/commands.hpp"
 #include "commands/common/open_world.hpp"
 #include "report/comparison.hpp"
+#include "runtime/failure_exit.hpp"
 
 namespace cohort {
 namespace {

@@ -40,6 +40,7 @@ nlohmann::ordered_json collect_info() {
   info["cblas"] = facts::kCblas;
   info["onednn"] = facts::kOneDnn;
   info["matrix_products"] = facts::kOneDnn.empty() ? "CBLAS" : "oneDNN";
+  info["sentencepiece"] = facts::kSentencePiece;
   info["cuda"] = facts::kCuda;
   info["nccl"] = facts::kNccl;
   info["nccl_version"] =
@@ -72,6 +73,7 @@ std::string as_table(const nlohmann::ordered_json& info) {
   table.add({"CBLAS", text("cblas")});
   table.add({"oneDNN", text("onednn").empty() ? built(false) : text("onednn")});
   table.add({"matrix products", "by " + text("matrix_products")});
+  table.add({"SentencePiece", built(flag("sentencepiece"))});
   table.add({"CUDA", built(flag("cuda"))});
   table.add({"NCCL", flag("nccl") ? text("nccl_version") : built(false)});
   for (const NcclSetting& setting : nccl_settings()) table.add({"", describe(setting)});

@@ -14,6 +14,7 @@
 #include "config/validate.hpp"
 #include "plan/traffic.hpp"
 #include "report/report_page.hpp"
+#include "runtime/failure_exit.hpp"
 #include "train/counted_step.hpp"
 #include "train/estimate.hpp"
 

@@ -113,10 +113,10 @@ void warn(Communicator& world, const std::string& warning) {
 
 int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
-  warn(world, unused_rows_warning(config, data));
+  for (const std::string& warning : data_warnings(config, data)) warn(world, warning);
   if (world.rank() == 0) {
-    fmt::print("{}\n{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
-               describe_run(config, data.dataset->samples(Split::train)));
+    fmt::print("{}\n{}{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
+               describe_run(config, data.dataset->samples(Split::train)), describe_mixture(config, data));
     for (const FaultSection& fault : faults) fmt::print("fault: {}\n", describe_fault(fault));
     if (config.device.kind == "cuda" && gpu::visible_devices() == 0)
       fmt::print("Training it needs GPUs, and there are none here: {}\n", gpu::why_no_device());
@@ -147,7 +147,7 @@ int train(const TrainOptions& options) {
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
   for (const std::string& warning : startup_warnings(runtime)) warn(*world, warning);
   const RunData data = open_data(*world, config, DataUse::training);
-  warn(*world, unused_rows_warning(config, data));
+  for (const std::string& warning : data_warnings(config, data)) warn(*world, warning);
   set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, data, options);
   RunLock lock(*world, config.run.directory, runtime.launcher(), lock_options(config.run.directory));

@@ -18,6 +18,7 @@
 #include "config/run_file.hpp"
 #include "observe/progress.hpp"
 #include "report/run_tail.hpp"
+#include "runtime/failure_exit.hpp"
 #include "runtime/signals.hpp"
 
 namespace cohort {

@@ -26,6 +26,8 @@ const char* type_of(const KeySpec& key) {
     const char* operator()(const double* /*field*/) const { return "number"; }
     const char* operator()(const bool* /*field*/) const { return "boolean"; }
     const char* operator()(const std::vector<OptimizerGroup>* /*field*/) const { return "tables"; }
+    const char* operator()(const std::vector<DataSource>* /*field*/) const { return "tables"; }
+    const char* operator()(const std::vector<DataStage>* /*field*/) const { return "tables"; }
   };
   RunConfig config;
   return std::visit(Name{}, key.field(config));

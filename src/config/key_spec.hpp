@@ -11,7 +11,8 @@
 namespace cohort {
 
 /// A key's value inside a RunConfig; which pointer it is says the key's type.
-using Field = std::variant<std::string*, Count*, double*, bool*, std::uint64_t*, std::vector<OptimizerGroup>*>;
+using Field = std::variant<std::string*, Count*, double*, bool*, std::uint64_t*, std::vector<OptimizerGroup>*,
+                           std::vector<DataSource>*, std::vector<DataStage>*>;
 
 /// Both ends are allowed.
 struct IntegerRange {

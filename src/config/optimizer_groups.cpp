@@ -48,12 +48,6 @@ std::vector<std::string> read_patterns(const toml::node& node, const std::string
   return patterns;
 }
 
-// The line of a table or value within its document, "run.toml:12", or what is known of the whole.
-std::string line_of(const toml::source_region& region, const std::string& where) {
-  const bool in_file = region.path != nullptr && !region.path->empty();
-  return in_file ? place(*region.path, region) : where;
-}
-
 OptimizerGroup read_group(const toml::table& table, const std::string& where) {
   OptimizerGroup group{.match = {}, .values = {}, .origin = where};
   for (const auto& [name, node] : table) {

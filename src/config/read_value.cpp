@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/data_mixture.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/schema.hpp"
 
@@ -67,6 +68,11 @@ std::string place(const std::string& source, const toml::source_region& region) 
   return fmt::format("{}:{}", source, region.begin.line);
 }
 
+std::string line_of(const toml::source_region& region, const std::string& where) {
+  const bool in_file = region.path != nullptr && !region.path->empty();
+  return in_file ? place(*region.path, region) : where;
+}
+
 void read_value(const KeySpec& key, RunConfig& config, const toml::node& node, const std::string& where) {
   const Field field = key.field(config);
   if (auto* const* text = std::get_if<std::string*>(&field)) {
@@ -79,6 +85,10 @@ void read_value(const KeySpec& key, RunConfig& config, const toml::node& node, c
     **seed = static_cast<std::uint64_t>(read_integer(key, node, where));
   } else if (auto* const* groups = std::get_if<std::vector<OptimizerGroup>*>(&field)) {
     **groups = read_groups(key, node, where);
+  } else if (auto* const* sources = std::get_if<std::vector<DataSource>*>(&field)) {
+    **sources = read_sources(key, node, where);
+  } else if (auto* const* stages = std::get_if<std::vector<DataStage>*>(&field)) {
+    **stages = read_stages(key, node, where);
   } else {
     const auto* flag = node.as_boolean();
     if (flag == nullptr) fail_type(key, node, where);

@@ -14,6 +14,8 @@ void read_value(const KeySpec& key, RunConfig& config, const toml::node& node, c
 
 /// "run.toml:12"
 std::string place(const std::string& source, const toml::source_region& region);
+/// The line of a table or value within its document, "run.toml:12", or what is known of the whole.
+std::string line_of(const toml::source_region& region, const std::string& where);
 /// What was found, for messages: `the string "many"`.
 std::string found_value(const toml::node& node);
 /// Error (config): another type of value is wanted.

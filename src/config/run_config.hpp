@@ -65,13 +65,41 @@ struct ModelSection {
   bool operator==(const ModelSection&) const = default;
 };
 
+/// [[data.sources]]: one of several token files (config/data_mixture.hpp)
+struct DataSource {
+  std::string name;
+  std::string tokens;  // its token file
+  std::string origin;  // where it was set, for messages; not compared
+
+  bool operator==(const DataSource& other) const { return name == other.name && tokens == other.tokens; }
+};
+
+/// [[data.stages]]: how the sources are mixed from a step on
+struct DataStage {
+  Count from_step = 1;
+  std::map<std::string, double> weights;  // of sources, by name; of others 0
+  std::string origin;                     // where it was set, for messages; not compared
+
+  bool operator==(const DataStage& other) const { return from_step == other.from_step && weights == other.weights; }
+};
+
 /// [data]
 struct DataSection {
-  std::string kind = "tokens";  // tokens | two_moons (for the mlp)
-  std::string tokens;           // token file written by `cohort data prepare`
-  Count samples = 4096;         // two_moons: training samples
+  std::string kind = "tokens";      // tokens | two_moons (for the mlp)
+  std::string tokens;               // token file written by `cohort data prepare`
+  std::vector<DataSource> sources;  // instead: several
+  std::vector<DataStage> stages;    // and how they are mixed
+  Count samples = 4096;             // two_moons: training samples
   // joined | separate: whether loss and attention cross from one document of a sample to the next
   std::string documents = "joined";
+
+  /// The paths of the token files: `tokens`, or those of the sources.
+  std::vector<std::string> token_files() const {
+    if (sources.empty()) return {tokens};
+    std::vector<std::string> files;
+    for (const DataSource& source : sources) files.push_back(source.tokens);
+    return files;
+  }
 
   bool operator==(const DataSection&) const = default;
 };

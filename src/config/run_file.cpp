@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "config/data_mixture.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/read_value.hpp"
 #include "config/schema.hpp"
@@ -176,6 +177,12 @@ void apply_override(RunConfig& config, const std::string& section, const std::st
     const GroupKey group = group_key_named(config.optimizer, name.substr(kGroupPrefix.size()), where);
     const toml::table document = parse_override_value(group.key, value, where);
     return set_group_value(*group.group, group.key, *document.get("value"), where);
+  }
+  if (section == "data" && is_mixture_key(name)) {
+    const MixtureKey of_item = mixture_key_named(config.data, name, where);
+    const toml::table document = parse_override_value(of_item.key, value, where);
+    of_item.origin = where;
+    return read_value(of_item.key, config, *document.get("value"), where);
   }
   const KeySpec& key = key_named(section, name, where);
   const toml::table document = parse_override_value(key, value, where);

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/data_mixture.hpp"
 #include "config/key_ranges.hpp"
 #include "config/model_keys.hpp"
 #include "config/optimizer_groups.hpp"
@@ -26,6 +27,12 @@ std::vector<KeySpec> training_keys() {
       KEY(data, kind, Choices{{"tokens", "two_moons"}}, "kind of samples: text, or generated points. " + data_kinds_of_models(),
           {}),
       KEY(data, tokens, kAny, "token file written by `cohort data prepare`", tokens),
+      KEY(data, sources, kAny, "instead of data.tokens: several token files, as tables [[data.sources]] with name and tokens",
+          tokens),
+      KEY(data, stages, kAny,
+          "how the sources are mixed, as tables [[data.stages]]: from_step (the first has 1) and weights, a number for each "
+          "source",
+          tokens),
       KEY(data, documents, Choices{{"joined", "separate"}},
           "separate: attention, loss and positions do not cross from one document of a sample to the next", tokens),
       KEY(data, samples, IntegerRange{1, kMaxSamples}, "training samples to generate", two_moons),
@@ -290,6 +297,8 @@ std::string expected_value(const KeySpec& key) {
   RunConfig defaults;
   const Field field = key.field(defaults);
   if (std::holds_alternative<std::vector<OptimizerGroup>*>(field)) return "an array of tables, each with match = [patterns]";
+  if (std::holds_alternative<std::vector<DataSource>*>(field)) return "an array of tables, each with name and tokens";
+  if (std::holds_alternative<std::vector<DataStage>*>(field)) return "an array of tables, each with from_step and weights";
   return std::holds_alternative<bool*>(field) ? "true or false" : "a string";
 }
 
@@ -304,6 +313,8 @@ std::string field_as_toml(const Field& field) {
     std::string operator()(const Count* value) const { return fmt::format("{}", *value); }
     std::string operator()(const std::uint64_t* value) const { return fmt::format("{}", *value); }
     std::string operator()(const std::vector<OptimizerGroup>* groups) const { return groups_as_toml(*groups); }
+    std::string operator()(const std::vector<DataSource>* sources) const { return sources_as_toml(*sources); }
+    std::string operator()(const std::vector<DataStage>* stages) const { return stages_as_toml(*stages); }
   };
   return std::visit(Writer{}, field);
 }

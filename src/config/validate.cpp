@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/checkpointing.hpp"
+#include "config/data_mixture.hpp"
 #include "config/model_rules.hpp"
 #include "config/nearest.hpp"
 #include "config/offload.hpp"
@@ -40,10 +41,7 @@ void check_model(RunConfig& config) {
          where_set(config, {"data.kind", "model.kind"}), rules.kind, rules.data, config.data.kind);
   }
   rules.resolve(config);
-  if (config.data.kind == "tokens" && config.data.tokens.empty()) {
-    fail(ExitCode::config, "{}data.tokens is not set: name a token file; `cohort data prepare` makes one from text",
-         where_set(config, {"data.tokens"}));
-  }
+  if (config.data.kind == "tokens") check_data_files(config);
 }
 
 void check_validation(const RunConfig& config) {
@@ -244,8 +242,8 @@ void set_vocabulary(RunConfig& config, Count token_file_vocabulary) {
   if (config.model.vocabulary < token_file_vocabulary) {
     fail(ExitCode::config,
          "{}model.vocabulary = {} is smaller than the {} tokens of the token file '{}'; set it to 0 or to at least {}",
-         where_set(config, {"model.vocabulary"}), config.model.vocabulary, token_file_vocabulary, config.data.tokens,
-         token_file_vocabulary);
+         where_set(config, {"model.vocabulary"}), config.model.vocabulary, token_file_vocabulary,
+         config.data.token_files().front(), token_file_vocabulary);
   }
   check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, where_set(config, {"parallel.tp"}),
                         config.parallel.cp);

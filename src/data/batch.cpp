@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "data/sampler.hpp"
 
 namespace cohort {
@@ -20,16 +21,51 @@ void Dataset::check_ids(Split split, std::span<const Count> ids) const {
     COHORT_CHECK(id >= 0 && id < samples(split), "sample {} of {} in {} of {}", id, samples(split), name_of(split), name());
 }
 
-TokenDataset::TokenDataset(std::shared_ptr<const TokenFile> file, Count context) : file_(std::move(file)), context_(context) {
+std::string Dataset::sample_name(Split split, Count id) const {
+  for (const DatasetPart& part : parts(split)) {
+    if (part.name.empty() || id >= part.first + part.samples) continue;
+    return fmt::format("{}/{}", part.name, id - part.first);
+  }
+  return std::to_string(id);
+}
+
+TokenDataset::TokenDataset(std::shared_ptr<const TokenFile> file, Count context)
+    : TokenDataset(std::vector<TokenSourceFile>{{"", std::move(file)}}, context) {}
+
+TokenDataset::TokenDataset(std::vector<TokenSourceFile> files, Count context) : files_(std::move(files)), context_(context) {
   for (const Split split : {Split::train, Split::validation}) {
-    samples_[static_cast<std::size_t>(split)] =
-        count_windows(file_->tokens(split), context, fmt::format("{}: /{}", file_->path(), name_of(split)));
+    Count first = 0;
+    for (const auto& [name, file] : files_) {
+      const Count samples = count_windows(file->tokens(split), context, fmt::format("{}: /{}", file->path(), name_of(split)));
+      parts_[static_cast<std::size_t>(split)].push_back({name, first, samples});
+      first += samples;
+    }
   }
 }
 
-void TokenDataset::separate_documents() { documents_.add(*file_); }
+void TokenDataset::separate_documents() {
+  for (const TokenSourceFile& source : files_) documents_.add(*source.file);
+}
 
-Count TokenDataset::samples(Split split) const { return samples_[static_cast<std::size_t>(split)]; }
+Count TokenDataset::samples(Split split) const {
+  const DatasetPart& last = parts_[static_cast<std::size_t>(split)].back();
+  return last.first + last.samples;
+}
+
+std::string TokenDataset::name() const {
+  if (files_.size() == 1) return files_.front().file->path();
+  std::vector<std::string> names;
+  for (const TokenSourceFile& source : files_) names.push_back(source.name);
+  return "the mixture of " + join(names);
+}
+
+TokenDataset::Window TokenDataset::window_of(Split split, Count id) const {
+  const std::vector<DatasetPart>& parts = parts_[static_cast<std::size_t>(split)];
+  const auto after =
+      std::upper_bound(parts.begin(), parts.end(), id, [](Count wanted, const DatasetPart& part) { return wanted < part.first; });
+  const auto source = static_cast<std::size_t>(after - parts.begin()) - 1;
+  return {*files_[source].file, (id - parts[source].first) * context_};
+}
 
 void TokenDataset::fill(Split split, std::span<const Count> ids, Batch& batch) const {
   check_ids(split, ids);
@@ -45,13 +81,13 @@ void TokenDataset::fill(Split split, std::span<const Count> ids, Batch& batch) c
   batch.sample_ids.assign(ids.begin(), ids.end());
   std::vector<std::int32_t> window(length + 1);
   for (std::size_t b = 0; b < ids.size(); ++b) {
-    file_->read(split, ids[b] * context_, window);
+    const auto [file, begin] = window_of(split, ids[b]);
+    file.read(split, begin, window);
     std::copy_n(window.begin(), length, batch.inputs.begin() + static_cast<std::ptrdiff_t>(b * length));
     std::copy_n(window.begin() + 1, length, batch.targets.begin() + static_cast<std::ptrdiff_t>(b * length));
     if (documents_.empty()) continue;
     const auto of_sample = [&](std::vector<std::int32_t>& values) { return std::span(values).subspan(b * length, length); };
-    documents_.mark(*file_, split, ids[b] * context_,
-                    {of_sample(batch.first_keys), of_sample(batch.positions), of_sample(batch.targets)});
+    documents_.mark(file, split, begin, {of_sample(batch.first_keys), of_sample(batch.positions), of_sample(batch.targets)});
   }
 }
 

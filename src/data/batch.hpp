@@ -32,15 +32,26 @@ struct Batch {
   Count valid_targets() const;
 };
 
+/// A range of the samples of a split that is counted and measured by itself: a source of a mixture.
+struct DatasetPart {
+  std::string name;  // "" if the data set has no parts
+  Count first = 0;   // its first sample
+  Count samples = 0;
+};
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual Count samples(Split split) const = 0;
+  /// In order; together all samples of the split.
+  virtual std::vector<DatasetPart> parts(Split split) const { return {{"", 0, samples(split)}}; }
   /// Fills `batch` (whose storage is reused) with the samples `ids`, in this order. Ids must be in [0, samples(split)).
   virtual void fill(Split split, std::span<const Count> ids, Batch& batch) const = 0;
   /// How many classes a target can be: the vocabulary size for tokens.
   virtual Count classes() const = 0;
+  /// For logs: "12", or of a data set with parts "web/12".
+  std::string sample_name(Split split, Count id) const;
   /// For messages: "stories.h5", "two moons".
   virtual std::string name() const = 0;
 
@@ -48,27 +59,43 @@ class Dataset {
   void check_ids(Split split, std::span<const Count> ids) const;
 };
 
-/// Windows of a token file: sample i of a split is tokens [i T, i T + T], of which the first T are inputs and the last T targets.
-/// What is left behind the last whole window (fewer than T tokens) is not used.
+/// A token file as a source of training data.
+struct TokenSourceFile {
+  std::string name;  // "" if it is the only one
+  std::shared_ptr<const TokenFile> file;
+};
+
+/// Windows of token files: sample i of a split of a file is tokens [i T, i T + T], of which the first T are inputs and the last T
+/// targets. What is left behind the last whole window (fewer than T tokens) is not used. The samples of a file follow those of
+/// the file before it.
 class TokenDataset : public Dataset {
  public:
   /// Throws Error(data) with the numbers if a split has fewer than T + 1 tokens.
   TokenDataset(std::shared_ptr<const TokenFile> file, Count context);
+  /// Of several files, with the same tokenizer.
+  TokenDataset(std::vector<TokenSourceFile> files, Count context);
 
   /// From now on documents are separate: fill() says where they begin, and no target crosses from one to the next. Throws
   /// Error(data) if a file does not know.
   void separate_documents();
   Count samples(Split split) const override;
+  std::vector<DatasetPart> parts(Split split) const override { return parts_[static_cast<std::size_t>(split)]; }
   void fill(Split split, std::span<const Count> ids, Batch& batch) const override;
-  Count classes() const override { return file_->vocabulary_size(); }
-  std::string name() const override { return file_->path(); }
-  const TokenFile& file() const { return *file_; }
+  Count classes() const override { return files_.front().file->vocabulary_size(); }
+  /// The path of the file, or "the mixture of web, code".
+  std::string name() const override;
 
  private:
-  std::shared_ptr<const TokenFile> file_;
+  struct Window {
+    const TokenFile& file;
+    Count begin;  // its first token
+  };
+  Window window_of(Split split, Count id) const;
+
+  std::vector<TokenSourceFile> files_;
   Count context_;
   SeparateDocuments documents_;
-  Count samples_[2];
+  std::vector<DatasetPart> parts_[2];  // of each split, a file each
 };
 
 /// Two interleaved half circles of radius 1 with a little noise in the first two features; the others are noise. Class 0 is the

@@ -48,8 +48,8 @@ void check_prepare_options(const PrepareOptions& options) {
   if (options.inputs.empty()) fail(ExitCode::usage, "no text files were given; name at least one with --input");
   if (find_tokenizer_kind(options.tokenizer) == nullptr && !fs::exists(options.tokenizer)) {
     fail(ExitCode::usage,
-         "unknown tokenizer '{}'; available: {}, or the path of a token file, tokenizer.json, vocab.json or rank file to use its "
-         "vocabulary",
+         "unknown tokenizer '{}'; available: {}; or a path, to use the vocabulary of a token file, tokenizer.json, vocab.json, "
+         "rank file or SentencePiece model",
          options.tokenizer, tokenizer_names());
   }
   if (!(options.validation > 0 && options.validation < 1)) {
@@ -150,7 +150,7 @@ fs::path Preparation::part_path(const WorkItem& item, Count number) const {
 EncodedPart Preparation::encode_part(PartTexts& texts, const WorkItem& item, Count number, bool& there) const {
   const auto width = static_cast<std::size_t>(hdf5::size_of(token_format::element_for(tokenizer_->vocabulary_size())));
   EncodedPart part;
-  std::vector<std::int32_t> block(Tokenizer::kLeastBlock);
+  std::vector<std::int32_t> block(tokenizer_->most_tokens(Tokenizer::kLeastBlock));
   const auto encode = [&](std::string_view text, const TextSource& source, bool starts, bool ends) {
     EncodedDocument document{.hash = hash_of(text), .starts = starts, .ends = ends};
     for (std::size_t position = 0; position < text.size();) {

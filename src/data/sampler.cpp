@@ -11,6 +11,10 @@
 namespace cohort {
 namespace {
 
+// Streams of permutations of one seed: of the samples of source s in epoch e, number (s << 32) + e, so that a single source has
+// the numbers of its epochs; and of the places of each step.
+constexpr std::uint64_t kPlacesOfSteps = std::uint64_t{0xffffffff} << 32;
+
 constexpr std::uint32_t kRounds = 6;  // four are enough to look random; two more, since the halves of small sets have few bits
 
 }  // namespace
@@ -54,7 +58,11 @@ Count Permutation::operator()(Count index) const {
 }
 
 Sampler::Sampler(Count samples, std::uint64_t seed, Count global_batch, const std::string& what)
-    : samples_(samples), seed_(seed), global_batch_(global_batch) {
+    : samples_(samples),
+      seed_(seed),
+      global_batch_(global_batch),
+      sources_{{what, 0, samples}},
+      mixture_({{.first_step = 0, .weights = {1.0}}}, global_batch) {
   COHORT_CHECK(samples > 0 && global_batch > 0, "{} samples, global batch {}", samples, global_batch);
   if (samples < global_batch) {
     fail(ExitCode::config,
@@ -62,6 +70,45 @@ Sampler::Sampler(Count samples, std::uint64_t seed, Count global_batch, const st
          "give more data",
          what, counted(samples, "sample"), samples == 1 ? "is" : "are", global_batch, samples);
   }
+}
+
+Sampler::Sampler(const std::vector<DatasetPart>& sources, const std::vector<MixtureStage>& stages, std::uint64_t seed,
+                 Count global_batch)
+    : seed_(seed), global_batch_(global_batch), sources_(sources), mixture_(stages, global_batch) {
+  COHORT_CHECK(global_batch > 0, "global batch {}", global_batch);
+  for (std::size_t source = 0; source < sources.size(); ++source) {
+    samples_ += sources[source].samples;
+    const Count most = mixture_.most_of_a_step(source);
+    if (sources[source].samples >= most) continue;
+    fail(
+        ExitCode::config,
+        "data.sources: '{}' has {}, and a step takes up to {}: lower its weight or train.global_batch, shorten model.context, or "
+        "give more data",
+        sources[source].name, counted(sources[source].samples, "sample"), most);
+  }
+}
+
+Sampler::Draw Sampler::draw_at(Count position) const {
+  Count place = position;
+  if (sources_.size() > 1) {
+    const Count step = position / global_batch_, slot = position % global_batch_;
+    const Permutation places(global_batch_, seed_, kPlacesOfSteps | static_cast<std::uint64_t>(step));
+    place = step * global_batch_ + places(slot);
+  }
+  const auto [source, index] = mixture_.at(place);
+  const Count samples = sources_[source].samples;
+  const auto epoch = static_cast<std::uint64_t>(index / samples);
+  const Permutation order(samples, seed_, (std::uint64_t{source} << 32) + epoch);
+  return {source, order(index % samples), epoch};
+}
+
+Count Sampler::sample_at(Count position) const {
+  const Draw draw = draw_at(position);
+  return sources_[draw.source].first + draw.sample;
+}
+
+double Sampler::epochs(std::size_t source, Count steps) const {
+  return static_cast<double>(mixture_.taken(source, steps * global_batch_)) / static_cast<double>(sources_[source].samples);
 }
 
 std::vector<Count> Sampler::local_positions(Count step, Count micro_step, Count rank, Count dp, Count micro_batch) const {

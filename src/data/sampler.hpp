@@ -5,6 +5,10 @@
 // G is; a step may span two epochs. With dp data-parallel ranks and micro-batches of mb samples, micro-batch m of rank r takes
 // the slots (m dp + r) mb + b, b = 0 .. mb - 1: neighbours in the stream whatever the layout, and their union over m and r is all
 // slots.
+//
+// Several sources are mixed by weight (mixture.hpp): the mixture says which source a position takes from, and which in number its
+// sample is of those taken from that source; this number is the source's own stream position, with N its samples. The places of a
+// step are shuffled, so that no rank gets more of a source than others.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +16,8 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "data/batch.hpp"
+#include "data/mixture.hpp"
 
 namespace cohort {
 
@@ -42,13 +48,27 @@ class Sampler {
   /// Throws Error(config) if a step would need some sample twice (samples < global_batch), with the numbers; `what` names the
   /// data.
   Sampler(Count samples, std::uint64_t seed, Count global_batch, const std::string& what);
+  /// Of a mixture: its sources in order, as parts of a data set, whose stages have a weight for each. Errors: likewise, of each
+  /// source that has a weight.
+  Sampler(const std::vector<DatasetPart>& sources, const std::vector<MixtureStage>& stages, std::uint64_t seed,
+          Count global_batch);
 
+  /// Of all sources.
   Count samples() const { return samples_; }
   Count global_batch() const { return global_batch_; }
 
-  /// The sample at a stream position >= 0.
-  Count sample_at(Count position) const { return Permutation(samples_, seed_, epoch_of(position))(position % samples_); }
-  std::uint64_t epoch_of(Count position) const { return static_cast<std::uint64_t>(position / samples_); }
+  /// What a stream position >= 0 takes.
+  struct Draw {
+    std::size_t source;
+    Count sample;  // of the source
+    std::uint64_t epoch;
+  };
+  Draw draw_at(Count position) const;
+  /// The sample of the whole data set at a stream position >= 0.
+  Count sample_at(Count position) const;
+  std::uint64_t epoch_of(Count position) const { return draw_at(position).epoch; }
+  /// How often the first `steps` steps go through a source.
+  double epochs(std::size_t source, Count steps) const;
 
   /// Stream positions of micro-batch `micro_step` of rank `rank` of `dp` in step `step`. All sizes must fit: dp and micro_batch
   /// divide the global batch, micro_step < global_batch / (dp micro_batch).
@@ -57,9 +77,11 @@ class Sampler {
   std::vector<Count> local_samples(Count step, Count micro_step, Count rank, Count dp, Count micro_batch) const;
 
  private:
-  Count samples_;
+  Count samples_ = 0;
   std::uint64_t seed_;
   Count global_batch_;
+  std::vector<DatasetPart> sources_;
+  Mixture mixture_;
 };
 
 /// How the validation samples 0, 1, 2, ... are dealt out, in order and each once. Every rank makes the same number of calls, so

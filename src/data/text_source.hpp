@@ -15,6 +15,7 @@ struct TextSource {
 
   std::string_view name;
   Bytes first_byte = 0;  // of the text in the source: byte i of the text is byte first_byte + i of the source
+  bool starts = true;    // false: the text continues a document, which was cut before it
 };
 
 }  // namespace cohort

@@ -17,9 +17,11 @@ void Tokenizer::check_id(std::int32_t id) const {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_view source) const {
-  std::vector<std::int32_t> ids(text.size());  // no tokenizer makes more tokens than bytes
-  std::size_t position = 0;
-  ids.resize(static_cast<std::size_t>(encode_some(text, position, ids, source)));
+  std::vector<std::int32_t> ids, block(most_tokens(std::min(text.size(), kLeastBlock)));
+  for (std::size_t position = 0; position < text.size();) {
+    const Count count = encode_some(text, position, block, source);
+    ids.insert(ids.end(), block.begin(), block.begin() + count);
+  }
   return ids;
 }
 
@@ -95,7 +97,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path, con
     if (std::unique_ptr<Tokenizer> tokenizer = kind->open(path, wanted)) return tokenizer;
   }
   if (std::filesystem::is_directory(path))
-    fail(ExitCode::usage, "'{}': a folder without tokenizer.json, or vocab.json and merges.txt", path.string());
+    fail(ExitCode::usage, "'{}': a folder without tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path.string());
   refuse_learning_options("token file's", wanted);
   return read_tokenizer(TokenFile(path.string()).tokenizer().serialise(), path.string());
 }

@@ -1,6 +1,6 @@
-// Tokenizers: text to token ids and back, decode(encode(text)) == text. The kinds are a file each in data/tokenizers
-// (data/tokenizer_kind.hpp says how to add one). A tokenizer travels with the token file and with checkpoints in its serialised
-// form, JSON with the name of its kind: {"kind": "byte"}.
+// Tokenizers: text to token ids and back, decode(encode(text)) == text (but see losses()). The kinds are a file each in
+// data/tokenizers (data/tokenizer_kind.hpp says how to add one). A tokenizer travels with the token file and with checkpoints in
+// its serialised form, JSON with the name of its kind: {"kind": "byte"}.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,11 @@ class Tokenizer {
   /// What a BPE tokenizer is made of, for who writes it in another form; null for other kinds.
   virtual const BpeModel* bpe() const { return nullptr; }
 
+  /// At most so many tokens come of a text of so many bytes.
+  virtual std::size_t most_tokens(std::size_t bytes) const { return bytes; }
   /// Encodes from text[position] on until `ids` has no room or the text ends; moves position behind what was encoded and returns
-  /// the number of tokens, at least one. For large texts, block by block; a block has room for kLeastBlock tokens, or for as many
-  /// as the text has bytes. Throws Error(data) with `source` and the byte offset: invalid UTF-8, a character that is not in the
+  /// the number of tokens. For large texts, block by block; a block has room for most_tokens() of kLeastBlock bytes, or of the
+  /// text. Throws Error(data) with `source` and the byte offset: invalid UTF-8, a character that is not in the
   /// vocabulary.
   virtual Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids,
                             const TextSource& source) const = 0;
@@ -56,7 +58,10 @@ class Tokenizer {
   std::vector<std::int32_t> encode_with_special(std::string_view text, std::string_view source = "text") const;
 
   /// Throws Error(data) for an id outside of [0, vocabulary_size).
-  std::string decode(std::span<const std::int32_t> ids) const;
+  virtual std::string decode(std::span<const std::int32_t> ids) const;
+
+  /// What decode(encode(text)) does not give back of some texts, for people; "" if it always gives back the text.
+  virtual std::string losses() const { return ""; }
 
   /// The text of one token.
   virtual std::string text_of(std::int32_t id) const = 0;

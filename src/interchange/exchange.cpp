@@ -27,6 +27,7 @@ constexpr const char* kConfigFile = "config.json";
 constexpr const char* kRunFile = "run.toml";
 constexpr const char* kTokenizerFile = "cohort_tokenizer.json";
 constexpr const char* kHfTokenizerFile = "tokenizer.json";
+constexpr const char* kSentencePieceFile = "tokenizer.model";
 constexpr const char* kWriterKey = "written_by";  // in the metadata of each file of weights
 constexpr const char* kWriter = "cohort";
 
@@ -201,14 +202,25 @@ ImportFolder::ImportFolder(const fs::path& folder) {
   find_tokenizer(folder);
 }
 
+// Models of SentencePiece often come as tokenizer.json, too, with steps that Cohort does not have.
+static std::unique_ptr<Tokenizer> open_folder(const fs::path& folder) {
+  try {
+    return open_tokenizer(folder);
+  } catch (const Error&) {
+    if (!fs::exists(folder / kSentencePieceFile)) throw;
+    return open_tokenizer(folder / kSentencePieceFile);
+  }
+}
+
 // Weights are of use without one, so another's tokenizer that Cohort cannot have is no error.
 void ImportFolder::find_tokenizer(const fs::path& folder) {
   const bool ours = fs::exists(folder / kTokenizerFile);
   const bool pair = fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt");
-  if (!ours && !pair && !fs::exists(folder / kHfTokenizerFile)) return;
+  const bool has_model = fs::exists(folder / kSentencePieceFile);
+  if (!ours && !pair && !has_model && !fs::exists(folder / kHfTokenizerFile)) return;
   const fs::path file = ours ? folder / kTokenizerFile : folder;
   try {
-    const auto tokenizer = ours ? read_tokenizer(read_file(file, "tokenizer"), file.string()) : open_tokenizer(file);
+    const auto tokenizer = ours ? read_tokenizer(read_file(file, "tokenizer"), file.string()) : open_folder(folder);
     if (tokenizer->vocabulary_size() > model().vocabulary) {
       fail(ExitCode::data, "{}: {} tokens, but the model has rows for {}", file.string(), tokenizer->vocabulary_size(),
            model().vocabulary);

@@ -32,7 +32,7 @@ Measurement measure_this_rank(const RunConfig& config, const RunData& data, Comm
   TrainStep train_step(config, mesh);
   // As on a GPU, where it is done already: the ends of several pieces are waste that belongs to no step.
   if (train_step.device() == DeviceKind::cpu) train_step.reserve(count_step(config, mesh.index(Axis::pp)).arenas);
-  const Sampler sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
+  const Sampler sampler = sampler_of(config, *data.dataset);
   StepBatches batches(*data.dataset, sampler, config.train,
                       BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr), train_step.device());
   StepTimers timers;

@@ -20,7 +20,10 @@ struct Record {
 // A file's name may hold anything, so the parts are looked for from the end.
 Record parse_record(const std::string& text) {
   const std::size_t splits = text.rfind(kSplits);
-  if (splits == std::string::npos) return {text, ""};
+  if (splits == std::string::npos) {  // not of one file; and names of sources hold no spaces
+    const std::size_t end = text.find(kTokenizer);
+    return end == std::string::npos ? Record{text, ""} : Record{text.substr(0, end), text.substr(end + kTokenizer.size())};
+  }
   const std::size_t tokenizer = text.find(kTokenizer, splits);
   if (tokenizer == std::string::npos) return {text.substr(splits), ""};
   return {text.substr(splits, tokenizer - splits), text.substr(tokenizer + kTokenizer.size())};
@@ -38,6 +41,15 @@ std::string record_of(const TokenFile& file) {
   return fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x}{}{}",
                      std::filesystem::path(file.path()).filename().string(), file.tokens(Split::train), file.crc32(Split::train),
                      file.tokens(Split::validation), file.crc32(Split::validation), kTokenizer, facts_of(file.tokenizer()));
+}
+
+std::string record_of(const std::vector<TokenSourceFile>& sources) {
+  std::string record = "mixture";
+  for (const auto& [name, file] : sources) {
+    for (const Split split : {Split::train, Split::validation})
+      record += fmt::format(" {}/{}={} crc32={:08x}", name, name_of(split), file->tokens(split), file->crc32(split));
+  }
+  return record + std::string(kTokenizer) + facts_of(sources.front().file->tokenizer());
 }
 
 std::string in_words(const Tokenizer& tokenizer) { return join(split(facts_of(tokenizer), ' ')); }

@@ -3,20 +3,25 @@
 //
 // The record is one line, a name for people and then what is compared:
 //   stories.h5 train=33792 crc32=1234abcd validation=3755 crc32=89ab4567 tokenizer=char vocabulary=65 crc32=0badcafe
-//   two_moons samples=1000 inputs=2 seed=1
-// Of each split the tokens and the CRC-32 of all of them, the same whatever the version of the file. Checkpoints of Cohort 0.1.0
-// end before "tokenizer": then only the splits are compared. Imported weights have no record: "".
+//   mixture web/train=33792 crc32=1234abcd web/validation=3755 crc32=89ab4567 code/train=... tokenizer=char vocabulary=65
+//   crc32=... two_moons samples=1000 inputs=2 seed=1
+// A mixture is compared by the names of its sources, which stand for themselves, and their order, too. Of each split the tokens
+// and the CRC-32 of all of them, the same whatever the version of the file. Checkpoints of Cohort 0.1.0 end before "tokenizer":
+// then only the splits are compared. Imported weights have no record: "".
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "checkpoint/format/training_state.hpp"
+#include "data/batch.hpp"
 #include "data/token_file.hpp"
 
 namespace cohort {
 
 std::string record_of(const TokenFile& file);
+/// Of a mixture.
+std::string record_of(const std::vector<TokenSourceFile>& sources);
 
 /// "char, vocabulary=65, crc32=0badcafe": what tokenizers are compared by.
 std::string in_words(const Tokenizer& tokenizer);

@@ -18,7 +18,34 @@ namespace {
 // Of each rank's copy, at the start: well below a second from any disk.
 constexpr Bytes kCheckedAtStart = 64 * kMiB;
 
-RunData open_on_this_rank(const RunConfig& config) {
+void require_one_tokenizer(const std::vector<TokenSourceFile>& sources) {
+  const TokenFile& first = *sources.front().file;
+  for (const TokenSourceFile& source : sources) {
+    const std::string expected = in_words(first.tokenizer()), found = in_words(source.file->tokenizer());
+    if (found == expected) continue;
+    fail(
+        ExitCode::data,
+        "{}: its tokenizer ({}) is not that of {} ({}); all data.sources need the same: prepare this text again with --tokenizer "
+        "{}",
+        source.file->path(), found, first.path(), expected, first.path());
+  }
+}
+
+std::vector<MixtureStage> stages_of(const DataSection& section) {
+  std::vector<MixtureStage> stages;
+  for (const DataStage& stage : section.stages) {
+    MixtureStage& last = stages.emplace_back(MixtureStage{.first_step = stage.from_step - 1, .weights = {}});
+    for (const DataSource& source : section.sources) {
+      const auto weight = stage.weights.find(source.name);
+      last.weights.push_back(weight == stage.weights.end() ? 0.0 : weight->second);
+    }
+  }
+  return stages;
+}
+
+}  // namespace
+
+RunData open_data_here(const RunConfig& config) {
   RunData data;
   if (config.data.kind == "two_moons") {
     data.dataset = std::make_unique<TwoMoonsDataset>(config.run.seed, config.model.inputs, config.data.samples);
@@ -26,28 +53,51 @@ RunData open_on_this_rank(const RunConfig& config) {
         fmt::format("two_moons samples={} inputs={} seed={}", config.data.samples, config.model.inputs, config.run.seed);
     return data;
   }
-  data.tokens = std::make_shared<const TokenFile>(config.data.tokens);
-  auto dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
+  std::unique_ptr<TokenDataset> dataset;
+  for (const DataSource& source : config.data.sources)
+    data.sources.push_back({source.name, std::make_shared<const TokenFile>(source.tokens)});
+  if (data.sources.empty()) {
+    data.tokens = std::make_shared<const TokenFile>(config.data.tokens);
+    dataset = std::make_unique<TokenDataset>(data.tokens, config.model.context);
+    data.description = record_of(*data.tokens);
+  } else {
+    require_one_tokenizer(data.sources);
+    data.tokens = data.sources.front().file;
+    dataset = std::make_unique<TokenDataset>(data.sources, config.model.context);
+    data.description = record_of(data.sources);
+  }
   if (config.data.documents == "separate") dataset->separate_documents();
   data.dataset = std::move(dataset);
-  data.description = record_of(*data.tokens);
   data.tokenizer = data.tokens->tokenizer().serialise();
   data.token_bytes = bytes_of_tokens(data.tokens->tokenizer());
   return data;
 }
 
+Sampler sampler_of(const RunConfig& config, const Dataset& dataset) {
+  if (!config.data.sources.empty())
+    return {dataset.parts(Split::train), stages_of(config.data), config.run.seed, config.train.global_batch};
+  return {dataset.samples(Split::train), config.run.seed, config.train.global_batch, dataset.name()};
+}
+
+namespace {
+
 void check_for_training(const RunConfig& config, const RunData& data) {
-  Sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name());
+  sampler_of(config, *data.dataset);
   if (data.tokens && !config.sample.prompt.empty()) data.tokens->tokenizer().encode(config.sample.prompt, "sample.prompt");
+}
+
+std::vector<TokenSourceFile> files_of(const RunData& data) {
+  return data.sources.empty() ? std::vector<TokenSourceFile>{{"", data.tokens}} : data.sources;
 }
 
 // What must be the same on all ranks, a fact a line.
 std::string facts_of(const RunConfig& config, const RunData& data) {
   if (!data.tokens) return fmt::format("{}, model.vocabulary = {}", data.description, config.model.vocabulary);
-  const TokenFile& file = *data.tokens;
   std::string facts = fmt::format("a tokenizer of {}\n", tokenizer_of_record(data.description));
-  for (const Split split : {Split::train, Split::validation})
-    facts += fmt::format("/{} of {} tokens, crc32={:08x}\n", name_of(split), file.tokens(split), file.crc32(split));
+  for (const auto& [name, file] : files_of(data)) {
+    for (const Split split : {Split::train, Split::validation})
+      facts += fmt::format("{}/{} of {} tokens, crc32={:08x}\n", name, name_of(split), file->tokens(split), file->crc32(split));
+  }
   return facts;
 }
 
@@ -85,7 +135,7 @@ RunData open_data(Communicator& world, RunConfig& config, DataUse use, const Tra
   FlightRecorder::of_process().set_activity("opening the data");
   RunData data;
   fail_together(world, "opening the data", [&] {
-    data = open_on_this_rank(config);
+    data = open_data_here(config);
     if (use == DataUse::training) check_for_training(config, data);
   });
   // A stale copy on one node would train on other data, or build a model of another size, whose collectives never match.
@@ -97,7 +147,7 @@ RunData open_data(Communicator& world, RunConfig& config, DataUse use, const Tra
   if (!data.tokens) return data;
   if (model_of != nullptr) require_same_tokenizer(data, *model_of);
   fail_together(world, "opening the data", [&] { set_vocabulary(config, data.tokens->vocabulary_size()); });
-  check_some_tokens(world, *data.tokens);
+  for (const TokenSourceFile& source : files_of(data)) check_some_tokens(world, *source.file);
   return data;
 }
 
@@ -123,6 +173,43 @@ std::shared_ptr<const Tokenizer> tokenizer_of_model(Communicator& world, RunConf
   return tokenizer;
 }
 
+std::string describe_mixture(const RunConfig& config, const RunData& data) {
+  if (data.sources.empty()) return "";
+  const Sampler sampler = sampler_of(config, *data.dataset);
+  const std::vector<DatasetPart> parts = data.dataset->parts(Split::train);
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += fmt::format("source      {}: {}, {}, {:.2f} epochs\n", parts[i].name, data.sources[i].file->path(),
+                        counted(parts[i].samples, "sample"), sampler.epochs(i, config.train.steps));
+  }
+  for (const DataStage& stage : config.data.stages) {
+    double sum = 0.0;
+    for (const auto& [name, weight] : stage.weights) sum += weight;
+    std::vector<std::string> shares;
+    for (const auto& [name, weight] : stage.weights) shares.push_back(fmt::format("{:.4g} % {}", 100.0 * weight / sum, name));
+    text += fmt::format("stage       from step {}: {}\n", stage.from_step, join(shares));
+  }
+  return text;
+}
+
+namespace {
+
+std::string repetition_warning(const RunConfig& config, const RunData& data) {
+  constexpr double kMostEpochs = 4.0;
+  if (data.sources.empty()) return "";
+  const Sampler sampler = sampler_of(config, *data.dataset);
+  std::vector<std::string> repeated;
+  for (std::size_t source = 0; source < data.sources.size(); ++source) {
+    const double epochs = sampler.epochs(source, config.train.steps);
+    if (epochs > kMostEpochs) repeated.push_back(fmt::format("'{}' {:.1f} times", data.sources[source].name, epochs));
+  }
+  if (repeated.empty()) return "";
+  return fmt::format(
+      "the run goes through {}: beyond about {:g} epochs, repeated text helps less and less (Muennighoff et al. 2023, Scaling "
+      "Data-Constrained Language Models); lower its weight, or add text",
+      join(repeated), kMostEpochs);
+}
+
 std::string unused_rows_warning(const RunConfig& config, const RunData& data) {
   if (!data.tokens) return "";
   const Count rows = config.model.vocabulary, used = data.tokens->vocabulary_size();
@@ -132,7 +219,15 @@ std::string unused_rows_warning(const RunConfig& config, const RunData& data) {
       "memory and time, and as their logits all fall together the loss may jump early in training. Set model.vocabulary = 0, "
       "which gives one row per token; if that size is intended, a lower optimizer.learning_rate or model.tied_head = false helps "
       "more than a longer warm-up",
-      rows, config.data.tokens, used);
+      rows, data.tokens->path(), used);
+}
+
+}  // namespace
+
+std::vector<std::string> data_warnings(const RunConfig& config, const RunData& data) {
+  std::vector<std::string> warnings{unused_rows_warning(config, data), repetition_warning(config, data)};
+  std::erase(warnings, "");
+  return warnings;
 }
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "data/sampler.hpp"
 #include "observe/flight_recorder.hpp"
 #include "optim/step_scalars.hpp"
@@ -54,6 +55,7 @@ nlohmann::ordered_json figures_of(const Evaluation& evaluation) {
   if (evaluation.targets > 0) figures["validation_loss"] = evaluation.loss;
   if (evaluation.bits_per_byte) figures["validation_bits_per_byte"] = *evaluation.bits_per_byte;
   if (evaluation.accuracy) figures["validation_accuracy"] = *evaluation.accuracy;
+  for (const SourceEvaluation& source : evaluation.sources) figures["validation_loss_of"][source.name] = source.loss;
   if (evaluation.choices) {
     figures["choices_accuracy"] = evaluation.choices->accuracy;
     figures["choices_accuracy_normalised"] = evaluation.choices->accuracy_normalised;
@@ -62,7 +64,9 @@ nlohmann::ordered_json figures_of(const Evaluation& evaluation) {
 }
 
 std::string other_figures_in_words(const Evaluation& evaluation) {
-  std::string words;
+  std::vector<std::string> losses;
+  for (const SourceEvaluation& source : evaluation.sources) losses.push_back(fmt::format("{} {:.4f}", source.name, source.loss));
+  std::string words = losses.empty() ? "" : fmt::format(" ({})", join(losses));
   if (evaluation.bits_per_byte) words += fmt::format(", {:.4f} bits per byte", *evaluation.bits_per_byte);
   if (evaluation.accuracy) words += fmt::format(", accuracy {:.2f} %", 100.0 * *evaluation.accuracy);
   if (const auto& choices = evaluation.choices) {
@@ -80,9 +84,28 @@ std::vector<std::int32_t> bytes_of_tokens(const Tokenizer& tokenizer) {
   return bytes;
 }
 
-Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
-                    Count micro_batch, Count limit) {
-  const ValidationPlan plan{dataset.samples(Split::validation), micro_batch, setup.share.ranks, limit};
+namespace {
+
+// Of the samples of a part of the split, over all ranks.
+struct PartSums {
+  double loss = 0.0;  // the sum
+  Count targets = 0, bytes = 0, right = 0, samples = 0;
+  bool classifies = false;
+
+  void operator+=(const PartSums& other) {
+    loss += other.loss;
+    targets += other.targets;
+    bytes += other.bytes;
+    right += other.right;
+    samples += other.samples;
+    classifies |= other.classifies;
+  }
+};
+
+// Collective over: group, and the ranks that hold parts of the model
+PartSums measure_part(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, const DatasetPart& part,
+                      Communicator& group, Count micro_batch, Count limit) {
+  const ValidationPlan plan{part.samples, micro_batch, setup.share.ranks, limit};
   const ModelStorage& storage = model.storage();
   const StepScalars scalars(storage.device);
   const StepContext context{.exec = setup.exec,
@@ -97,7 +120,9 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
   Batch batch;
   TargetCounts counts;
   for (Count call = 0; call < plan.calls(); ++call) {
-    dataset.fill(Split::validation, plan.ids(call, setup.share.rank), batch);
+    std::vector<Count> ids = plan.ids(call, setup.share.rank);
+    for (Count& id : ids) id += part.first;
+    dataset.fill(Split::validation, ids, batch);
     setup.share.cut(batch);
     classifies = batch.features_per_sample > 0;
     counts.add(batch, setup.token_bytes);
@@ -118,11 +143,25 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
   loss = all_reduce_value(group, loss, ReduceOp::sum);
   std::array<Count, 3> sums{counts.valid, counts.bytes, counts.right};
   all_reduce(group, std::span<Count>(sums), ReduceOp::sum);
-  const auto [targets, bytes, right] = sums;
-  if (targets == 0) throw SharedError(ExitCode::data, fmt::format("{}: no target of its /validation counts", dataset.name()));
-  Evaluation evaluation{.loss = loss / static_cast<double>(targets), .targets = targets, .samples = plan.used()};
-  if (bytes > 0) evaluation.bits_per_byte = loss / std::numbers::ln2 / static_cast<double>(bytes);
-  if (classifies) evaluation.accuracy = static_cast<double>(right) / static_cast<double>(targets);
+  return {loss, sums[0], sums[1], sums[2], plan.used(), classifies};
+}
+
+}  // namespace
+
+Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
+                    Count micro_batch, Count limit) {
+  PartSums all;
+  std::vector<SourceEvaluation> sources;
+  for (const DatasetPart& part : dataset.parts(Split::validation)) {
+    const PartSums one = measure_part(setup, model, dataset, part, group, micro_batch, limit);
+    if (!part.name.empty() && one.targets > 0) sources.push_back({part.name, one.loss / static_cast<double>(one.targets)});
+    all += one;
+  }
+  if (all.targets == 0) throw SharedError(ExitCode::data, fmt::format("{}: no target of its /validation counts", dataset.name()));
+  Evaluation evaluation{
+      .loss = all.loss / static_cast<double>(all.targets), .targets = all.targets, .samples = all.samples, .sources = sources};
+  if (all.bytes > 0) evaluation.bits_per_byte = all.loss / std::numbers::ln2 / static_cast<double>(all.bytes);
+  if (all.classifies) evaluation.accuracy = static_cast<double>(all.right) / static_cast<double>(all.targets);
   return evaluation;
 }
 

@@ -29,19 +29,27 @@ struct ChoiceScores {
   double accuracy_normalised = 0.0;  // by that over the bytes of the ending, which does not prefer short ones
 };
 
+/// Of a source of a mixture.
+struct SourceEvaluation {
+  std::string name;
+  double loss = 0.0;  // nats, mean over its valid targets
+};
+
 struct Evaluation {
   double loss = 0.0;  // nats, mean over the valid targets
   Count targets = 0;  // valid targets; 0: no loss was measured
   Count samples = 0;
-  std::optional<double> bits_per_byte = {};  // of text: the loss of all targets over the bytes that they stand for
-  std::optional<double> accuracy = {};       // of a classifier: the share of samples whose likeliest class is theirs
-  std::optional<ChoiceScores> choices = {};  // of questions, if some were asked
+  std::optional<double> bits_per_byte = {};    // of text: the loss of all targets over the bytes that they stand for
+  std::optional<double> accuracy = {};         // of a classifier: the share of samples whose likeliest class is theirs
+  std::optional<ChoiceScores> choices = {};    // of questions, if some were asked
+  std::vector<SourceEvaluation> sources = {};  // of a mixture; `loss` is over the targets of all
 };
 
 /// Under the names that metrics.jsonl and `cohort eval --json` have for what was measured: validation_loss,
-/// validation_bits_per_byte, validation_accuracy, choices_accuracy, choices_accuracy_normalised.
+/// validation_bits_per_byte, validation_accuracy, validation_loss_of (of each source), choices_accuracy,
+/// choices_accuracy_normalised.
 nlohmann::ordered_json figures_of(const Evaluation& evaluation);
-/// ", 1.781 bits per byte, accuracy 98.44 %": what there is beside the loss, or "".
+/// " (web 1.2345, code 0.9876), 1.781 bits per byte, accuracy 98.44 %": what there is beside the loss, or "".
 std::string other_figures_in_words(const Evaluation& evaluation);
 
 /// What evaluate() needs of a run beside its model and data.
@@ -62,9 +70,10 @@ struct EvaluationContext {
 /// How many bytes of text each token stands for: special tokens for none, since no text spells them.
 std::vector<std::int32_t> bytes_of_tokens(const Tokenizer& tokenizer);
 
-/// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` samples over all ranks, 0 = the whole
-/// split. `group` are the ranks with different shares. The loss may be NaN or infinite: see require_finite(). Throws
-/// SharedError(data) if no target counts. // Collective over: group, and the ranks that hold parts of the model
+/// Each rank takes its share of the split's samples, `micro_batch` at a time; `limit` samples over all ranks, of a mixture of
+/// each source, 0 = the whole split. `group` are the ranks with different shares. The loss may be NaN or infinite: see
+/// require_finite(). Throws SharedError(data) if no target counts. // Collective over: group, and the ranks that hold parts of
+/// the model
 Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Dataset& dataset, Communicator& group,
                     Count micro_batch, Count limit);
 

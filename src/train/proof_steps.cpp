@@ -35,7 +35,7 @@ ProofRun::ProofRun(const RunConfig& config, const RunData& data, Communicator& g
     : config_(config),
       mesh_(group, mesh_shape_of(config_.parallel), device_of(config_), config_.device.share),
       train_step_(config_, mesh_),
-      sampler_(data.dataset->samples(Split::train), config_.run.seed, config_.train.global_batch, data.dataset->name()),
+      sampler_(sampler_of(config_, *data.dataset)),
       batches_(*data.dataset, sampler_, config_.train,
                BatchShare::of(mesh_, train_step_.ring() ? &train_step_.ring()->split() : nullptr), train_step_.device()) {
   if (!config_.run.initial_checkpoint.empty()) train_step_.load_weights(config_.run.initial_checkpoint);

@@ -21,7 +21,7 @@ TrainingRun::TrainingRun(const RunConfig& config_of_run, const RunData& data_of_
       lock(options.lock),
       mesh(world, mesh_shape_of(config.parallel), device_of(config), config.device.share),
       train_step(config, mesh),
-      sampler(data.dataset->samples(Split::train), config.run.seed, config.train.global_batch, data.dataset->name()),
+      sampler(sampler_of(config, *data.dataset)),
       share(BatchShare::of(mesh, train_step.ring() ? &train_step.ring()->split() : nullptr)),
       batches(*data.dataset, sampler, config.train, share, train_step.device()),
       utilisation(config, world.size()) {}

@@ -21,6 +21,8 @@ job = Launched([sys.argv[1], *sys.argv[3:]])
 folder = tempfile.TemporaryDirectory(prefix="cohort_exact_")
 training = Training(job, folder.name)
 tokens = training.prepare("short", seed=5, size="4KiB")  # an epoch is 28 steps or so
+other = training.prepare("other", seed=6, size="4KiB", tokenizer="byte")
+bytes_ = training.prepare("bytes", seed=5, size="4KiB", tokenizer="byte")
 
 STEPS = 40
 PATIENCE = 200  # seconds for a run on a machine that does other things too; alone it is one or two
@@ -35,6 +37,9 @@ ASYNC = {"checkpoint__async": "true"}
 BF16_WEIGHTS = {"checkpoint__weights": "bf16"}
 TP = {"parallel__tp": 2, "parallel__sequence": "true"}
 PP = {"parallel__pp": 2}
+# Stages that begin in the middle of all that is disturbed; the second source is gone through more than once.
+MIXTURE = {"data__tokens": "", "data__sources": f'[{{name="a", tokens="{bytes_}"}}, {{name="b", tokens="{other}"}}]', "model__vocabulary": 256,
+           "data__stages": "[{weights={a=0.7, b=0.3}}, {from_step=8, weights={a=1, b=5}}, {from_step=20, weights={b=1}}]"}
 
 CASES = (
     ("one", 1, {**FP16, **BF16_WEIGHTS}),
@@ -43,6 +48,7 @@ CASES = (
     ("zero3", 4, {**FP16, "train__micro_batch": 2, **PER_RANK, **ASYNC, "parallel__data": "zero3"}),
     ("tp", 2, {**FP16, **PER_RANK, **TP}),
     ("pp", 2, {**FP16, **BF16_WEIGHTS, **ASYNC, **PP}),
+    ("mixture", 2, {**PER_RANK, **ASYNC, **MIXTURE}),
     ("all", 4, {**PER_RANK, **BF16_WEIGHTS, **ASYNC, **TP, **PP}),
 )
 

@@ -115,7 +115,7 @@ for command in (["eval", training.path("kept"), "--tokens", again],
 _, made = prepare("greek", "ωmega " * 100, *words)
 job.expect("a text that the run's tokenizer does not know", made, 5, ["greek.txt", "not in the vocabulary"], lines=1)
 _, made = prepare("none", stories, "--tokenizer", training.path("missing.h5"))
-job.expect("a tokenizer that is not there", made, 2, ["missing.h5", "byte and char, or the path of a token file"], lines=1)
+job.expect("a tokenizer that is not there", made, 2, ["missing.h5", "byte and char and sentencepiece; or a path"], lines=1)
 
 # 4. Zero is a number, not a default.
 for option, value, said in (("--stories", "0", "--stories is 0"), ("--stories", "-1", "--stories is -1"), ("--stories", "", "--stories"),

@@ -33,6 +33,13 @@ RunConfig all_changed() {
       *groups = {{.match = {"*.bias", "a \" quote"}, .values = {{"weight_decay", 1.0 / 3.0}}, .origin = {}},
                  {.match = {"embedding.*"}, .values = {{"kind", groups_kind()}, {"learning_rate_factor", 0.1}}, .origin = {}}};
     }
+    void operator()(std::vector<DataSource>* sources) const {
+      *sources = {{.name = "web", .tokens = "a \" quote", .origin = {}}, {.name = "code", .tokens = "c.h5", .origin = {}}};
+    }
+    void operator()(std::vector<DataStage>* stages) const {
+      *stages = {{.from_step = 1, .weights = {{"web", 1.0 / 3.0}}, .origin = {}},
+                 {.from_step = 7, .weights = {{"code", 2.0}, {"web", 0.1}}, .origin = {}}};
+    }
     static std::string groups_kind() { return RunConfig{}.optimizer.kind; }
     void operator()(double* value) const {
       const auto& range = std::get<NumberRange>(key.allowed);

@@ -109,6 +109,33 @@ TEST(TokenDataset, ShorterThanTheContextIsRefused) {
   EXPECT_ERROR(TokenDataset(file, 100), ExitCode::data, "x.h5: /train", "100 tokens", "at least 101");
 }
 
+TEST(TokenDataset, OfSeveralFilesOneAfterTheOther) {
+  const TemporaryFolder folder;
+  const auto first = counting_file(folder / "x.h5", 100, 11), second = counting_file(folder / "y.h5", 50, 30);
+  const TokenDataset data({{"x", first}, {"y", second}}, 7);
+  const TokenDataset alone[] = {{first, 7}, {second, 7}};
+  EXPECT_EQ(data.name(), "the mixture of x, y");
+  EXPECT_EQ(alone[0].parts(Split::train).front().name, "");
+  for (const Split split : {Split::train, Split::validation}) {
+    const std::vector<DatasetPart> parts = data.parts(split);
+    ASSERT_EQ(parts.size(), 2u);
+    EXPECT_EQ(parts[0].samples + parts[1].samples, data.samples(split));
+    for (std::size_t source : {1u, 0u}) {
+      EXPECT_EQ(parts[source].samples, alone[source].samples(split));
+      for (Count sample = 0; sample < parts[source].samples; ++sample) {
+        Batch mixed, own;
+        data.fill(split, std::vector<Count>{parts[source].first + sample}, mixed);
+        alone[source].fill(split, std::vector<Count>{sample}, own);
+        EXPECT_EQ(mixed.inputs, own.inputs);
+        EXPECT_EQ(mixed.targets, own.targets);
+        EXPECT_EQ(data.sample_name(split, parts[source].first + sample), fmt::format("{}/{}", parts[source].name, sample));
+      }
+    }
+  }
+  EXPECT_EQ(alone[0].sample_name(Split::train, 3), "3");
+  EXPECT_ERROR(TokenDataset({{"x", first}, {"y", second}}, 12), ExitCode::data, "x.h5: /validation", "11 tokens");
+}
+
 TEST(Batch, CountsTargetsThatCount) {
   Batch batch;
   batch.targets = {0, -1, 5, -1};

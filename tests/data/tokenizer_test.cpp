@@ -123,6 +123,7 @@ TEST(Tokenizer, EveryKindKeepsTheTextCountsItsTokensAndTravelsAsText) {
     SCOPED_TRACE(kind->name);
     EXPECT_TRUE(names.insert(kind->name).second);
     EXPECT_EQ(find_tokenizer_kind(kind->name), kind);
+    if (kind->name == "sentencepiece") continue;  // is not learned here: sentencepiece_test.cpp
     const TokenizerLearning wanted{.vocabulary = kind->name == "bpe" ? 260 : 0, .pattern = {}, .special = {}};
     const auto tokenizer = learn_tokenizer(kind->name, texts, sources, wanted);
     EXPECT_EQ(tokenizer->kind(), kind->name);
@@ -134,7 +135,7 @@ TEST(Tokenizer, EveryKindKeepsTheTextCountsItsTokensAndTravelsAsText) {
     EXPECT_EQ(again->serialise(), tokenizer->serialise());
     EXPECT_EQ(again->encode(kTokenizerText), ids);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"bpe", "byte", "char"}));  // the files of src/data/tokenizers
+  EXPECT_EQ(names, (std::set<std::string>{"bpe", "byte", "char", "sentencepiece"}));  // the files of src/data/tokenizers
 }
 
 TEST(Tokenizer, DamagedOnesAreRefused) {

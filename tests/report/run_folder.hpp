@@ -1,12 +1,15 @@
 // A run's folder as a run writes it, for tests that read one.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/units.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace cohort::test {

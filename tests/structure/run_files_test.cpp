@@ -46,6 +46,7 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"lab2_gpt2.toml", each_strategy()},
       {"lab2_mlp.toml", each_strategy()},
       {"lab3_two_nodes.toml", {{4, {}}}},
+      {"mixture.toml", {{2, {}}, {1, {}}, {2, {"data.stages.2.weights.more=5", "run.name=other"}}}},
       {"muon.toml",
        {{4, {}},
         {2, {}},

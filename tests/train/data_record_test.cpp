@@ -63,6 +63,28 @@ TEST(DataRecord, OfImportedWeightsTheTokenizerIsThatInTheCheckpoint) {
   EXPECT_EQ(tokenizer_of_record(kRecord), tokenizer_of(state));
 }
 
+TEST(DataRecord, OfAMixtureIsComparedBySourceAndOrder) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / "a.txt") << "abcabcabcabcabcabcab";
+  prepare_tokens({.inputs = {folder / "a.txt"}, .output = folder / "a.h5", .tokenizer = "char"});
+  const auto file = std::make_shared<const TokenFile>(folder / "a.h5");
+  const std::string web = "web/train=18 crc32=d7837650 web/validation=2 crc32=385fee5d";
+  const std::string code = "code/train=18 crc32=d7837650 code/validation=2 crc32=385fee5d";
+  const std::string tokenizer = " tokenizer=char vocabulary=3 crc32=61330a7d";
+  const std::string mixture = "mixture " + web + " " + code + tokenizer;
+  EXPECT_EQ(record_of({{"web", file}, {"code", file}}), mixture);
+  EXPECT_EQ(tokenizer_of_record(mixture), "char, vocabulary=3, crc32=61330a7d");
+  EXPECT_TRUE(data_changes(mixture, mixture).empty());
+  for (const std::string& other :
+       {replaced(mixture, "d7837650", "77"), replaced(mixture, "code/validation=2", "code/validation=3"),
+        replaced(mixture, "code", "books"), "mixture " + code + " " + web + tokenizer, "mixture " + web + tokenizer,
+        record_of(*file), kRecord})
+    EXPECT_GE(data_changes(mixture, other).size(), 1U) << other;
+  const auto changes = data_changes(mixture, replaced(mixture, "61330a7d", "77"));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0], "tokenizer: char, vocabulary=3, crc32=61330a7d in the checkpoint, char, vocabulary=3, crc32=77 now");
+}
+
 TEST(DataRecord, OfPointsIsComparedWhole) {
   const std::string moons = "two_moons samples=1000 inputs=2 seed=1";
   EXPECT_TRUE(data_changes(moons, moons).empty());

@@ -87,6 +87,8 @@ RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const s
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
                             std::vector<std::string> overrides, const CheckpointUse& use) {
   overrides.insert(overrides.begin(), {"train.global_batch=0", "train.accumulation=1"});
+  if (!use.tokens.empty())
+    overrides.insert(overrides.end(), {"unset data.sources", "unset data.stages", "data.tokens=" + use.tokens});
   RunConfig config;
   bool trained_on_gpus = false;
   fail_together(world, "reading the checkpoint's run file", [&] {
@@ -100,7 +102,7 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
     trained_on_gpus = config.device.kind == "cuda";
     if (trained_on_gpus) config.device.kind = "auto";
-    if (!use.reads_data && config.data.tokens.empty())
+    if (!use.reads_data && config.data.sources.empty() && config.data.tokens.empty())
       config.data.tokens = "TOKENS.h5";  // a name to be valid, and to be asked for
   });
   const BuildFeatures features = features_for(runtime, world, config.device, trained_on_gpus);

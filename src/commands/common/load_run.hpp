@@ -26,6 +26,7 @@ RunConfig load_run_without_layout(Runtime& runtime, Communicator& world, const s
 struct CheckpointUse {
   bool reads_data = true;   // else the run may name none, as those of imported weights do
   std::string layout = {};  // keys of [parallel], "tp=2,pp=2", for all ranks of the job; "": each has the whole model
+  std::string tokens = {};  // token file in place of the run's data; "": the run's data
 };
 
 /// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen again, and so is the device if the

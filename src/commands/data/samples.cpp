@@ -15,10 +15,9 @@
 #include "config/model_rules.hpp"
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
-#include "data/batch.hpp"
-#include "data/sampler.hpp"
 #include "data/token_documents.hpp"
 #include "data/utf8.hpp"
+#include "train/data_setup.hpp"
 
 namespace cohort {
 namespace {
@@ -47,8 +46,8 @@ RunConfig run_of(const SamplesOptions& options) {
 }
 
 struct SampleRow {
-  Count slot, rank, micro_batch, sample;
-  std::uint64_t epoch;
+  Count slot, rank, micro_batch;
+  Sampler::Draw draw;
 };
 
 // In the order of the stream, with the micro-batch (from 1) and the data-parallel rank that take it.
@@ -57,7 +56,7 @@ std::vector<SampleRow> rows_of(const Sampler& sampler, const RunConfig& config, 
   std::vector<SampleRow> rows;
   for (Count slot = 0; slot < sampler.global_batch(); ++slot) {
     const Count position = (step - 1) * sampler.global_batch() + slot;
-    rows.push_back({slot, slot / micro % dp, slot / (micro * dp) + 1, sampler.sample_at(position), sampler.epoch_of(position)});
+    rows.push_back({slot, slot / micro % dp, slot / (micro * dp) + 1, sampler.draw_at(position)});
   }
   return rows;
 }
@@ -76,9 +75,11 @@ SampleText text_of(const TokenFile& file, Count sample, Count context) {
   return result;
 }
 
-void print_table(const std::vector<SampleRow>& rows, const std::vector<SampleText>& texts) {
-  const bool documents = !texts.empty() && texts.front().document.has_value();
-  std::vector<std::string> header{"slot", "dp rank", "micro-batch", "epoch", "sample"};
+void print_table(const RunData& data, const std::vector<SampleRow>& rows, const std::vector<SampleText>& texts) {
+  const bool documents = std::ranges::any_of(texts, [](const SampleText& text) { return text.document.has_value(); });
+  std::vector<std::string> header{"slot", "dp rank", "micro-batch"};
+  if (!data.sources.empty()) header.emplace_back("source");
+  header.insert(header.end(), {"epoch", "sample"});
   if (!texts.empty()) header.emplace_back("tokens");
   if (documents) header.emplace_back("document");
   if (!texts.empty()) header.emplace_back("begins with");
@@ -86,24 +87,25 @@ void print_table(const std::vector<SampleRow>& rows, const std::vector<SampleTex
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SampleRow& row = rows[i];
     std::vector<std::string> cells;
-    for (const Count number : {row.slot + 1, row.rank, row.micro_batch, static_cast<Count>(row.epoch) + 1, row.sample})
-      cells.push_back(std::to_string(number));
+    for (const Count number : {row.slot + 1, row.rank, row.micro_batch}) cells.push_back(std::to_string(number));
+    if (!data.sources.empty()) cells.push_back(data.sources[row.draw.source].name);
+    for (const Count number : {static_cast<Count>(row.draw.epoch) + 1, row.draw.sample}) cells.push_back(std::to_string(number));
     if (!texts.empty()) cells.push_back(fmt::format("{}-{}", texts[i].begin, texts[i].end - 1));
-    if (documents) cells.push_back(std::to_string(*texts[i].document));
+    if (documents) cells.push_back(texts[i].document ? std::to_string(*texts[i].document) : "-");
     if (!texts.empty()) cells.push_back(fmt::format("'{}'", printable(texts[i].text.substr(0, kExcerpt))));
     table.add(std::move(cells));
   }
   fmt::print("{}", table.str(header.size()));
 }
 
-void print_json(const SamplesOptions& options, const std::vector<SampleRow>& rows, const std::vector<SampleText>& texts) {
+void print_json(const SamplesOptions& options, const RunData& data, const std::vector<SampleRow>& rows,
+                const std::vector<SampleText>& texts) {
   nlohmann::ordered_json json{{"run", options.run}, {"step", options.step}, {"samples", nlohmann::ordered_json::array()}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    nlohmann::ordered_json item{{"slot", rows[i].slot + 1},
-                                {"dp_rank", rows[i].rank},
-                                {"micro_batch", rows[i].micro_batch},
-                                {"epoch", rows[i].epoch + 1},
-                                {"sample", rows[i].sample}};
+    nlohmann::ordered_json item{{"slot", rows[i].slot + 1}, {"dp_rank", rows[i].rank}, {"micro_batch", rows[i].micro_batch}};
+    if (!data.sources.empty()) item["source"] = data.sources[rows[i].draw.source].name;
+    item["epoch"] = rows[i].draw.epoch + 1;
+    item["sample"] = rows[i].draw.sample;
     if (!texts.empty()) {
       item["tokens"] = {texts[i].begin, texts[i].end};
       if (texts[i].document) item["document"] = *texts[i].document;
@@ -118,24 +120,18 @@ int show_samples(const SamplesOptions& options) {
   RunConfig config = run_of(options);
   if (options.step > config.train.steps)
     fail(ExitCode::usage, "--step {}: the run has {}", options.step, counted(config.train.steps, "step"));
-  std::shared_ptr<const TokenFile> file;
-  std::unique_ptr<Dataset> dataset;
-  if (config.data.kind == "tokens") {
-    file = std::make_shared<TokenFile>(config.data.tokens);
-    dataset = std::make_unique<TokenDataset>(file, config.model.context);
-  } else {
-    dataset = std::make_unique<TwoMoonsDataset>(config.run.seed, config.model.inputs, config.data.samples);
-  }
-  const Sampler sampler(dataset->samples(Split::train), config.run.seed, config.train.global_batch, dataset->name());
-  const std::vector<SampleRow> rows = rows_of(sampler, config, options.step);
+  const RunData data = open_data_here(config);
+  const std::vector<SampleRow> rows = rows_of(sampler_of(config, *data.dataset), config, options.step);
   std::vector<SampleText> texts;
-  if (file) {
-    for (const SampleRow& row : rows) texts.push_back(text_of(*file, row.sample, config.model.context));
+  for (const SampleRow& row : rows) {
+    if (!data.tokens) break;
+    const TokenFile& file = data.sources.empty() ? *data.tokens : *data.sources[row.draw.source].file;
+    texts.push_back(text_of(file, row.draw.sample, config.model.context));
   }
   if (options.json) {
-    print_json(options, rows, texts);
+    print_json(options, data, rows, texts);
   } else {
-    print_table(rows, texts);
+    print_table(data, rows, texts);
   }
   return 0;
 }
@@ -146,7 +142,8 @@ void add_data_samples(CLI::App& data, Action& action) {
   auto* command = data.add_subcommand("samples", "Show which samples a training step takes");
   command->footer(
       "The samples of a step follow from data, seed and global batch alone; who takes them follows from the layout. A sample is\n"
-      "`context` tokens of /train; its text, and the document that it begins in, are shown too.\n"
+      "`context` tokens of /train, of a mixture those of its source; its text, and the document that it begins in, are shown "
+      "too.\n"
       "Examples:\n"
       "  cohort data samples runs/demo --step 100\n"
       "  cohort data samples inputs/demo.toml --step 100 --ranks 4 --json");

@@ -90,10 +90,8 @@ class EvalJob {
   // Collective over: world
   Measured measure(const NamedCheckpoint& checkpoint) {
     const TrainingState state = read_training_state_collectively(*world_, checkpoint.folder);
-    std::vector<std::string> overrides;
-    if (!options_.tokens.empty()) overrides.push_back("data.tokens=" + options_.tokens);
     const bool asks = !options_.choices.empty();
-    RunConfig config = run_of_checkpoint(runtime_, *world_, state.run_file, overrides, {!asks, options_.layout});
+    RunConfig config = run_of_checkpoint(runtime_, *world_, state.run_file, {}, {!asks, options_.layout, options_.tokens});
     if (asks && !attention_of(config.model)) {
       throw SharedError(ExitCode::usage,
                         fmt::format("--choices: {} holds an {}, which reads no text", checkpoint.name, config.model.kind));

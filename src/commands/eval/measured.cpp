@@ -58,9 +58,12 @@ std::string as_text(const Measured& measured) {
   if (const auto perplexity = perplexity_of(measured)) others.push_back(fmt::format("perplexity {:.3f}", *perplexity));
   if (evaluation.bits_per_byte) others.push_back(fmt::format("{:.4f} bits per byte", *evaluation.bits_per_byte));
   if (evaluation.accuracy) others.push_back("accuracy " + share_in_percent(*evaluation.accuracy));
-  return fmt::format("step {}: validation loss {:.6f} nats{} over {} of {} of {}\n", measured.step, evaluation.loss,
+  std::string sources;
+  for (const SourceEvaluation& source : evaluation.sources)
+    sources += fmt::format("  {}: {:.6f} nats\n", source.name, source.loss);
+  return fmt::format("step {}: validation loss {:.6f} nats{} over {} of {} of {}\n{}", measured.step, evaluation.loss,
                      others.empty() ? "" : fmt::format(" ({})", join(others)), counted(evaluation.targets, "target"),
-                     counted(evaluation.samples, "sample"), measured.source);
+                     counted(evaluation.samples, "sample"), measured.source, sources);
 }
 
 std::string as_text(const std::vector<Measured>& several) {

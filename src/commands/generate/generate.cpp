@@ -74,10 +74,8 @@ std::vector<std::vector<std::int32_t>> encoded(Communicator& world, const Tokeni
 
 // The run of the checkpoint on these ranks, which must all be needed for one model.
 RunConfig config_of(Runtime& runtime, Communicator& world, const GenerateCommandOptions& options, const TrainingState& state) {
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.tokens_file.empty()) overrides.push_back("data.tokens=" + options.tokens_file);
-  RunConfig config =
-      run_of_checkpoint(runtime, world, state.run_file, overrides, {.reads_data = false, .layout = options.layout});
+  RunConfig config = run_of_checkpoint(runtime, world, state.run_file, options.overrides,
+                                       {.reads_data = false, .layout = options.layout, .tokens = options.tokens_file});
   if (!attention_of(config.model)) {
     throw SharedError(ExitCode::usage,
                       fmt::format("{} holds an {}, which does not generate text", options.checkpoint, config.model.kind));

@@ -169,9 +169,10 @@ RunConfig load_plan(const PlanRunOptions& options) {
 
 RunConfig read_plan_file(const PlanRunOptions& options) {
   RunConfig config = load_run_file(options.run_file, options.overrides);
-  if (config.data.kind != "tokens" || config.model.vocabulary > 0 || config.data.tokens.empty()) return config;
+  const std::string file = config.data.token_files().front();  // all files of a mixture have the same vocabulary
+  if (config.data.kind != "tokens" || config.model.vocabulary > 0 || file.empty()) return config;
   try {
-    config.model.vocabulary = TokenFile(config.data.tokens).vocabulary_size();
+    config.model.vocabulary = TokenFile(file).vocabulary_size();
   } catch (const Error& error) {
     fail(error.code(), "{} (to plan without the token file, give its size: --set model.vocabulary=50257)", error.what());
   }

@@ -47,6 +47,7 @@ void show_bpe(const BpeModel& model) {
 int show(const ShowOptions& options) {
   const std::unique_ptr<Tokenizer> tokenizer = options.tokenizer.open();
   fmt::print("tokenizer   {}\nvocabulary  {}\n", tokenizer->kind(), counted(tokenizer->vocabulary_size(), "token"));
+  if (const std::string losses = tokenizer->losses(); !losses.empty()) fmt::print("not kept    {}\n", losses);
   if (const BpeModel* model = tokenizer->bpe()) show_bpe(*model);
   return 0;
 }

@@ -187,6 +187,8 @@ Prepared Assembly::run(const Progress& progress) {
   prepared.duplicates = static_cast<Count>(keep_.size()) - documents_;
   prepared.notes = preparation_.inputs_.notes;
   add_notes(prepared.notes);
+  if (const std::string losses = tokenizer.losses(); !losses.empty())
+    prepared.notes.push_back(fmt::format("{}: tokens do not give back all of the text: {}", options.tokenizer, losses));
   TokenFileWriter writer(options.output, tokenizer, prepared.train, prepared.validation, sources(), prepared.entropy,
                          count_by_split());
   write_tokens(writer, progress);

@@ -62,7 +62,9 @@ PieceFacts PartTexts::visit_piece(const Visit& visit) {
   if (framing.kind != Framing::Kind::lines) note_oddities(text, starts, facts);
   const auto take = [&](std::string_view document, Bytes begin, bool first, bool last) {
     facts.text_bytes += static_cast<Bytes>(document.size());
-    visit(document, TextSource(file.path, begin), first, last);
+    TextSource source(file.path, begin);
+    source.starts = first;
+    visit(document, source, first, last);
   };
   if (framing.kind == Framing::Kind::whole) {
     if (!text.empty()) take(text, reader_->begin(), starts, reader_->last());

@@ -13,9 +13,9 @@ class Console : public StepObserver {
 
   void begin_run() override {
     const RunConfig& config = run_.config;
-    std::string text = fmt::format("{}strategy    {} on {}, {}\nrun folder  {}\n", describe_run(config, run_.sampler.samples()),
-                                   run_.train_step.strategy().name(), counted(run_.world.size(), "rank"), run_.mesh.shape().str(),
-                                   config.run.directory);
+    std::string text = fmt::format("{}{}strategy    {} on {}, {}\nrun folder  {}\n", describe_run(config, run_.sampler.samples()),
+                                   describe_mixture(config, run_.data), run_.train_step.strategy().name(),
+                                   counted(run_.world.size(), "rank"), run_.mesh.shape().str(), config.run.directory);
     if (const std::optional<double> floor = entropy())
       text += fmt::format("floor       {:.4f} nats per token: the entropy of this corpus, which no model can beat on average\n",
                           *floor);
@@ -69,7 +69,7 @@ class Console : public StepObserver {
   // Of the corpus, if it is known.
   std::optional<double> entropy() const {
     const auto& tokens = run_.data.tokens;
-    return tokens && tokens->entropy() ? std::optional(tokens->entropy()->exact) : std::nullopt;
+    return tokens && run_.data.sources.empty() && tokens->entropy() ? std::optional(tokens->entropy()->exact) : std::nullopt;
   }
 
   TrainingRun& run_;

@@ -49,6 +49,8 @@ class MetricsFile : public StepObserver {
       record["mfu"] = shares->palm;
       record["mfu_causal"] = shares->causal;
     }
+    for (std::size_t source = 0; source < run_.data.sources.size(); ++source)
+      record["epoch_of"][run_.data.sources[source].name] = run_.sampler.epochs(source, step.step);
     if (result.skipped) record["skipped"] = true;
     const LossScale& loss_scale = run_.train_step.loss_scale();
     if (loss_scale.active()) record["loss_scale"] = loss_scale.scale();

@@ -1,5 +1,3 @@
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -11,10 +9,11 @@ namespace {
 // How many sample ids a log line lists before it says "...".
 constexpr std::size_t kListedSamples = 16;
 
-std::string list_samples(const std::vector<Count>& ids) {
-  const std::size_t shown = std::min(ids.size(), kListedSamples);
-  return fmt::format("{}{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(shown), " "),
-                     shown < ids.size() ? " ..." : "");
+std::string list_samples(const Dataset& dataset, const std::vector<Count>& ids) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(ids.size(), kListedSamples); ++i)
+    names.push_back(dataset.sample_name(Split::train, ids[i]));
+  return join(names, " ") + (names.size() < ids.size() ? " ..." : "");
 }
 
 class StepLog : public StepObserver {
@@ -34,7 +33,8 @@ class StepLog : public StepObserver {
     const auto line = [&] {
       const StepResult& result = record.result;
       return fmt::format("step {} loss {:.6f} (this rank's samples: {:.6f}) rate {:.3e} norm {:.4f} samples {}", record.step,
-                         result.loss, result.own_loss, result.learning_rate, result.gradient_norm, list_samples(samples_));
+                         result.loss, result.own_loss, result.learning_rate, result.gradient_norm,
+                         list_samples(*run_.data.dataset, samples_));
     };
     run_.is_reported(record.step) ? run_.log->info("{}", line()) : run_.log->debug("{}", line());
     return {};
