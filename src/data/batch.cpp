@@ -40,10 +40,20 @@ void TokenDataset::fill(Split split, std::span<const Count> ids, Batch& batch) c
   batch.targets.resize(ids.size() * length);
   batch.sample_ids.assign(ids.begin(), ids.end());
   std::vector<std::int32_t> window(length + 1);
+  std::vector<std::uint8_t> counted(file_->chat_template().empty() ? 0 : length);
   for (std::size_t b = 0; b < ids.size(); ++b) {
     file_->read(split, ids[b] * context_, window);
     std::copy_n(window.begin(), length, batch.inputs.begin() + static_cast<std::ptrdiff_t>(b * length));
     std::copy_n(window.begin() + 1, length, batch.targets.begin() + static_cast<std::ptrdiff_t>(b * length));
+    if (!counted.empty()) ignore_uncounted(split, ids[b], counted, std::span(batch.targets).subspan(b * length, length));
+  }
+}
+
+void TokenDataset::ignore_uncounted(Split split, Count sample, std::span<std::uint8_t> counted,
+                                    std::span<std::int32_t> targets) const {
+  file_->read_counted(split, sample * context_ + 1, counted);
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    if (counted[t] == 0) targets[t] = -1;
   }
 }
 

@@ -45,7 +45,8 @@ class Dataset {
 };
 
 /// Windows of a token file: sample i of a split is tokens [i T, i T + T], of which the first T are inputs and the last T targets.
-/// What is left behind the last whole window (fewer than T tokens) is not used.
+/// What is left behind the last whole window (fewer than T tokens) is not used. Of conversations, targets that do not count are
+/// -1.
 class TokenDataset : public Dataset {
  public:
   /// Throws Error(data) with the numbers if a split has fewer than T + 1 tokens.
@@ -58,6 +59,9 @@ class TokenDataset : public Dataset {
   const TokenFile& file() const { return *file_; }
 
  private:
+  // `counted` is memory for as many bytes as there are targets.
+  void ignore_uncounted(Split split, Count sample, std::span<std::uint8_t> counted, std::span<std::int32_t> targets) const;
+
   std::shared_ptr<const TokenFile> file_;
   Count context_;
   Count samples_[2];

@@ -46,6 +46,9 @@ std::string facts_of(const RunConfig& config, const RunData& data) {
   std::string facts = fmt::format("a tokenizer of {}\n", tokenizer_of_record(data.description));
   for (const Split split : {Split::train, Split::validation})
     facts += fmt::format("/{} of {} tokens, crc32={:08x}\n", name_of(split), file.tokens(split), file.crc32(split));
+  if (!file.chat_template().empty())
+    facts += fmt::format("conversations by {}, counted={:08x},{:08x}\n", file.chat_template(), file.counted_crc32(Split::train),
+                         file.counted_crc32(Split::validation));
   return facts;
 }
 
