@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/key_ranges.hpp"
+#include "config/lora.hpp"
 #include "config/model_keys.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/optimizer_keys.hpp"
@@ -235,6 +236,7 @@ const std::vector<SectionSpec>& all_sections() {
   static const std::vector<SectionSpec> kSections{
       {"run", "the run as a whole"},
       {"model", "what is trained"},
+      {"lora", "low-rank adapters, to fine-tune a model with few trained parameters"},
       {"data", "what it is trained on"},
       {"train", "length and batch sizes"},
       {"optimizer", "how weights are updated"},
@@ -254,8 +256,8 @@ const std::vector<SectionSpec>& all_sections() {
 const std::vector<KeySpec>& all_keys() {
   static const std::vector<KeySpec> kKeys = [] {
     std::vector<KeySpec> keys;
-    for (const auto& group : {run_keys(), model_keys(), training_keys(), optimizer_keys(), schedule_keys(), parallel_keys(),
-                              other_keys(), fault_keys()}) {
+    for (const auto& group : {run_keys(), model_keys(), lora_keys(), training_keys(), optimizer_keys(), schedule_keys(),
+                              parallel_keys(), other_keys(), fault_keys()}) {
       keys.insert(keys.end(), group.begin(), group.end());
     }
     return keys;

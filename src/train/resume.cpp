@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::array<std::string_view, 4> kBindingSections{"model", "optimizer", "schedule", "precision"};
+constexpr std::array<std::string_view, 5> kBindingSections{"model", "lora", "optimizer", "schedule", "precision"};
 constexpr std::array<std::string_view, 3> kBindingKeys{"run.seed", "train.global_batch", "train.clip_norm"};
 // Checkpointing of activations changes memory and time, not one bit of the result.
 constexpr std::array<std::string_view, 1> kFreeKeys{"model.activation_checkpointing"};
