@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "config/lora.hpp"
+#include "config/lora_keys.hpp"
 #include "config/schema.hpp"
 
 namespace cohort {

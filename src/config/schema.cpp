@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/key_ranges.hpp"
-#include "config/lora.hpp"
+#include "config/lora_keys.hpp"
 #include "config/model_keys.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/optimizer_keys.hpp"
@@ -314,6 +314,7 @@ std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ?
 
 bool is_used(const KeySpec& key, const RunConfig& config) {
   if (key.only_with.key.empty()) return true;
+  if (key.section == "lora") return config.model.lora.rank > 0;
   const KeySpec* decider = find_key(key.only_with.key);
   COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
   const auto has_effect_with = [&](const std::string& value) {

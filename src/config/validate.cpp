@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/checkpointing.hpp"
-#include "config/lora.hpp"
+#include "config/lora_keys.hpp"
 #include "config/model_rules.hpp"
 #include "config/nearest.hpp"
 #include "config/offload.hpp"

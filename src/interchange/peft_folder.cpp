@@ -63,8 +63,8 @@ PeftConfig read_config(const std::filesystem::path& path) {
   PeftConfig config;
   if (const auto alpha = given("lora_alpha")) config.alpha = number(*alpha, "lora_alpha", file);
   config.root_of_rank = given("use_rslora").value_or(false) == true;
-  const Json none = Json::object();
-  for (const auto& [module, alpha] : given("alpha_pattern").value_or(none).items()) {
+  const Json patterns = given("alpha_pattern").value_or(Json::object());
+  for (const auto& [module, alpha] : patterns.items()) {
     if (module.find_first_of("*+?()[]^$|\\") != std::string::npos)
       refuse(file, "alpha_pattern", module, "a regular expression is not supported; name the modules");
     config.alpha_of[module] = number(alpha, "alpha_pattern", file);

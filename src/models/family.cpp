@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "config/lora.hpp"
+#include "config/lora_keys.hpp"
 #include "config/optimizer_groups.hpp"
 
 namespace cohort {

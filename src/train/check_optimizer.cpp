@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "config/lora.hpp"
+#include "config/lora_keys.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/where_set.hpp"
 #include "models/model.hpp"

@@ -2,6 +2,8 @@
 // are trained.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model_problem.hpp"
 
 namespace cohort::test {

@@ -10,7 +10,7 @@ Dialogue::Dialogue(const ChatFormat& format, const std::string& system, Count co
     : format_(format),
       head_(format.begin()),
       begin_answer_(format.begin_answer()),
-      room_(context - std::clamp<Count>(answer, 1, std::max<Count>(1, context / 2))) {
+      room_(context - std::clamp<Count>(answer, 1, std::max<Count>(1, context / 4))) {
   if (!system.empty()) {
     const std::vector<std::int32_t> turn = format.encode_turn({Role::system, system});
     head_.insert(head_.end(), turn.begin(), turn.end());

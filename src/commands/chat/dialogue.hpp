@@ -11,8 +11,8 @@ namespace cohort {
 
 class Dialogue {
  public:
-  /// `system`: "" = no such turn. For answers there is to be room for `answer` tokens of the model's `context`, but half of the
-  /// context is enough. Throws Error(data) for what the tokenizer cannot take; Error(usage) if the system's turn leaves no room.
+  /// `system`: "" = no such turn. Answers are to have room for `answer` tokens of the model's `context`, but a quarter of it is
+  /// enough. Throws Error(data) for what the tokenizer cannot take; Error(usage) if the system's turn leaves no room.
   Dialogue(const ChatFormat& format, const std::string& system, Count context, Count answer);
 
   /// Adds the user's turn, and returns all that the model sees up to where its answer begins. Drops the oldest turns for that.

@@ -1,4 +1,4 @@
-#include "config/lora.hpp"
+#include "config/lora_keys.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 namespace cohort {
 
 std::vector<KeySpec> lora_keys() {
+  const KeySpec::OnlyWith with_rank{"lora.rank", {"1 or more"}};  // as is_used() knows
   return {
       {"lora",
        "rank",
@@ -18,18 +19,11 @@ std::vector<KeySpec> lora_keys() {
        IntegerRange{0, kMaxSize},
        "rank of the adapters that are trained in the place of the weights, which stay as they are; 0 = none",
        {}},
-      {"lora",
-       "alpha",
-       [](RunConfig& config) -> Field { return &config.model.lora.alpha; },
-       kPositive,
-       "the adapters' product is multiplied by alpha / rank",
-       {}},
-      {"lora",
-       "targets",
-       [](RunConfig& config) -> Field { return &config.model.lora.targets; },
-       kAny,
+      {"lora", "alpha", [](RunConfig& config) -> Field { return &config.model.lora.alpha; }, kPositive,
+       "the adapters' product is multiplied by alpha / rank", with_rank},
+      {"lora", "targets", [](RunConfig& config) -> Field { return &config.model.lora.targets; }, kAny,
        "patterns of names of the weights of linear layers that have adapters, separated by commas: * any characters, ? one",
-       {}},
+       with_rank},
   };
 }
 
@@ -45,13 +39,7 @@ std::vector<std::string> lora_targets(const LoraSection& lora) {
 
 void check_lora(const RunConfig& config) {
   const LoraSection& lora = config.model.lora;
-  if (lora.rank == 0) {
-    for (const char* key : {"lora.alpha", "lora.targets"}) {
-      if (const std::string where = where_set(config, {key}); !where.empty())
-        fail(ExitCode::config, "{}{} has no effect with lora.rank = 0; remove it, or set the rank", where, key);
-    }
-    return;
-  }
+  if (lora.rank == 0) return;
   const std::string where = where_set(config, {"lora.rank"});
   if (!attention_of(config.model))
     fail(ExitCode::config, "{}lora.rank = {}: an {} has no transformer blocks whose layers adapters could join", where, lora.rank,
