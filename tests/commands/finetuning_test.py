@@ -118,6 +118,8 @@ lora = ["--set", "lora.rank=4", "--set", "run.initial_checkpoint=runs/chatml", "
         "optimizer.learning_rate=1e-4"]
 train("chat.toml", "lora", *lora, ranks=2)
 job.check("... answer", chat(["ping"], "runs/lora", "--temperature", "0")[1] == "pong\n")
+job.expect("reshard", job.run(["ckpt", "reshard", "runs/lora", "--layout", "dp=2,data=zero2", "--out", "runs/resharded"]), 0)
+job.check("... answers", chat(["ping"], "runs/resharded", "--temperature", "0")[1] == "pong\n")
 first = job.run(["train", "chat.toml", *lora, "--set", "run.name=whole", "--set", "lora.rank=0"])[1]
 job.check("the first step is the base model's", metrics("lora", "loss")[0] == metrics("whole", "loss")[0] or
           abs(metrics("lora", "loss")[0] - metrics("whole", "loss")[0]) < 1e-6, first)
