@@ -43,6 +43,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_train_command(app, action);
   cohort::add_eval_command(app, action);
   cohort::add_generate_command(app, action);
+  cohort::add_chat_command(app, action);
   cohort::add_data_command(app, action);
   cohort::add_tokenizer_command(app, action);
   cohort::add_ckpt_command(app, action);

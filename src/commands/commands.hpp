@@ -12,6 +12,7 @@ using Action = std::function<int()>;
 void add_train_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
+void add_chat_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_tokenizer_command(CLI::App& app, Action& action);
 void add_ckpt_command(CLI::App& app, Action& action);
@@ -42,5 +43,6 @@ void add_ckpt_consolidate(CLI::App& ckpt, Action& action);
 void add_ckpt_reshard(CLI::App& ckpt, Action& action);
 void add_ckpt_export(CLI::App& ckpt, Action& action);
 void add_ckpt_import(CLI::App& ckpt, Action& action);
+void add_ckpt_merge(CLI::App& ckpt, Action& action);
 
 }  // namespace cohort

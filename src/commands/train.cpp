@@ -27,6 +27,7 @@
 #include "runtime/runtime.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/topology.hpp"
+#include "train/conversations.hpp"
 #include "train/estimate.hpp"
 #include "train/precision.hpp"
 #include "train/trainer.hpp"
@@ -114,6 +115,7 @@ void warn(Communicator& world, const std::string& warning) {
 int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
   const RunData data = open_data(world, config, DataUse::training);
   for (const std::string& warning : data_warnings(config, data)) warn(world, warning);
+  warn(world, long_conversations_warning(config, data));
   if (world.rank() == 0) {
     fmt::print("{}\n{}{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
                describe_run(config, data.dataset->samples(Split::train)), describe_mixture(config, data));
@@ -148,6 +150,7 @@ int train(const TrainOptions& options) {
   for (const std::string& warning : startup_warnings(runtime)) warn(*world, warning);
   const RunData data = open_data(*world, config, DataUse::training);
   for (const std::string& warning : data_warnings(config, data)) warn(*world, warning);
+  warn(*world, long_conversations_warning(config, data));
   set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, data, options);
   RunLock lock(*world, config.run.directory, runtime.launcher(), lock_options(config.run.directory));

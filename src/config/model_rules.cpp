@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/lora_keys.hpp"
 #include "config/schema.hpp"
 
 namespace cohort {
@@ -48,7 +49,7 @@ std::string describe_model(const ModelSection& model) {
   std::string text = model.kind;
   for (const std::string& key : rules_of(model).identity)
     text += fmt::format(" {}={}", key, value_as_toml(*find_key("model", key), config));
-  return text;
+  return text + describe_lora(model.lora);
 }
 
 }  // namespace cohort

@@ -36,6 +36,16 @@ std::map<std::string, KeyValue> own_keys_at_defaults();
 /// The same of all optimizers.
 std::map<std::string, KeyValue> own_optimizer_keys_at_defaults();
 
+/// [lora]: adapters that are trained in the place of the model's weights (nn/lora.hpp). A part of what the model is: whoever
+/// builds it needs to know.
+struct LoraSection {
+  Count rank = 0;                                         // r; 0 = none, all weights are trained
+  double alpha = 16.0;                                    // the adapters' product is multiplied by alpha / r
+  std::string targets = "*.query.weight,*.value.weight";  // patterns of the names of weights of linear layers
+
+  bool operator==(const LoraSection&) const = default;
+};
+
 /// [model]: what families share; which of it a family takes is said in its folder, src/models/FAMILY
 struct ModelSection {
   std::string kind = "gpt2";  // the family
@@ -61,6 +71,7 @@ struct ModelSection {
   Count inputs = 16;                      // of a classifier: features of a sample
   Count classes = 2;                      // of a classifier: width of the head
   std::map<std::string, KeyValue> own = own_keys_at_defaults();
+  LoraSection lora = {};
 
   bool operator==(const ModelSection&) const = default;
 };

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "config/data_mixture.hpp"
 #include "config/key_ranges.hpp"
+#include "config/lora_keys.hpp"
 #include "config/model_keys.hpp"
 #include "config/optimizer_groups.hpp"
 #include "config/optimizer_keys.hpp"
@@ -244,6 +245,7 @@ const std::vector<SectionSpec>& all_sections() {
   static const std::vector<SectionSpec> kSections{
       {"run", "the run as a whole"},
       {"model", "what is trained"},
+      {"lora", "low-rank adapters, to fine-tune a model with few trained parameters"},
       {"data", "what it is trained on"},
       {"train", "length and batch sizes"},
       {"optimizer", "how weights are updated"},
@@ -263,8 +265,8 @@ const std::vector<SectionSpec>& all_sections() {
 const std::vector<KeySpec>& all_keys() {
   static const std::vector<KeySpec> kKeys = [] {
     std::vector<KeySpec> keys;
-    for (const auto& group : {run_keys(), model_keys(), training_keys(), optimizer_keys(), schedule_keys(), parallel_keys(),
-                              other_keys(), fault_keys()}) {
+    for (const auto& group : {run_keys(), model_keys(), lora_keys(), training_keys(), optimizer_keys(), schedule_keys(),
+                              parallel_keys(), other_keys(), fault_keys()}) {
       keys.insert(keys.end(), group.begin(), group.end());
     }
     return keys;
@@ -325,6 +327,7 @@ std::string KeySpec::OnlyWith::values_in_words() const { return values.empty() ?
 
 bool is_used(const KeySpec& key, const RunConfig& config) {
   if (key.only_with.key.empty()) return true;
+  if (key.section == "lora") return config.model.lora.rank > 0;
   const KeySpec* decider = find_key(key.only_with.key);
   COHORT_CHECK(decider != nullptr, "the schema makes {} depend on {}, which does not exist", key.full_name(), key.only_with.key);
   const auto has_effect_with = [&](const std::string& value) {

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "config/checkpointing.hpp"
 #include "config/data_mixture.hpp"
+#include "config/lora_keys.hpp"
 #include "config/model_rules.hpp"
 #include "config/nearest.hpp"
 #include "config/offload.hpp"
@@ -223,6 +224,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_run(config);
   check_model(config);
   check_layout(config, world_size);
+  check_lora(config);
   check_sequence(config);
   check_tensor_parallel(config.model, config.parallel.tp, config.parallel.sequence, where_set(config, {"parallel.tp"}),
                         config.parallel.cp);

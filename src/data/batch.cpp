@@ -80,14 +80,25 @@ void TokenDataset::fill(Split split, std::span<const Count> ids, Batch& batch) c
   batch.positions.resize(batch.first_keys.size());
   batch.sample_ids.assign(ids.begin(), ids.end());
   std::vector<std::int32_t> window(length + 1);
+  std::vector<std::uint8_t> counted;
   for (std::size_t b = 0; b < ids.size(); ++b) {
     const auto [file, begin] = window_of(split, ids[b]);
     file.read(split, begin, window);
     std::copy_n(window.begin(), length, batch.inputs.begin() + static_cast<std::ptrdiff_t>(b * length));
     std::copy_n(window.begin() + 1, length, batch.targets.begin() + static_cast<std::ptrdiff_t>(b * length));
-    if (documents_.empty()) continue;
     const auto of_sample = [&](std::vector<std::int32_t>& values) { return std::span(values).subspan(b * length, length); };
+    if (!file.chat_template().empty()) ignore_uncounted(file, split, begin + 1, counted, of_sample(batch.targets));
+    if (documents_.empty()) continue;
     documents_.mark(file, split, begin, {of_sample(batch.first_keys), of_sample(batch.positions), of_sample(batch.targets)});
+  }
+}
+
+void TokenDataset::ignore_uncounted(const TokenFile& file, Split split, Count first, std::vector<std::uint8_t>& counted,
+                                    std::span<std::int32_t> targets) {
+  counted.resize(targets.size());
+  file.read_counted(split, first, counted);
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    if (counted[t] == 0) targets[t] = -1;
   }
 }
 

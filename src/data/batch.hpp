@@ -67,7 +67,7 @@ struct TokenSourceFile {
 
 /// Windows of token files: sample i of a split of a file is tokens [i T, i T + T], of which the first T are inputs and the last T
 /// targets. What is left behind the last whole window (fewer than T tokens) is not used. The samples of a file follow those of
-/// the file before it.
+/// the file before it. Of conversations, targets that do not count are -1.
 class TokenDataset : public Dataset {
  public:
   /// Throws Error(data) with the numbers if a split has fewer than T + 1 tokens.
@@ -91,6 +91,10 @@ class TokenDataset : public Dataset {
     Count begin;  // its first token
   };
   Window window_of(Split split, Count id) const;
+
+  // Makes targets, which are the tokens from `first` on, -1 where those do not count; `counted` is memory for it.
+  static void ignore_uncounted(const TokenFile& file, Split split, Count first, std::vector<std::uint8_t>& counted,
+                               std::span<std::int32_t> targets);
 
   std::vector<TokenSourceFile> files_;
   Count context_;

@@ -26,13 +26,6 @@ std::string hex_of(const ContentHash& hash) { return fmt::format("{:016x}{:016x}
 // A text as it was when the inputs were looked for.
 std::string identity_of(const InputFile& file) { return fmt::format("{}\n{} {}\n", file.path, file.size, file.modified); }
 
-// Appends ids as the token file stores them.
-void append_ids(std::span<const std::int32_t> ids, std::size_t width, std::vector<std::uint8_t>& bytes) {
-  const std::size_t before = bytes.size();
-  bytes.resize(before + ids.size() * width);
-  store_ids(ids, static_cast<Bytes>(width), bytes.data() + before);
-}
-
 fs::path parts_folder(const std::string& output) { return output + ".parts"; }
 
 // Whether a file in the folder of the parts is of a preparation: a hash, and what it is of.
@@ -40,6 +33,26 @@ bool is_ours(const std::string& name) {
   const std::size_t digits = std::min(name.find_first_not_of("0123456789abcdef"), name.size());
   const std::string_view rest = std::string_view(name).substr(digits);
   return digits == 32 && (rest.starts_with(".part") || rest.starts_with(".tokenizer"));
+}
+
+void check_conversation_options(const PrepareOptions& options) {
+  if (options.conversations.empty()) return;
+  const ChatTemplate& chat = chat_template_named(options.conversations, "--conversations");
+  if (options.separator) fail(ExitCode::usage, "--split-documents is for texts; conversations are lines of JSON");
+  const std::vector<std::string> missing = missing_special(chat, options.learning.special);
+  if (find_tokenizer_kind(options.tokenizer) == nullptr || missing.empty()) return;
+  fail(ExitCode::usage,
+       "--conversations {}: the template needs special tokens that the new {} tokenizer would not have: learn them with "
+       "--tokenizer bpe{}, or use --conversations plain, which needs none",
+       chat.name, options.tokenizer, " --special-token '" + join(missing, "' --special-token '") + "'");
+}
+
+// Texts in other files would be read as texts.
+void require_lines(const InputList& inputs) {
+  for (const InputFile& file : inputs.files) {
+    if (!file.json_lines)
+      fail(ExitCode::usage, "{}: --conversations reads lines of JSON, from files named .jsonl or .ndjson", file.path);
+  }
 }
 
 }  // namespace
@@ -56,6 +69,7 @@ void check_prepare_options(const PrepareOptions& options) {
     fail(ExitCode::usage, "the share of tokens for validation is {}; it must be between 0 and 1, for example 0.1",
          options.validation);
   }
+  check_conversation_options(options);
   for (const std::string& input : options.inputs) {
     std::error_code ignored;  // a missing input is reported when it is read
     if (fs::equivalent(input, options.output, ignored)) {
@@ -73,19 +87,23 @@ InputList Preparation::find_inputs(const PrepareOptions& options) {
     return fs::equivalent(a, b, ignored);
   };
   const fs::path parts = parts_folder(options.output);
-  return list_inputs(options.inputs, [&](const std::string& path) {  // what this writes into a folder that it reads
+  InputList inputs = list_inputs(options.inputs, [&](const std::string& path) {  // what this writes into a folder that it reads
     return same(path, options.output) || same(path, options.output + ".tmp") || same(fs::path(path).parent_path(), parts);
   });
+  if (!options.conversations.empty()) require_lines(inputs);
+  return inputs;
 }
 
 Preparation::Preparation(PrepareOptions options, InputList inputs)
     : options_(std::move(options)),
       inputs_(std::move(inputs)),
       plan_(plan_work(inputs_, options_.piece_bytes > 0 ? options_.piece_bytes : piece_bytes_for(inputs_.bytes()))),
-      rules_{options_.field, options_.separator},
+      rules_{options_.field, options_.separator,
+             options_.conversations.empty() ? nullptr : &chat_template_named(options_.conversations, "--conversations")},
       folder_(parts_folder(options_.output)),
       settings_(fmt::format("1\n{}\n{}\n{}\n{}\n", options_.field, options_.separator.has_value(),
                             options_.separator.value_or(""), plan_.piece_bytes)) {
+  if (rules_.chat != nullptr) settings_ += fmt::format("conversations {}\n", rules_.chat->name);
   std::error_code error;  // none if it is there: other ranks make it, and a killed preparation left it
   fs::create_directory(folder_, error);
   if (error) fail(ExitCode::io, "cannot create the folder '{}': {}", folder_.string(), error.message());
@@ -137,6 +155,7 @@ void Preparation::set_tokenizer(std::unique_ptr<Tokenizer> tokenizer) {
   tokenizer_ = std::move(tokenizer);
   end_of_document_ =
       options_.end_of_document.empty() ? -1 : special_token(*tokenizer_, options_.end_of_document, "--end-of-document");
+  if (rules_.chat != nullptr) ChatFormat(*rules_.chat, *tokenizer_);  // which fails if special tokens are missing
   settings_ += fmt::format("{}\n{}\n", hex_of(hash_of(tokenizer_->serialise())), end_of_document_);
 }
 
@@ -147,20 +166,42 @@ fs::path Preparation::part_path(const WorkItem& item, Count number) const {
   return folder_ / (hex_of(hash_of(text)) + ".part");
 }
 
+// Ids as the token file stores them.
+void Preparation::append(std::span<const std::int32_t> ids, EncodedPart& part, EncodedDocument& document) const {
+  const Bytes width = hdf5::size_of(token_format::element_for(tokenizer_->vocabulary_size()));
+  const std::size_t before = part.ids.size();
+  part.ids.resize(before + ids.size() * static_cast<std::size_t>(width));
+  store_ids(ids, width, part.ids.data() + before);
+  document.tokens += static_cast<Count>(ids.size());
+}
+
+void Preparation::encode_text(std::string_view text, const TextSource& source, std::span<std::int32_t> block, EncodedPart& part,
+                              EncodedDocument& document) const {
+  for (std::size_t position = 0; position < text.size();) {
+    const auto count = static_cast<std::size_t>(tokenizer_->encode_some(text, position, block, source));
+    append(block.first(count), part, document);
+  }
+}
+
+void Preparation::encode_conversation(std::string_view line, EncodedPart& part, EncodedDocument& document) const {
+  const ChatTokens tokens = ChatFormat(*rules_.chat, *tokenizer_).encode(conversation_in_json_line(line));
+  append(tokens.ids, part, document);
+  part.counted.insert(part.counted.end(), tokens.counted.begin(), tokens.counted.end());
+}
+
 EncodedPart Preparation::encode_part(PartTexts& texts, const WorkItem& item, Count number, bool& there) const {
-  const auto width = static_cast<std::size_t>(hdf5::size_of(token_format::element_for(tokenizer_->vocabulary_size())));
   EncodedPart part;
-  std::vector<std::int32_t> block(tokenizer_->most_tokens(Tokenizer::kLeastBlock));
+  std::vector<std::int32_t> block(rules_.chat == nullptr ? tokenizer_->most_tokens(Tokenizer::kLeastBlock) : 0);
   const auto encode = [&](std::string_view text, const TextSource& source, bool starts, bool ends) {
     EncodedDocument document{.hash = hash_of(text), .starts = starts, .ends = ends};
-    for (std::size_t position = 0; position < text.size();) {
-      const auto count = static_cast<std::size_t>(tokenizer_->encode_some(text, position, block, source));
-      append_ids(std::span(block).first(count), width, part.ids);
-      document.tokens += static_cast<Count>(count);
+    if (rules_.chat != nullptr) {
+      encode_conversation(text, part, document);
+    } else {
+      encode_text(text, source, block, part, document);
     }
     if (ends && end_of_document_ >= 0) {
-      append_ids(std::span(&end_of_document_, 1), width, part.ids);
-      ++document.tokens;
+      append(std::span(&end_of_document_, 1), part, document);
+      if (rules_.chat != nullptr) part.counted.push_back(0);
     }
     part.tokens += document.tokens;
     part.documents.push_back(document);

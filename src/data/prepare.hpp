@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "data/chat/chat_template.hpp"
 #include "data/prepare/encoded_part.hpp"
 #include "data/prepare/part_texts.hpp"
 #include "data/prepare/work_plan.hpp"
@@ -35,6 +36,7 @@ struct PrepareOptions {
   std::string field = "text";              // of lines of JSON, with the text of the document
   std::optional<std::string> separator{};  // line between documents of other texts, "": blank; nothing: a text is a document
   std::string end_of_document{};           // special token behind each document; "": none
+  std::string conversations{};             // the name of a chat template: lines of JSON are conversations; "": they are not
   bool deduplicate = false;                // only the first of documents with the same text
   Bytes piece_bytes = 0;                   // 0: piece_bytes_for() the inputs
 };
@@ -45,6 +47,7 @@ struct Prepared {
   std::string tokenizer;  // its kind
   Count vocabulary_size = 0;
   std::optional<TokenEntropy> entropy{};
+  std::optional<Count> counted{};    // tokens that count as targets, of conversations
   Count documents = 0;               // in the token file
   Count duplicates = 0;              // left out
   std::vector<std::string> notes{};  // what a user may want to know about the texts: CRLF, a byte order mark, what was left out
@@ -89,6 +92,10 @@ class Preparation {
   void set_tokenizer(std::unique_ptr<Tokenizer> tokenizer);
   bool is_done(const WorkItem& item, Count number, bool& last) const;
   EncodedPart encode_part(PartTexts& texts, const WorkItem& item, Count number, bool& there) const;
+  void encode_text(std::string_view text, const TextSource& source, std::span<std::int32_t> block, EncodedPart& part,
+                   EncodedDocument& document) const;
+  void encode_conversation(std::string_view line, EncodedPart& part, EncodedDocument& document) const;
+  void append(std::span<const std::int32_t> ids, EncodedPart& part, EncodedDocument& document) const;
 
   PrepareOptions options_;
   InputList inputs_;

@@ -52,6 +52,7 @@ TokenFile::TokenFile(const std::string& path) : path_(path), file_(hdf5::File::o
   for (const Split split : {Split::train, Split::validation}) {
     open_split(split);
     open_documents(split);
+    open_counted(split);
   }
 }
 
@@ -101,6 +102,25 @@ void TokenFile::open_split(Split split) {
     fail(ExitCode::data, "{}: {} has {}, but at least {} are needed; prepare more text", path_, dataset.name(),
          counted(dataset.elements(), "token"), token_format::kSmallestSplit);
   }
+  blocks_[static_cast<std::size_t>(split)] =
+      open_blocks(dataset, std::string(name_of(split)), crc32_[static_cast<std::size_t>(split)]);
+  token_bytes_ = hdf5::size_of(element);
+}
+
+void TokenFile::open_counted(Split split) {
+  if (version_ <= token_format::kVersionWithoutMask) return;
+  chat_template_ = file_.string_attribute("chat_template");
+  const std::string name = token_format::counted_of(name_of(split));
+  const hdf5::Dataset dataset = file_.open_dataset(name);
+  if (dataset.element() != hdf5::Element::u8 || dataset.elements() != tokens(split) || chat_template_.empty()) {
+    fail(ExitCode::data, "{}: {} has {} elements of type {}, which is not a byte for each of {} tokens; prepare the text again",
+         path_, dataset.name(), dataset.elements(), hdf5::name_of(dataset.element()), tokens(split));
+  }
+  counted_[static_cast<std::size_t>(split)] = open_blocks(dataset, name, counted_crc32_[static_cast<std::size_t>(split)]);
+}
+
+std::unique_ptr<TokenBlocks> TokenFile::open_blocks(const hdf5::Dataset& dataset, const std::string& name,
+                                                    std::uint32_t& crc32) const {
   dataset.check_stored();
   const std::optional<Bytes> offset = dataset.offset();
   if (!offset) {
@@ -110,21 +130,20 @@ void TokenFile::open_split(Split split) {
   const std::int64_t crc = dataset.int_attribute("crc32");
   if (crc < 0 || crc > std::int64_t{0xFFFFFFFF})
     fail(ExitCode::data, "{}: {} has an impossible checksum {}", path_, dataset.name(), crc);
-  crc32_[static_cast<std::size_t>(split)] = static_cast<std::uint32_t>(crc);
-  token_bytes_ = hdf5::size_of(element);
+  crc32 = static_cast<std::uint32_t>(crc);
   TokenExtent extent{.name = fmt::format("{}: {}", path_, dataset.name()),
                      .descriptor = file_.descriptor(),
                      .offset = *offset,
                      .tokens = dataset.elements(),
-                     .token_bytes = token_bytes_,
+                     .token_bytes = hdf5::size_of(dataset.element()),
                      .block_tokens = dataset.elements(),
-                     .crc32 = {crc32(split)}};
-  if (version_ > 1) extent.crc32 = read_checksums(split, extent.tokens, extent.block_tokens);
-  blocks_[static_cast<std::size_t>(split)] = std::make_unique<TokenBlocks>(std::move(extent));
+                     .crc32 = {crc32}};
+  if (version_ > 1) extent.crc32 = read_checksums(name, extent.tokens, extent.block_tokens);
+  return std::make_unique<TokenBlocks>(std::move(extent));
 }
 
-std::vector<std::uint32_t> TokenFile::read_checksums(Split split, Count tokens, Count& block_tokens) const {
-  const hdf5::Dataset dataset = file_.open_dataset(token_format::checksums_of(name_of(split)));
+std::vector<std::uint32_t> TokenFile::read_checksums(const std::string& name, Count tokens, Count& block_tokens) const {
+  const hdf5::Dataset dataset = file_.open_dataset(token_format::checksums_of(name));
   dataset.check_stored();
   block_tokens = dataset.int_attribute("block_tokens");
   if (block_tokens < 1 || dataset.elements() != (tokens - 1) / block_tokens + 1) {
@@ -198,21 +217,33 @@ void TokenFile::widen(Split split, Count begin, std::span<const std::uint8_t> ra
        name_of(split), begin + (wrong - ids.begin()), static_cast<std::uint32_t>(*wrong), vocabulary_size());
 }
 
-void TokenFile::read(Split split, Count begin, std::span<std::int32_t> ids) const {
-  const auto count = static_cast<Count>(ids.size());
+void TokenFile::check_range(Split split, Count begin, Count count) const {
   if (begin < 0 || begin > tokens(split) || count > tokens(split) - begin) {
     fail(ExitCode::data, "{}: /{}: tokens {} to {} were asked for, it has {}", path_, name_of(split), begin, begin + count,
          tokens(split));
   }
+}
+
+void TokenFile::read(Split split, Count begin, std::span<std::int32_t> ids) const {
+  const auto count = static_cast<Count>(ids.size());
+  check_range(split, begin, count);
   raw_.resize(static_cast<std::size_t>(count * token_bytes_));
   blocks(split).read(begin, count, raw_.data());
   widen(split, begin, raw_, ids);
+}
+
+void TokenFile::read_counted(Split split, Count begin, std::span<std::uint8_t> counted) const {
+  const auto& blocks = counted_[static_cast<std::size_t>(split)];
+  COHORT_CHECK(blocks != nullptr, "{}: all tokens count", path_);
+  check_range(split, begin, static_cast<Count>(counted.size()));
+  blocks->read(begin, static_cast<Count>(counted.size()), counted.data());
 }
 
 void TokenFile::verify(const std::function<void(Split, std::span<const std::int32_t>)>& piece) const {
   for (const Split split : {Split::train, Split::validation}) {
     verify_split(split, piece);
     verify_documents(split);
+    verify_counted(split);
   }
 }
 
@@ -225,16 +256,38 @@ void TokenFile::verify_split(Split split, const std::function<void(Split, std::s
     crc = extend_crc32(crc, raw.data(), raw.size());
     if (piece) piece(split, ids);
   });
-  if (crc != crc32(split)) {
-    fail(ExitCode::data,
-         "{}: /{}: checksum mismatch ({:08x} computed, {:08x} stored): the file is damaged; prepare the text again", path_,
-         name_of(split), crc, crc32(split));
-  }
+  require_crc32(std::string(name_of(split)), crc, crc32(split));
+}
+
+void TokenFile::verify_counted(Split split) const {
+  const auto& blocks = counted_[static_cast<std::size_t>(split)];
+  if (blocks == nullptr) return;
+  const std::string name = token_format::counted_of(name_of(split));
+  std::uint32_t crc = 0;
+  blocks->verify([&](Count begin, std::span<const std::uint8_t> counted) {
+    const auto wrong = std::find_if(counted.begin(), counted.end(), [](std::uint8_t counts) { return counts > 1; });
+    if (wrong != counted.end()) {
+      fail(ExitCode::data, "{}: /{}: entry {} is {}, neither 0 nor 1; prepare the text again", path_, name,
+           begin + (wrong - counted.begin()), *wrong);
+    }
+    crc = extend_crc32(crc, counted.data(), counted.size());
+  });
+  require_crc32(name, crc, counted_crc32(split));
+}
+
+void TokenFile::require_crc32(const std::string& name, std::uint32_t computed, std::uint32_t stored) const {
+  if (computed == stored) return;
+  fail(ExitCode::data, "{}: /{}: checksum mismatch ({:08x} computed, {:08x} stored): the file is damaged; prepare the text again",
+       path_, name, computed, stored);
 }
 
 bool TokenFile::verify_within(Bytes bytes) const {
-  const bool validation = blocks(Split::validation).verify_within(bytes);
-  return blocks(Split::train).verify_within(bytes) && validation;
+  bool all = true;
+  for (const Split split : {Split::validation, Split::train}) {
+    all = blocks(split).verify_within(bytes) && all;
+    if (const auto& counted = counted_[static_cast<std::size_t>(split)]) all = counted->verify_within(bytes) && all;
+  }
+  return all;
 }
 
 }  // namespace cohort

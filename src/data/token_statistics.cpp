@@ -78,6 +78,18 @@ void add_documents(const TokenFile& file, Split split, DocumentLengths& lengths)
   }
 }
 
+Count counted_tokens(const TokenFile& file, Split split) {
+  constexpr Count kBlock = 1 << 20;
+  std::vector<std::uint8_t> counted;
+  Count sum = 0;
+  for (Count first = 0; first < file.tokens(split); first += kBlock) {
+    counted.resize(static_cast<std::size_t>(std::min(kBlock, file.tokens(split) - first)));
+    file.read_counted(split, first, counted);
+    sum += std::count(counted.begin(), counted.end(), 1);
+  }
+  return sum;
+}
+
 }  // namespace
 
 TokenStatistics statistics_of(const TokenFile& file, const Progress& progress) {
@@ -94,7 +106,10 @@ TokenStatistics statistics_of(const TokenFile& file, const Progress& progress) {
     if (of_split == file.tokens(split)) decoded.end(split, of_split - 1, statistics);
     if (progress) progress(static_cast<double>(done[0] + done[1]) / static_cast<double>(total));
   });
-  for (const Split split : {Split::train, Split::validation}) add_documents(file, split, statistics.documents);
+  for (const Split split : {Split::train, Split::validation}) {
+    add_documents(file, split, statistics.documents);
+    if (!file.chat_template().empty()) statistics.counted[static_cast<std::size_t>(split)] = counted_tokens(file, split);
+  }
   return statistics;
 }
 

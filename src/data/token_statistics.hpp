@@ -35,6 +35,7 @@ struct TokenStatistics {
   BadTokens not_utf8;         // bytes, in the texts of all tokens of a split one behind the other
   BadTokens without_text;     // ids that the vocabulary leaves free
   DocumentLengths documents;
+  std::array<Count, 2> counted{};  // of conversations, tokens of each split that count as targets
 };
 
 /// Reads the whole file, which also verifies it. Errors: as TokenFile::verify(), also for ids outside of the vocabulary.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "config/run_file.hpp"
 #include "data/bpe/bpe_model.hpp"
 #include "data/tokenizer_kind.hpp"
+#include "interchange/adapters.hpp"
 #include "interchange/checkpoint_weights.hpp"
 #include "interchange/hf_config.hpp"
 #include "interchange/hf_layout.hpp"
@@ -33,7 +35,8 @@ constexpr const char* kWriter = "cohort";
 
 bool is_export_file(const std::string& name) {
   return name == kConfigFile || name == kRunFile || name == kTokenizerFile || name == kHfTokenizerFile || name == kSingleFile ||
-         name == kIndexFile || (name.starts_with("model-") && name.ends_with(".safetensors"));
+         name == kIndexFile || name == kPeftConfigFile || name == kPeftWeightsFile ||
+         (name.starts_with("model-") && name.ends_with(".safetensors"));
 }
 
 bool is_weights_file(const std::string& name) { return name.ends_with(".safetensors"); }
@@ -87,7 +90,8 @@ void require_own_export(const fs::path& folder) {
 // folder counts as unfinished from then on.
 void delete_export(const fs::path& folder) {
   std::error_code error;
-  for (const char* name : {kConfigFile, kRunFile, kIndexFile, kTokenizerFile, kHfTokenizerFile}) fs::remove(folder / name, error);
+  for (const char* name : {kConfigFile, kRunFile, kIndexFile, kTokenizerFile, kHfTokenizerFile, kPeftConfigFile})
+    fs::remove(folder / name, error);
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (is_export_file(entry.path().filename().string())) files.push_back(entry.path());
@@ -130,9 +134,39 @@ std::vector<std::string> write_tokenizer(const fs::path& folder, const std::stri
   return files;
 }
 
+// What an export in a format holds beside the tokenizer.
+struct Contents {
+  std::string description_file;
+  std::string description;
+  std::unique_ptr<TensorSource> folded;  // what weights is a view of, if not of the checkpoint
+  std::unique_ptr<TensorSource> weights;
+};
+
 std::unique_ptr<TensorSource> in_order(const TensorSource& source, const ModelSection& model, const std::string& where) {
   require_tensors(where, parameters_of(model), source.tensors());
   return std::make_unique<InOrder>(source, model);
+}
+
+Contents contents_of(const CheckpointWeights& ours, const RunConfig& config, const ExportOptions& options,
+                     const std::string& where) {
+  const ModelSection model = resolved_model(config.model, where);
+  if (options.format == FolderFormat::safetensors)
+    return {kRunFile, ours.state().run_file, nullptr, in_order(ours, model, where)};
+  if (options.format == FolderFormat::peft) {
+    if (model.lora.rank == 0)
+      fail(ExitCode::usage, "{} has no adapters: it was not trained with [lora]; --format hf exports its weights", where);
+    return {kPeftConfigFile, peft_config_json(model), nullptr, as_peft(ours, model, where)};
+  }
+  Contents contents{kConfigFile, hf_config_json(model, options.dtype), nullptr, nullptr};
+  if (model.lora.rank == 0) {
+    contents.weights = as_hugging_face(ours, model, where);
+    return contents;
+  }
+  ModelSection base = model;
+  base.lora = {};
+  contents.folded = merged(ours, model, where);
+  contents.weights = as_hugging_face(*contents.folded, base, where);
+  return contents;
 }
 
 }  // namespace
@@ -157,10 +191,7 @@ Exported export_checkpoint(const ExportOptions& options) {
   const CheckpointWeights ours(options.checkpoint);
   const std::string where = ours.folder().string();
   const RunConfig config = parse_saved_run_file(ours.state().run_file, where + ", its run file");
-  const ModelSection model = resolved_model(config.model, where);
-  const bool hf = options.format == FolderFormat::hf;
-  const std::string description = hf ? hf_config_json(model, options.dtype) : ours.state().run_file;
-  const auto weights = hf ? as_hugging_face(ours, model, where) : in_order(ours, model, where);
+  const Contents contents = contents_of(ours, config, options, where);
   if (!options.overwrite) require_empty(options.folder);
   if (fs::exists(options.folder / "checkpoints")) {  // its run.toml is not ours to delete
     fail(ExitCode::usage, "{} is a run's folder: choose another --out", options.folder.string());
@@ -169,15 +200,22 @@ Exported export_checkpoint(const ExportOptions& options) {
   require_own_export(options.folder);
   make_folders(options.folder);
   delete_export(options.folder);
-  Exported exported{ours.folder(), {}, model.kind, static_cast<Count>(weights->tensors().size()), 0};
+  Exported exported{ours.folder(), {}, config.model.kind, static_cast<Count>(contents.weights->tensors().size()), 0};
   // transformers wants to know for which library the tensors were laid out.
   const std::map<std::string, std::string> metadata{{"format", "pt"}, {kWriterKey, kWriter}};
-  exported.files = write_safetensors(options.folder, *weights, {options.dtype, options.shard_bytes, metadata});
-  for (std::string& file : write_tokenizer(options.folder, ours.state().tokenizer, hf, where))
-    exported.files.push_back(exported.tokenizer = std::move(file));
-  exported.files.emplace_back(hf ? kConfigFile : kRunFile);
-  write_file_atomically(options.folder / exported.files.back(), description);
-  for (const TensorInfo& tensor : weights->tensors()) exported.parameters += tensor.shape.elements();
+  const bool peft = options.format == FolderFormat::peft;
+  const Bytes shard_bytes = peft ? std::numeric_limits<Bytes>::max() : options.shard_bytes;  // one file
+  exported.files = write_safetensors(options.folder, *contents.weights, {options.dtype, shard_bytes, metadata});
+  if (peft) {
+    fs::rename(options.folder / kSingleFile, options.folder / kPeftWeightsFile);
+    exported.files = {kPeftWeightsFile};
+  } else {
+    for (std::string& file : write_tokenizer(options.folder, ours.state().tokenizer, options.format == FolderFormat::hf, where))
+      exported.files.push_back(exported.tokenizer = std::move(file));
+  }
+  exported.files.push_back(contents.description_file);
+  write_file_atomically(options.folder / exported.files.back(), contents.description);
+  for (const TensorInfo& tensor : contents.weights->tensors()) exported.parameters += tensor.shape.elements();
   return exported;
 }
 

@@ -1,5 +1,6 @@
 // Checkpoints to and from the folders of other tools:
 //   hf            what Hugging Face's transformers loads: config.json and safetensors under its names (hf_layout.hpp)
+//   peft          the adapters of a checkpoint that has some, as PEFT has them (adapters.hpp)
 //   safetensors   the same files under Cohort's own names, and run.toml, the run file that says what model they are
 // Weights and tokenizer, no optimizer state. The tokenizer of a checkpoint that has one goes into cohort_tokenizer.json, in
 // Cohort's own form whatever its kind; in hf a BPE one goes into tokenizer.json as well, for transformers. Neither direction
@@ -18,7 +19,7 @@
 
 namespace cohort {
 
-enum class FolderFormat { hf, safetensors };
+enum class FolderFormat { hf, safetensors, peft };
 
 struct ExportOptions {
   std::filesystem::path checkpoint;  // or a run
@@ -39,9 +40,9 @@ struct Exported {
 };
 
 /// Writes the folder. The file that names the model (config.json, run.toml) comes last: a folder without it is unfinished.
-/// Refused before anything is written: an mlp as hf, a checkpoint whose tensors are not those of its run file, a folder that is
-/// not empty, and, with `overwrite`, one that holds such files of somebody else's. Errors: config, checkpoint, usage (the
-/// folder), io.
+/// Adapters go into hf folded into the weights. Refused before anything is written: an mlp as hf, a checkpoint without adapters
+/// as peft, a checkpoint whose tensors are not those of its run file, a folder that is not empty, and, with `overwrite`, one that
+/// holds such files of somebody else's. Errors: config, checkpoint, usage (the folder), io.
 Exported export_checkpoint(const ExportOptions& options);
 
 /// Deletes what an export wrote to the folder, and the folder if nothing is left. Error (usage) if such files of somebody else's

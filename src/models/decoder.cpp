@@ -14,6 +14,7 @@ Decoder::Decoder(std::string kind, const DecoderSpec& spec, const ModelStorage& 
       parallel_(parallel),
       vocabulary_(spec.vocabulary, parallel),
       chunks_(chunks.begin(), chunks.end()) {
+  if (spec.lora.rank > 0) registry_.freeze();
   if (chunks_.empty()) chunks_ = {{0, spec.layers, true, true}};
   if (chunks_.front().embeds) {
     declare_embedding();
@@ -174,7 +175,7 @@ void Decoder::head_loss(const StepContext& context, const Tensor& own_normed, st
     vocabulary_.loss(context, logits, chunk_targets, dnormed.defined() ? &gradient_scale : nullptr);
     if (!dnormed.defined()) continue;
     ops::linear_backward_input(context.exec, dnormed.slice(begin, end), logits, head_rows(&Parameter::compute));
-    ops::linear_backward_weight(context.exec, head_rows(&Parameter::gradient), {}, logits, x);
+    if (!head_->frozen) ops::linear_backward_weight(context.exec, head_rows(&Parameter::gradient), {}, logits, x);
   }
   if (dnormed.defined()) parallel_.sum_rows(own_dnormed, dnormed);
 }
@@ -197,8 +198,12 @@ void Decoder::backward_head(const StepContext& context, const Tensor& dx, Hooks&
   partial_gradients_.back().begin();
   norm_->backward(context, dx, saved.dnormed, saved.last, saved.norm);
   partial_gradients_.back().sum(context);
-  for (Parameter* parameter : units_.back().parameters) {
-    if (parameter != embedding_) hooks.grad_ready(*parameter);  // a tied head is ready after its last use, the embedding
+  tell_ready(units_.back(), /*but=*/embedding_, hooks);  // a tied head is ready after its last use, the embedding
+}
+
+void Decoder::tell_ready(const Unit& unit, const Parameter* but, Hooks& hooks) {
+  for (Parameter* parameter : unit.parameters) {
+    if (parameter != but && !parameter->frozen) hooks.grad_ready(*parameter);
   }
 }
 
@@ -231,13 +236,15 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
     partial_gradients_[first + i].begin();
     blocks[i].backward(context, dx, saved.blocks[i]);
     partial_gradients_[first + i].sum(context);
-    for (Parameter* parameter : units_[first + i].parameters) hooks.grad_ready(*parameter);
+    tell_ready(units_[first + i], nullptr, hooks);
   }
   if (chunks_[chunk].embeds) {
     hooks.pre_gradient(units_.front());
-    ops::dropout(context.exec, dx, parallel_.rows_of(context.dropout_key(spec_.dropout, 0), dx));
-    embedding_backward(context, input, dx);
-    for (Parameter* parameter : units_.front().parameters) hooks.grad_ready(*parameter);
+    if (!embedding_->frozen) {
+      ops::dropout(context.exec, dx, parallel_.rows_of(context.dropout_key(spec_.dropout, 0), dx));
+      embedding_backward(context, input, dx);
+    }
+    tell_ready(units_.front(), nullptr, hooks);
   }
   hooks.end_pass();
 }

@@ -25,7 +25,8 @@ struct DecoderSpec {
   bool tied_head = false;  // the head's weight is the token embedding's
   double dropout = 0.0;    // of the embedding
   double init_std = 0.02;
-  BlockSpec block;
+  BlockSpec block;  // whose layers have the adapters of `lora`, too
+  LoraSpec lora = {};
 };
 
 /// Consecutive layers, with what stands before the first of the model and behind the last.
@@ -91,6 +92,7 @@ class Decoder : public Model {
 
  private:
   void declare_embedding();
+  static void tell_ready(const Unit& unit, const Parameter* but, Hooks& hooks);
   void declare_blocks(Count first, Count end);
   void declare_head();
   Count head_padding() const { return (logit_columns() - vocabulary_.own_entries()) * spec_.width; }

@@ -1,6 +1,10 @@
 #include "models/family.hpp"
 
+#include <algorithm>
 #include <cmath>
+
+#include "config/lora_keys.hpp"
+#include "config/optimizer_groups.hpp"
 
 namespace cohort {
 
@@ -12,13 +16,27 @@ const ModelFamily& family_of(const ModelSection& model) {
   COHORT_CHECK(false, "the family {} has rules, but cannot be built", rules.kind);
 }
 
+namespace {
+
+LoraSpec lora_of(const LoraSection& lora) {
+  if (lora.rank == 0) return {};
+  return {lora.rank, lora.alpha, [targets = lora_targets(lora)](const std::string& weight) {
+            return std::any_of(targets.begin(), targets.end(),
+                               [&](const std::string& pattern) { return matches(pattern, weight); });
+          }};
+}
+
+}  // namespace
+
 std::unique_ptr<Decoder> declare_decoder(const ModelSection& model, const ModelStorage& storage, TensorParallel& parallel,
                                          std::span<const ChunkSpec> chunks) {
   const ModelFamily& family = family_of(model);
   if (family.decoder == nullptr) {
     fail(ExitCode::config, "model.kind = \"{}\" cannot be cut into pipeline stages: it has no transformer blocks", model.kind);
   }
-  return std::make_unique<Decoder>(model.kind, family.decoder(model), storage, parallel, chunks);
+  DecoderSpec spec = family.decoder(model);
+  spec.lora = spec.block.attention.lora = spec.block.feed_forward.lora = lora_of(model.lora);
+  return std::make_unique<Decoder>(model.kind, spec, storage, parallel, chunks);
 }
 
 std::unique_ptr<Model> declare_model(const ModelSection& model, const ModelStorage& storage, TensorParallel& parallel) {

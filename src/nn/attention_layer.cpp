@@ -42,9 +42,9 @@ Attention::Attention(ParameterRegistry& registry, const std::string& name, const
       heads_(parallel.share(spec.heads)),
       kv_heads_(std::max<Count>(1, spec.kv_heads / parallel.parts())),
       layer_(layer),
-      qkv_(registry, qkv_specs(name, spec, parallel), spec.width, spec.bias, parallel),
+      qkv_(registry, qkv_specs(name, spec, parallel), spec.width, spec.bias, parallel, spec.lora),
       output_(registry, {{name + ".output", spec.width, spec.output_std, parallel.split(1, spec.heads * spec.head_size)}},
-              spec.heads * spec.head_size, spec.bias, parallel) {
+              spec.heads * spec.head_size, spec.bias, parallel, spec.lora) {
   if (spec.qk_norm) qk_norm_.emplace(registry, name, spec.head_size, spec.norm_epsilon, parallel);
 }
 

@@ -26,6 +26,7 @@ struct AttentionSpec {
   double dropout = 0.0;        // of the softmax weights
   double init_std = 0.02;
   double output_std = 0.02;  // of the output projection
+  LoraSpec lora = {};
 };
 
 class Attention {

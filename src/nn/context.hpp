@@ -51,6 +51,12 @@ struct StepContext {
   Tensor take(const Shape& shape) const { return activations->take(shape, dtype); }
   /// For statistics.
   Tensor take_fp32(const Shape& shape) const { return activations->take(shape, DType::f32); }
+  /// For gradients of what is frozen, which an op computes and nobody reads.
+  Tensor take_zeros_fp32(const Shape& shape) const {
+    const Tensor zeros = take_fp32(shape);
+    zeros.zero();
+    return zeros;
+  }
   Tensor take_bytes(Bytes bytes) const { return activations->take({bytes}, DType::u8); }
   StepContext with_input(std::span<const Count> slots_of_input, const PackedDocuments& documents_of_input) const {
     StepContext copy = *this;

@@ -19,9 +19,9 @@ FeedForward::FeedForward(ParameterRegistry& registry, const std::string& name, c
                          TensorParallel& parallel)
     : spec_(spec),
       parallel_(&parallel),
-      up_(registry, up_specs(name, spec, parallel), spec.width, spec.kind == FeedForwardKind::gelu, parallel),
+      up_(registry, up_specs(name, spec, parallel), spec.width, spec.kind == FeedForwardKind::gelu, parallel, spec.lora),
       down_(registry, {{name + ".down", spec.width, spec.output_std, parallel.split(1, spec.ffn_width)}}, spec.ffn_width,
-            spec.kind == FeedForwardKind::gelu, parallel) {}
+            spec.kind == FeedForwardKind::gelu, parallel, spec.lora) {}
 
 FeedForward::Saved FeedForward::forward(const StepContext& context, const Tensor& y, const Tensor& x,
                                         const Tensor& residual) const {
@@ -30,7 +30,10 @@ FeedForward::Saved FeedForward::forward(const StepContext& context, const Tensor
   {
     const Arena::Scope scratch(*context.activations);
     const Tensor x_rows = parallel_->gather_rows(context, x);
-    if (spec_.kind == FeedForwardKind::gelu) {
+    if (spec_.kind == FeedForwardKind::gelu && !fuses_gelu()) {
+      up_.forward_without_bias(context, saved.before, x_rows);
+      ops::gelu_forward(context.exec, saved.after, saved.before, up_.bias());
+    } else if (spec_.kind == FeedForwardKind::gelu) {
       ops::linear_gelu_forward(context.exec, saved.after, saved.before, x_rows, up_.weight(), up_.bias());
     } else {
       up_.forward(context, saved.before, x_rows);
@@ -49,12 +52,18 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
   const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
   down_.backward_bias(context, dy);
   down_.backward_weight(context, dy_rows, saved.after);
-  if (spec_.kind == FeedForwardKind::gelu) {
-    ops::linear_gelu_backward(context.exec, dbefore, up_.bias_gradient(), dy_rows, down_.weight(), saved.before, up_.bias());
+  const bool gelu = spec_.kind == FeedForwardKind::gelu;
+  const Tensor dbias = gelu && up_.frozen() ? context.take_zeros_fp32(up_.bias().shape()) : up_.bias_gradient();
+  if (gelu && fuses_gelu()) {
+    ops::linear_gelu_backward(context.exec, dbefore, dbias, dy_rows, down_.weight(), saved.before, up_.bias());
   } else {
     const Tensor dafter = context.take(saved.after.shape());
     down_.backward_input(context, dafter, dy_rows);
-    ops::swiglu_backward(context.exec, dbefore, dafter, saved.before);
+    if (gelu) {
+      ops::gelu_backward(context.exec, dbefore, dbias, dafter, saved.before, up_.bias());
+    } else {
+      ops::swiglu_backward(context.exec, dbefore, dafter, saved.before);
+    }
   }
   parallel_->finish();  // x_rows is there
   up_.start_backward_input(context, dx, dbefore);

@@ -16,6 +16,7 @@ struct FeedForwardSpec {
   Count ffn_width = 0;  // F
   double init_std = 0.02;
   double output_std = 0.02;  // of the down projection
+  LoraSpec lora = {};
 };
 
 class FeedForward {
@@ -40,6 +41,9 @@ class FeedForward {
   std::vector<Parameter*> parameters() const;
 
  private:
+  // Adapters join the products between which the GELU stands: then it is computed on its own.
+  bool fuses_gelu() const { return !up_.adapted() && !down_.adapted(); }
+
   FeedForwardSpec spec_;
   TensorParallel* parallel_;
   Linear up_;

@@ -6,8 +6,8 @@
 namespace cohort {
 
 Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias,
-               TensorParallel& parallel)
-    : parallel_(&parallel) {
+               TensorParallel& parallel, const LoraSpec& lora)
+    : parallel_(&parallel), adapters_(lora) {
   registry.begin_layer();
   for (const LinearSpec& spec : specs) {
     const InitSpec init{InitSpec::Kind::normal, spec.init_std};
@@ -17,11 +17,19 @@ Linear::Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs
     outputs_ += weight.shape[0];
   }
   inputs_ = weights_.front()->shape[1];
-  if (!with_bias) return;
+  if (with_bias) declare_biases(registry, specs);
+  Count first_column = 0;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    adapters_.add(registry, specs[i].name, *weights_[i], first_column, parallel);
+    first_column += weights_[i]->shape[0];
+  }
+}
+
+void Linear::declare_biases(ParameterRegistry& registry, const std::vector<LinearSpec>& specs) {
   for (const LinearSpec& spec : specs) {
-    const ShardSpec shard = sums_outputs() ? parallel.replicated() : spec.shard;
+    const ShardSpec shard = sums_outputs() ? parallel_->replicated() : spec.shard;
     Parameter& bias = registry.declare(spec.name + ".bias", {spec.outputs}, {InitSpec::Kind::zeros}, 0, shard);
-    bias.partial_gradient = sums_outputs() ? parallel.sequence() : spec.shared;
+    bias.partial_gradient = sums_outputs() ? parallel_->sequence() : spec.shared;
     biases_.push_back(&bias);
   }
 }
@@ -40,8 +48,10 @@ void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& 
     }
   } else if (residual.defined()) {
     ops::linear_residual_forward(context.exec, y, residual, x, weight(), bias());
+    adapters_.forward(context, y, x);
   } else {
     ops::linear_forward(context.exec, y, x, weight(), bias());
+    adapters_.forward(context, y, x);
   }
 }
 
@@ -53,10 +63,12 @@ void Linear::sum_forward(const StepContext& context, const Tensor& y, const Tens
 
 void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
   ops::linear_forward(context.exec, y, x, weight());
+  adapters_.forward(context, y, x);
 }
 
 void Linear::backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
   ops::linear_backward_input(context.exec, dx, dy, weight());
+  adapters_.backward_input(context, dx, dy);
 }
 
 void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
@@ -66,20 +78,24 @@ void Linear::start_backward_input(const StepContext& context, const Tensor& dx, 
 }
 
 void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {
-  ops::linear_backward_weight(context.exec, weight_gradient(), bias_gradient(), dy, x);
+  if (!frozen()) ops::linear_backward_weight(context.exec, weight_gradient(), bias_gradient(), dy, x);
+  adapters_.backward_parameters(context, dy, x);
 }
 
 void Linear::backward_bias(const StepContext& context, const Tensor& dy) const {
-  if (has_bias()) ops::bias_backward(context.exec, bias_gradient(), dy);
+  if (has_bias() && !frozen()) ops::bias_backward(context.exec, bias_gradient(), dy);
 }
 
 void Linear::backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const {
-  ops::linear_backward_weight(context.exec, weight_gradient(), {}, dy, x);
+  if (!frozen()) ops::linear_backward_weight(context.exec, weight_gradient(), {}, dy, x);
+  adapters_.backward_parameters(context, dy, x);
 }
 
 std::vector<Parameter*> Linear::parameters() const {
   std::vector<Parameter*> all = weights_;
   all.insert(all.end(), biases_.begin(), biases_.end());
+  const std::vector<Parameter*> adapters = adapters_.parameters();
+  all.insert(all.end(), adapters.begin(), adapters.end());
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/lora.hpp"
 #include "nn/tensor_parallel.hpp"
 #include "tensor/parameter.hpp"
 
@@ -21,9 +22,10 @@ struct LinearSpec {
 class Linear {
  public:
   /// Declares name.weight [outputs, inputs] of each spec, then name.bias [outputs] of each if `with_bias`. `inputs` are those of
-  /// all parts. All specs are split alike, by outputs or by inputs.
+  /// all parts. All specs are split alike, by outputs or by inputs. `lora`: whose weights have adapters, which join every product
+  /// below; their parameters come last.
   Linear(ParameterRegistry& registry, const std::vector<LinearSpec>& specs, Count inputs, bool with_bias,
-         TensorParallel& parallel = TensorParallel::none());
+         TensorParallel& parallel = TensorParallel::none(), const LoraSpec& lora = {});
 
   // Below, outputs and inputs are this part's. Where a layer is split by outputs, x is all rows and so is y. Where it is split by
   // inputs, x is all rows, y and residual are the own rows of what is then summed over the parts, and dy is all rows again.
@@ -39,6 +41,8 @@ class Linear {
   /// For a layer split by outputs: dx [own rows, inputs] = dy weight, summed over the parts. The sum is under way until
   /// TensorParallel::finish(): time to compute the weight's gradient in. // Collective over: tp
   void start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const;
+  // The gradients of what is frozen are left out.
+
   /// The gradients of weight and bias += dy^T x and the column sums of dy.
   void backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const;
   /// Only the bias's gradient, if there is a bias: += column sums of dy.
@@ -53,13 +57,17 @@ class Linear {
   Tensor bias() const { return joined(biases_, &Parameter::compute); }
   Tensor bias_gradient() const { return joined(biases_, &Parameter::gradient); }
   bool has_bias() const { return !biases_.empty(); }
+  /// Whether the product is more than that of the weight: what fuses it with something else cannot be used.
+  bool adapted() const { return !adapters_.empty(); }
+  bool frozen() const { return weights_.front()->frozen; }
 
   Count inputs() const { return inputs_; }
   Count outputs() const { return outputs_; }
-  /// Weights, then biases.
+  /// Weights, biases, adapters.
   std::vector<Parameter*> parameters() const;
 
  private:
+  void declare_biases(ParameterRegistry& registry, const std::vector<LinearSpec>& specs);
   Tensor joined(const std::vector<Parameter*>& parameters, Tensor Parameter::*tensor) const;
 
   // Split by inputs over several parts: the products are terms of sums.
@@ -70,6 +78,7 @@ class Linear {
   TensorParallel* parallel_;
   std::vector<Parameter*> weights_;
   std::vector<Parameter*> biases_;
+  LoraAdapters adapters_;
   Count inputs_;
   Count outputs_ = 0;
 };

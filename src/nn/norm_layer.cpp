@@ -29,11 +29,15 @@ Norm::Saved Norm::forward(const StepContext& context, const Tensor& y, const Ten
 }
 
 void Norm::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const {
+  const Arena::Scope scratch(*context.activations);
+  const auto gradient_of = [&](const Parameter& parameter) {
+    return parameter.frozen ? context.take_zeros_fp32(parameter.shape) : parameter.gradient;
+  };
   if (kind_ == NormKind::layer) {
-    ops::layernorm_backward(context.exec, dx, weight_->gradient, bias_->gradient, dy, x, weight_->compute, saved.mean,
+    ops::layernorm_backward(context.exec, dx, gradient_of(*weight_), gradient_of(*bias_), dy, x, weight_->compute, saved.mean,
                             saved.rstd);
   } else {
-    ops::rmsnorm_backward(context.exec, dx, weight_->gradient, dy, x, weight_->compute, saved.rstd);
+    ops::rmsnorm_backward(context.exec, dx, gradient_of(*weight_), dy, x, weight_->compute, saved.rstd);
   }
 }
 

@@ -104,7 +104,7 @@ void TensorParallel::wait() { fail_without_group(); }
 
 PartialGradients::PartialGradients(TensorParallel& parallel, const std::vector<Parameter*>& parameters) : parallel_(&parallel) {
   for (Parameter* parameter : parameters) {
-    if (parameter->partial_gradient) parameters_.push_back(parameter);
+    if (parameter->partial_gradient && !parameter->frozen) parameters_.push_back(parameter);
   }
 }
 

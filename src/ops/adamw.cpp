@@ -107,10 +107,4 @@ void finish_gradient_norm(const Exec& exec, const Tensor& norm, const Tensor& sc
       });
 }
 
-void scale(const Exec& exec, const Tensor& x, float factor) {
-  float* xs = x.f32();
-  for_each_index(
-      exec.device, "cohort::scale", x.elements(), KOKKOS_LAMBDA(Count i) { xs[i] *= factor; });
-}
-
 }  // namespace cohort::ops

@@ -28,7 +28,4 @@ void sum_of_squares(const Exec& exec, const Tensor& sum, const Tensor& x);
 void finish_gradient_norm(const Exec& exec, const Tensor& norm, const Tensor& scalars, const Tensor& sum, const Tensor& loss,
                           double loss_scale, double clip_norm);
 
-/// x *= factor (fp32).
-void scale(const Exec& exec, const Tensor& x, float factor);
-
 }  // namespace cohort::ops

@@ -37,6 +37,15 @@ void add_kernel(const Exec& exec, Count rows, Count n, T* sum, const T* x, const
 }
 
 template <class T>
+void scale_kernel(const Exec& exec, Count rows, Count n, T* x, float factor) {
+  for_rows(
+      exec, "cohort::scale", rows, n, KOKKOS_LAMBDA(const Row& row) {
+        row.zip(
+            n, [=](float& value) { value *= factor; }, in_out(x + row.index() * n));
+      });
+}
+
+template <class T>
 void add_residual_kernel(const Exec& exec, Count rows, Count n, T* sum, const T* x, const T* y, const T* bias) {
   for_rows(
       exec, "cohort::add_residual", rows, n, KOKKOS_LAMBDA(const Row& row) {
@@ -104,6 +113,10 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) 
   with_storage_type(out, [&]<class T>(T) {
     add_kernel(exec, out.shape().rows(), out.shape().columns(), out.data<T>(), x.data<T>(), y.data<T>());
   });
+}
+
+void scale(const Exec& exec, const Tensor& x, float factor) {
+  with_storage_type(x, [&]<class T>(T) { scale_kernel(exec, x.shape().rows(), x.shape().columns(), x.data<T>(), factor); });
 }
 
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias) {

@@ -19,6 +19,9 @@ void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx);
 /// out = x + y, elementwise; out may be x or y.
 void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y);
 
+/// x *= factor, elementwise.
+void scale(const Exec& exec, const Tensor& x, float factor);
+
 /// out = x + y + bias, the end of a residual branch: x, y, out [R, C], bias [C]. out may be x or y. Moves 12 R C bytes.
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias);
 

@@ -58,7 +58,7 @@ std::string ParameterGroups::check(const ParameterRegistry& whole_model) const {
     Count parameters = 0, elements = 0;
   };
   std::map<const OptimizerRules*, Share> shares;
-  for (const auto& parameter : whole_model.all()) {
+  for (const auto& parameter : whole_model.trained()) {
     Share& share = shares[&of(*parameter).kind->rules];
     ++share.parameters;
     share.elements += parameter->global_shape.elements();
@@ -66,9 +66,9 @@ std::string ParameterGroups::check(const ParameterRegistry& whole_model) const {
   for (const Rule& rule : rules_) {
     for (const std::string& pattern : rule.match) {
       const auto fits = [&](const auto& parameter) { return matches(pattern, parameter->name); };
-      if (&rule == &rules_.back() || std::any_of(whole_model.all().begin(), whole_model.all().end(), fits)) continue;
+      if (&rule == &rules_.back() || std::any_of(whole_model.trained().begin(), whole_model.trained().end(), fits)) continue;
       std::vector<std::string> names;
-      for (const auto& parameter : whole_model.all()) names.push_back(parameter->name);
+      for (const auto& parameter : whole_model.trained()) names.push_back(parameter->name);
       const std::string nearest = nearest_name(pattern, names);
       fail(ExitCode::config, "{}: \"{}\" matches no parameter of this model{}; names look like {}", rule.origin, pattern,
            nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), names.front());

@@ -70,25 +70,27 @@ PredictedMemory predict_memory(const std::vector<CountedStep>& stages) {
 PredictedMemory predict_memory(const RunConfig& config) { return predict_memory(count_stages(config)); }
 
 ByKind<PaperMemory> paper_memory(const RunConfig& config) {
-  Count largest = 0;
-  for (const int stage : stages_to_count(config))
-    largest = std::max(largest, PlannedPart(config, stage).model().parameters().elements());
-  const auto parameters = static_cast<double>(largest);
+  Count largest = 0, trained = 0;
+  for (const int stage : stages_to_count(config)) {
+    const PlannedPart part(config, stage);
+    largest = std::max(largest, part.model().parameters().elements());
+    trained = std::max(trained, part.model().parameters().trained_elements());
+  }
   const int stage = zero_stage(config.parallel.data);
   const Count all = config.parallel.dp * config.parallel.cp;
   const Count ranks = config.parallel.shard_ranks == 0 ? all : config.parallel.shard_ranks;
-  const auto divided = [&](double bytes, int from) {
+  const auto divided = [&](double bytes, int from, Count elements) {
     const bool divides = stage >= from && ranks > 1;
-    return PaperMemory{bytes * parameters / static_cast<double>(divides ? ranks : 1),
+    return PaperMemory{bytes * static_cast<double>(elements) / static_cast<double>(divides ? ranks : 1),
                        fmt::format("{} P{} (ZeRO {})", bytes, divides ? "/N" : "", divides ? "5" : "3.1")};
   };
   ByKind<PaperMemory> paper;
-  paper[MemoryKind::parameters] = divided(halves(config) ? 2 : 4, 3);
-  paper[MemoryKind::gradients] = divided(halves(config) ? 2 : 4, 2);
+  paper[MemoryKind::parameters] = divided(halves(config) ? 2 : 4, 3, largest);
+  paper[MemoryKind::gradients] = divided(halves(config) ? 2 : 4, 2, trained);
   const std::vector<const OptimizerRules*> optimizers = optimizers_at_work(config.optimizer);
   if (optimizers.size() == 1) {
     const auto slots = static_cast<double>(optimizers.front()->slot_bytes());
-    paper[MemoryKind::optimizer] = divided(slots + (halves(config) ? 4 : 0), 1);
+    paper[MemoryKind::optimizer] = divided(slots + (halves(config) ? 4 : 0), 1, trained);
   }
   if (attention_of(config.model)) paper[MemoryKind::activations] = paper_activations(config);
   return paper;

@@ -15,7 +15,7 @@ namespace {
 
 PaperTraffic data_parallel(const RunConfig& config, const PlannedPart& part) {
   const int stage = zero_stage(config.parallel.data);
-  const auto parameters = static_cast<double>(part.model().parameters().elements());
+  const auto parameters = static_cast<double>(part.model().parameters().trained_elements());
   const auto passes = static_cast<double>(config.train.accumulation);
   const auto weight = static_cast<double>(size_of(storage_of(config).compute));
   const auto gradient = static_cast<double>(size_of(reduction_of(config)));

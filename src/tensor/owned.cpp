@@ -15,8 +15,16 @@ void OwnedSegment::values_changed() const {
 
 OwnedSegment whole_of(const ParameterRegistry& registry) {
   OwnedSegment segment{registry.flat_values(), registry.flat_compute(), registry.flat_gradients(), {}};
-  for (const auto& parameter : registry.all())
-    segment.pieces.push_back({parameter.get(), 0, parameter->offset, parameter->elements()});
+  for (Parameter* parameter : registry.trained())
+    segment.pieces.push_back({parameter, 0, parameter->offset, parameter->elements()});
+  return segment;
+}
+
+OwnedSegment frozen_of(const ParameterRegistry& registry) {
+  OwnedSegment segment{registry.flat_frozen_values(), registry.flat_frozen_compute(), {}, {}};
+  for (const auto& parameter : registry.all()) {
+    if (parameter->frozen) segment.pieces.push_back({parameter.get(), 0, parameter->offset, parameter->elements()});
+  }
   return segment;
 }
 

@@ -26,7 +26,9 @@ struct OwnedSegment {
   void values_changed() const;
 };
 
-/// All parameters of an allocated registry.
+/// All trained parameters of an allocated registry.
 OwnedSegment whole_of(const ParameterRegistry& registry);
+/// All frozen ones, which nobody updates: without gradients.
+OwnedSegment frozen_of(const ParameterRegistry& registry);
 
 }  // namespace cohort

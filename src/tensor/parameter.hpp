@@ -57,9 +57,10 @@ struct Parameter {
   int layer = 0;          // parameters of one layer have the same number
   Shape global_shape;
   ShardSpec shard;
-  Shape shape;        // of this rank's part
-  Count offset = 0;   // where it begins in the flat tensors of the registry, in elements
-  Count padding = 0;  // elements that follow it there, always zero
+  Shape shape;          // of this rank's part
+  bool frozen = false;  // stays as it is: no gradient and no optimizer state; in flat tensors of its own kind
+  Count offset = 0;     // where it begins in the flat tensors of the registry, in elements
+  Count padding = 0;    // elements that follow it there, always zero
   InitSpec init;
   ParameterRole role = ParameterRole::vector;     // declared with two dims: matrix, unless its layer says otherwise
   bool decays = false;                            // weight decay applies: matrices yes, norms and biases no
@@ -89,43 +90,64 @@ class ParameterRegistry {
   /// Declares a parameter; its tensors exist after allocate(). The reference stays valid. `padding` elements that are always zero
   /// follow it in memory, so that a product may read and write whole tiles there; they belong to no parameter.
   Parameter& declare(std::string name, const Shape& global_shape, InitSpec init, Count padding = 0, const ShardSpec& shard = {});
+  /// From now on declare() declares frozen parameters.
+  void freeze() { freezes_ = true; }
+  /// One that is trained beside frozen ones.
+  Parameter& declare_adapter(std::string name, const Shape& global_shape, InitSpec init, const ShardSpec& shard);
   /// Parameters declared from now on belong to the next layer.
   void begin_layer() { ++layer_; }
   /// Counts `parameters` of the whole model that other ranks hold: those declared next get ids beyond them.
   void skip(std::size_t parameters) { next_id_ += static_cast<int>(parameters); }
 
-  /// Allocates all values and gradients, and sets the initial values by (seed, id, global element index).
+  /// Allocates all values and the gradients of what is trained, and sets the initial values by (seed, id, global element index).
   void allocate(std::uint64_t seed, const ModelStorage& storage = {});
+  /// The same of the frozen parameters alone, for who allocates the others otherwise.
+  void allocate_frozen(std::uint64_t seed, const ModelStorage& storage);
   /// To be called after values were changed by anything but the optimizer: brings the 16-bit copies up to date.
   void values_changed() const;
 
   /// In order of declaration.
   const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
+  /// Those that are not frozen, in order of declaration.
+  const std::vector<Parameter*>& trained() const { return trained_; }
   /// Null if there is none of that name.
   Parameter* find(const std::string& name) const;
 
-  /// All values (gradients) as one tensor, paddings included.
+  /// All values (gradients) of what is trained as one tensor, paddings included.
   const Tensor& flat_values() const { return values_; }
   const Tensor& flat_gradients() const { return gradients_; }
   /// The values again, or their 16-bit copies.
   const Tensor& flat_compute() const { return compute_; }
-  /// Elements of the flat tensors.
+  /// Elements of these tensors.
   Count flat_elements() const { return flat_elements_; }
+  /// The same of the frozen parameters; undefined if there are none.
+  const Tensor& flat_frozen_values() const { return frozen_values_; }
+  const Tensor& flat_frozen_compute() const { return frozen_compute_; }
   /// Of this rank's parts, without paddings.
   Count elements() const { return elements_; }
+  Count trained_elements() const { return trained_elements_; }
 
   void zero_gradients() const { gradients_.zero(); }
 
  private:
+  Parameter& add(std::string name, const Shape& global_shape, InitSpec init, Count padding, const ShardSpec& shard, bool frozen);
+  void set_tensors(Parameter& parameter, const Tensor& values, const Tensor& compute, std::uint64_t seed) const;
+
   std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<Parameter*> trained_;
+  bool freezes_ = false;
   std::map<std::string, Parameter*> by_name_;
   int next_id_ = 0;
   int layer_ = 0;
   Tensor values_;
   Tensor gradients_;
   Tensor compute_;
+  Tensor frozen_values_;
+  Tensor frozen_compute_;
   Count elements_ = 0;
-  Count flat_elements_ = 0;  // with paddings
+  Count trained_elements_ = 0;
+  Count flat_elements_ = 0;         // with paddings, of what is trained
+  Count flat_frozen_elements_ = 0;  // likewise
 };
 
 }  // namespace cohort

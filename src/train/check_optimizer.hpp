@@ -1,4 +1,4 @@
-// How the groups of [optimizer] meet the model, before work starts.
+// How the groups of [optimizer], and [lora], meet the model, before work starts.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace cohort {
 
-/// Error (config) names the run file's line if a group has a pattern that no parameter's name fits, or wants of one what its
-/// optimizer cannot do. "" or, if there are several kinds of parameters, what belongs to which optimizer: "adamw: 28 tensors of
-/// 20.1k parameters; muon: ...". `config` is validated; its vocabulary need not be known. Allocates nothing.
+/// Error (config) names the run file's line if a group has a pattern that no parameter's name fits, or lora.targets one that no
+/// weight's does, or wants of one what its optimizer cannot do. "" or, if there are several kinds of parameters, what belongs to
+/// which optimizer: "adamw: 28 tensors of 20.1k parameters; muon: ...". `config` is validated; its vocabulary need not be known.
+/// Allocates nothing.
 std::string check_optimizer(const RunConfig& config);
 
 }  // namespace cohort

@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::string_view kSplits = " train=", kTokenizer = " tokenizer=";
+constexpr std::string_view kSplits = " train=", kTokenizer = " tokenizer=", kChat = " chat=";
 
 struct Record {
   std::string content;    // what is compared; of a token file without its name
@@ -35,21 +35,39 @@ std::string facts_of(const Tokenizer& tokenizer) {
                      crc32_of(serialised.data(), static_cast<Bytes>(serialised.size())));
 }
 
+// Of conversations their template, and which tokens count.
+std::string mask_of(const TokenFile& file) {
+  if (file.chat_template().empty()) return "";
+  return fmt::format(" counted={:08x},{:08x}{}{}", file.counted_crc32(Split::train), file.counted_crc32(Split::validation), kChat,
+                     file.chat_template());
+}
+
 }  // namespace
 
 std::string record_of(const TokenFile& file) {
-  return fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x}{}{}",
+  return fmt::format("{} train={} crc32={:08x} validation={} crc32={:08x}{}{}{}",
                      std::filesystem::path(file.path()).filename().string(), file.tokens(Split::train), file.crc32(Split::train),
-                     file.tokens(Split::validation), file.crc32(Split::validation), kTokenizer, facts_of(file.tokenizer()));
+                     file.tokens(Split::validation), file.crc32(Split::validation), mask_of(file), kTokenizer,
+                     facts_of(file.tokenizer()));
+}
+
+std::string chat_template_of_record(const std::string& record) {
+  const std::string content = parse_record(record).content;
+  const std::size_t place = content.rfind(kChat);
+  return place == std::string::npos ? "" : content.substr(place + kChat.size());
 }
 
 std::string record_of(const std::vector<TokenSourceFile>& sources) {
-  std::string record = "mixture";
+  std::string record = "mixture", chat;
   for (const auto& [name, file] : sources) {
     for (const Split split : {Split::train, Split::validation})
       record += fmt::format(" {}/{}={} crc32={:08x}", name, name_of(split), file->tokens(split), file->crc32(split));
+    if (file->chat_template().empty()) continue;
+    record +=
+        fmt::format(" {}/counted={:08x},{:08x}", name, file->counted_crc32(Split::train), file->counted_crc32(Split::validation));
+    chat = std::string(kChat) + file->chat_template();  // all have the same one
   }
-  return record + std::string(kTokenizer) + facts_of(sources.front().file->tokenizer());
+  return record + chat + std::string(kTokenizer) + facts_of(sources.front().file->tokenizer());
 }
 
 std::string in_words(const Tokenizer& tokenizer) { return join(split(facts_of(tokenizer), ' ')); }

@@ -31,6 +31,21 @@ void require_one_tokenizer(const std::vector<TokenSourceFile>& sources) {
   }
 }
 
+// Of those that are conversations: one model can be talked to by one template only.
+void require_one_chat_template(const std::vector<TokenSourceFile>& sources) {
+  const TokenFile* first = nullptr;
+  for (const TokenSourceFile& source : sources) {
+    const TokenFile& file = *source.file;
+    if (file.chat_template().empty()) continue;
+    if (first == nullptr) first = &file;
+    if (file.chat_template() != first->chat_template()) {
+      fail(ExitCode::data,
+           "{}: its conversations have the template {}, those of {} the template {}; prepare them again with one of them",
+           file.path(), file.chat_template(), first->path(), first->chat_template());
+    }
+  }
+}
+
 std::vector<MixtureStage> stages_of(const DataSection& section) {
   std::vector<MixtureStage> stages;
   for (const DataStage& stage : section.stages) {
@@ -62,6 +77,7 @@ RunData open_data_here(const RunConfig& config) {
     data.description = record_of(*data.tokens);
   } else {
     require_one_tokenizer(data.sources);
+    require_one_chat_template(data.sources);
     data.tokens = data.sources.front().file;
     dataset = std::make_unique<TokenDataset>(data.sources, config.model.context);
     data.description = record_of(data.sources);
@@ -97,6 +113,9 @@ std::string facts_of(const RunConfig& config, const RunData& data) {
   for (const auto& [name, file] : files_of(data)) {
     for (const Split split : {Split::train, Split::validation})
       facts += fmt::format("{}/{} of {} tokens, crc32={:08x}\n", name, name_of(split), file->tokens(split), file->crc32(split));
+    if (file->chat_template().empty()) continue;
+    facts += fmt::format("{} of conversations by {}, counted={:08x},{:08x}\n", name, file->chat_template(),
+                         file->counted_crc32(Split::train), file->counted_crc32(Split::validation));
   }
   return facts;
 }

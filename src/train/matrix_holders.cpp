@@ -21,7 +21,7 @@ void add_parts(std::vector<HeldMatrix>& matrices, const RunConfig& config, const
     return std::find_if(matrices.begin(), matrices.end(), [&](const auto& matrix) { return matrix.name == parameter.name; });
   };
   if (shards == 1) {
-    for (const auto& parameter : model.parameters().all()) {
+    for (const auto& parameter : model.parameters().trained()) {
       if (const auto found = find(*parameter); found != matrices.end())
         found->parts.push_back({place, place, 0, parameter->elements()});
     }
@@ -54,7 +54,7 @@ std::vector<HeldMatrix> held_matrices(const RunConfig& config, int stage, const 
     TensorParallel part(static_cast<int>(config.parallel.tp), place, config.parallel.sequence);
     const std::unique_ptr<Model> model = declare_model_of_rank(config, stage, part);
     std::size_t next = 0;
-    for (const auto& parameter : model->parameters().all()) {
+    for (const auto& parameter : model->parameters().trained()) {
       if (groups.of(*parameter).kind->matrices == nullptr) continue;
       HeldMatrix matrix = held_matrix(*parameter, groups);
       if (place == 0) {

@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::array<std::string_view, 4> kBindingSections{"model", "optimizer", "schedule", "precision"};
+constexpr std::array<std::string_view, 5> kBindingSections{"model", "lora", "optimizer", "schedule", "precision"};
 constexpr std::array<std::string_view, 5> kBindingKeys{"run.seed", "data.documents", "data.stages", "train.global_batch",
                                                        "train.clip_norm"};
 // Checkpointing of activations changes memory and time, not one bit of the result.

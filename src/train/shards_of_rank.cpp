@@ -35,7 +35,12 @@ std::vector<StateShard> shards_of_rank(const RunConfig& config, int rank) {
       for (const SlotSpec& slot : run.group->kind->rules.slots) named.push_back({slot.name, {}});
     }
   }
-  return shards_of(segments, slots, {index / holders, replicas / holders});
+  std::vector<StateShard> all = shards_of(segments, slots, {index / holders, replicas / holders});
+  if (const OwnedSegment frozen = frozen_of(model->parameters()); !frozen.pieces.empty()) {
+    const std::vector<StateShard> whole = shards_of({frozen}, {}, {index, replicas});
+    all.insert(all.end(), whole.begin(), whole.end());
+  }
+  return all;
 }
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "base/counting.hpp"
 #include "base/text.hpp"
 #include "checkpoint/format/format.hpp"
+#include "checkpoint/load/collective.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
@@ -127,7 +128,15 @@ void TrainStep::build_model(const StepParts& parts) {
   TensorParallel& own = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
   TensorParallel& part = parts.tensor_parallel != nullptr ? *parts.tensor_parallel : own;
   model_ = parts.declare_model ? parts.declare_model(part) : declare_model_of_rank(config_, mesh_.index(Axis::pp), part);
-  if (!is_sharded(config_.parallel.data)) model_->parameters().allocate(config_.run.seed, storage_of(config_));
+  ParameterRegistry& parameters = model_->parameters();
+  if (is_sharded(config_.parallel.data)) {
+    parameters.allocate_frozen(config_.run.seed, storage_of(config_));
+  } else {
+    parameters.allocate(config_.run.seed, storage_of(config_));
+  }
+  if (parameters.trained().empty())
+    fail(ExitCode::config, "lora.targets = \"{}\" leaves pipeline stage {} without adapters, and so with nothing to train",
+         config_.model.lora.targets, mesh_.index(Axis::pp));
 }
 
 void TrainStep::build_pipeline(const StepParts& parts) {
@@ -168,7 +177,17 @@ std::vector<StateShard> TrainStep::shards() const {
     std::vector<SegmentSlot>& named = slots.emplace_back();
     for (std::size_t s = 0; s < elements.size(); ++s) named.push_back({run.slots()[s].name, elements[s]});
   }
-  return shards_of(segments, slots, replica());
+  std::vector<StateShard> all = shards_of(segments, slots, replica());
+  const std::vector<StateShard> frozen = frozen_shards();
+  all.insert(all.end(), frozen.begin(), frozen.end());
+  return all;
+}
+
+// All ranks with the same weights have them whole.
+std::vector<StateShard> TrainStep::frozen_shards() const {
+  const OwnedSegment frozen = frozen_of(model_->parameters());
+  if (frozen.pieces.empty()) return {};
+  return shards_of({frozen}, {}, {group_.rank(), group_.size()});
 }
 
 // Ranks that share a model between them write their shards; replicas share the writing.
@@ -185,14 +204,19 @@ std::vector<StateShard> TrainStep::gradient_shards() const {
 }
 
 void TrainStep::load_weights(const std::filesystem::path& checkpoint) {
-  std::vector<StateShard> weights = shards();
+  const TrainingState state = read_training_state_collectively(mesh_.world(), checkpoint);
+  ModelSection base = config_.model;
+  base.lora = {};
+  const bool starts_adapters = config_.model.lora.rank > 0 && state.model == describe_model(base);
+  std::vector<StateShard> weights = starts_adapters ? frozen_shards() : shards();
   std::erase_if(weights, [](const StateShard& shard) { return !shard.tensor.starts_with(kModelGroup); });
-  load_shards(mesh_.world(), checkpoint, weights, describe_model(config_.model));
+  load_shards(mesh_.world(), checkpoint, weights, describe_model(starts_adapters ? base : config_.model));
   shards_changed();
 }
 
 void TrainStep::shards_changed() {
   for (const OwnedSegment& segment : optimizer_->owned()) segment.values_changed();
+  frozen_of(model_->parameters()).values_changed();
   strategy_->weights_changed();
 }
 

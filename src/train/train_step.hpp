@@ -112,7 +112,8 @@ class TrainStep {
   std::vector<StateShard> shards() const;
   /// The gradients of the last step that this rank owns, under the names and in the order of the values.
   std::vector<StateShard> gradient_shards() const;
-  /// Takes the weights of a checkpoint or a run, and nothing else of it. Errors as load_shards(). // Collective over: mesh
+  /// Takes the weights of a checkpoint or a run, and nothing else of it; of one without adapters all but these. Errors as
+  /// load_shards(). // Collective over: mesh
   void load_weights(const std::filesystem::path& checkpoint);
   /// To be called after the shards were loaded. // Collective over: mesh
   void shards_changed();
@@ -136,6 +137,7 @@ class TrainStep {
   void build_optimizer();
   Communicator* group_of_holders(Communicator* shards, int count);
   StepContext context(Count step) const;
+  std::vector<StateShard> frozen_shards() const;
   Replica replica() const;
   // Adds a device's scalar up over an axis, if there is more than one rank on it.
   void sum_over(Axis axis, const Tensor& scalar) const;

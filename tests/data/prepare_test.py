@@ -157,5 +157,62 @@ for ranks in (2, 3, 0):
     first = digest("twice.h5")
 job.check("a file of somebody's in the folder of the parts stays", os.listdir(path("twice.h5.parts")) == ["notes.txt"])
 
+# 6. Conversations on any number of ranks, killed and started again: the same bytes, and what counts are the answers.
+words = "one two three four five six seven eight nine ten".split()
+answers = []
+
+
+def sentence():
+    return " ".join(random.choices(words, k=random.randint(1, 30)))
+
+
+def conversation():
+    turns = [{"role": "system", "content": sentence()}] if random.random() < 0.3 else []
+    for _ in range(random.randint(1, 3)):
+        answers.append(sentence())
+        turns += [{"role": "user", "content": sentence()}, {"role": "assistant", "content": answers[-1]}]
+    if len(turns) == 2 and random.random() < 0.5:
+        return {"prompt": turns[0]["content"], "response": answers[-1]}
+    return {"messages": turns}
+
+
+with open(path("chat.jsonl"), "w") as file:
+    for _ in range(6000):
+        file.write(json.dumps(conversation()) + "\n")
+special = ["--special-token", "<|im_start|>", "--special-token", "<|im_end|>"]
+words_of = ["--input", path("chat.jsonl"), "--tokenizer", "bpe", "--vocabulary", "300", *special, "--conversations", "chatml"]
+digests = set()
+for ranks in (0, 1, 2, 3):
+    code, output, errors, _ = prepare(*words_of, "--out", path("chat.h5"), ranks=ranks)
+    job.check(f"conversations on {ranks} ranks", code == 0 and "count as targets" in output, errors)
+    digests.add(digest("chat.h5"))
+job.check("conversations: the same bytes for any number of ranks", len(digests) == 1)
+with subprocess.Popen([*job.mpirun, "-np", "2", job.program, "data", "prepare", *words_of, "--out", path("chat2.h5")], stderr=subprocess.DEVNULL,
+                      env=environment_without_launcher(), stdout=subprocess.DEVNULL, start_new_session=True) as running:
+    deadline = time.monotonic() + 30
+    parts = []
+    while not parts and running.poll() is None and time.monotonic() < deadline:
+        parts = [name for name in os.listdir(path("chat2.h5.parts")) if name.endswith(".part")] if os.path.exists(path("chat2.h5.parts")) else []
+    os.killpg(running.pid, signal.SIGKILL)
+job.check("conversations, killed: no token file", not os.path.exists(path("chat2.h5")) and parts)
+job.expect("they continue", prepare(*words_of, "--out", path("chat2.h5")), 0)
+job.check("and give the same bytes", {digest("chat2.h5")} == digests)
+if h5py:
+    with h5py.File(path("chat.h5")) as file:
+        counted = [n for split in ("train", "validation") for n in file[f"counted/{split}"][:]]
+        ids = [int(n) for split in ("train", "validation") for n in file[split][:]]
+        end = next(number for text, number in json.loads(file["tokenizer"][()])["special"] if text == "<|im_end|>")
+        job.check("h5py reads the mask", file["counted/train"].dtype == "uint8" and file.attrs["chat_template"] in ("chatml", b"chatml"))
+    runs = sum(1 for i, n in enumerate(counted) if n and (i == 0 or not counted[i - 1]))
+    ends = sum(1 for i, n in enumerate(counted) if n and ids[i] == end)
+    job.check("each answer and its end count", runs == len(answers) == ends, f"{runs} {len(answers)} {ends}")
+shown = job.run(["data", "inspect", path("chat.h5"), "--samples", "1", "--json"])[1]
+targets = json.loads(shown)["samples"][0]["targets"]
+job.check("inspect shows what counts", targets and targets[0] == answers[0] + "<|im_end|>", str(targets))
+shown = job.run(["data", "inspect", path("chat.h5")])[1]
+job.check("and in text", f"[[{answers[0]}<|im_end|>]]" in shown, shown)
+job.expect("special tokens that byte does not have", prepare("--input", path("chat.jsonl"), "--out", path("none.h5"), "--tokenizer", path("line.h5"),
+                                                             "--conversations", "chatml"), 2, ["<|im_start|>, <|im_end|>", "plain"], lines=1)
+
 folder.cleanup()
 job.finish()

@@ -183,7 +183,7 @@ TEST(TokenFile, EachPartIsChecked) {
   expect({.format = "something"}, "not a token file");
   expect({.version = 0}, "version 0");
   expect({.version = 2}, "no dataset '/checksums/train'");
-  expect({.version = 3}, "version 3");
+  expect({.version = 4}, "version 4");
   expect({.vocabulary = 255}, "255");
   expect({.tokenizer = R"({"kind": "wordpiece"})"}, "'wordpiece'");
   expect({.element = hdf5::Element::f32}, "holds float32");

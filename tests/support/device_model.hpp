@@ -80,7 +80,7 @@ inline bool padding_is_zero(const ParameterRegistry& registry, const Tensor& fla
     while (next < end && host.f32()[next] == 0.0f) ++next;
     return next == end;
   };
-  for (const auto& parameter : registry.all()) {
+  for (const auto& parameter : registry.trained()) {
     if (!zero_up_to(parameter->offset)) return false;
     next += parameter->elements();
   }

@@ -33,7 +33,7 @@ void broadcast_state(Communicator& comm, TrainingState& state) {
 
 TrainingState load_checkpoint_collectively(Communicator& comm, const std::filesystem::path& path,
                                            const ParameterRegistry& registry, std::string_view model) {
-  const TrainingState state = load_shards(comm, path, shards_of({whole_of(registry)}, {}, {}), model);
+  const TrainingState state = load_shards(comm, path, shards_of({whole_of(registry), frozen_of(registry)}, {}, {}), model);
   registry.values_changed();
   return state;
 }

@@ -15,6 +15,7 @@ void add_ckpt_command(CLI::App& app, Action& action) {
   add_ckpt_reshard(*ckpt, action);
   add_ckpt_export(*ckpt, action);
   add_ckpt_import(*ckpt, action);
+  add_ckpt_merge(*ckpt, action);
 }
 
 }  // namespace cohort

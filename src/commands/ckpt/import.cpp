@@ -12,10 +12,14 @@
 #include "commands/commands.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/common/version.hpp"
+#include "config/describe.hpp"
 #include "config/model_rules.hpp"
+#include "config/run_file.hpp"
 #include "config/schema.hpp"
+#include "interchange/adapters.hpp"
 #include "interchange/checkpoint_weights.hpp"
 #include "interchange/exchange.hpp"
+#include "interchange/hf_config.hpp"
 #include "runtime/failure_exit.hpp"
 #include "train/resume.hpp"
 
@@ -25,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CkptImportOptions {
-  std::string folder, run, run_file, tokens;
+  std::string folder, run, run_file, tokens, base;
   bool overwrite = false;
 };
 
@@ -76,8 +80,37 @@ void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
   }
 }
 
+// Adapters of PEFT beside the weights of a run.
+int import_adapters(const CkptImportOptions& options) {
+  const CheckpointWeights base(options.base);
+  const std::string where = base.folder().string();
+  RunConfig config = parse_saved_run_file(base.state().run_file, where + ", its run file");
+  config.model = resolved_model(config.model, where);
+  if (config.model.lora.rank > 0)
+    fail(ExitCode::usage, "{} has adapters already: fold them into its weights with `cohort ckpt merge`", where);
+  const PeftFolder adapters(options.folder, config.model);
+  config.model = adapters.model();
+  const std::unique_ptr<TensorSource> weights = adapters.joined(base, where);
+  if (!options.overwrite) require_empty(options.run);
+  remove_checkpoints(options.run);
+  TrainingState state = base.state();
+  state.model = describe_model(config.model);
+  state.run_file = to_toml(config);
+  state.history += fmt::format("adapters of {} joined at step {}\n", options.folder, state.step);
+  const fs::path checkpoint = write_checkpoint(options.run, *weights, state);
+  fmt::print("{}: adapters of rank {} for {} of {}, to {}\n", options.folder, config.model.lora.rank, config.model.lora.targets,
+             where, checkpoint.string());
+  return 0;
+}
+
 int run_import(const CkptImportOptions& options) {
   if (!is_printing_rank()) return 0;
+  const bool peft = fs::exists(fs::path(options.folder) / kPeftConfigFile);
+  if (peft != !options.base.empty()) {
+    fail(ExitCode::usage, "{} {}: {}", options.folder, peft ? "holds adapters of PEFT" : "holds no adapters of PEFT",
+         peft ? "name the run or checkpoint whose weights they join with --base" : "leave --base out");
+  }
+  if (peft) return import_adapters(options);
   const ImportFolder imported(options.folder);
   const RunConfig config = tuning_run(imported, options);
   if (!options.overwrite) require_empty(options.run);
@@ -116,11 +149,16 @@ void add_ckpt_import(CLI::App& ckpt, Action& action) {
       "Only weights are imported: the run has no optimizer state, so --resume cannot continue it; another run starts from it\n"
       "through the key run.initial_checkpoint. A model that gpt2, llama or qwen3 here would not compute exactly is refused.");
   const auto options = std::make_shared<CkptImportOptions>();
-  command->add_option("folder", options->folder, "Folder with config.json (or run.toml) and model.safetensors")->required();
+  command
+      ->add_option("folder", options->folder,
+                   "Folder with config.json (or run.toml) and model.safetensors; or with adapters of PEFT")
+      ->required();
   command->add_option("--out", options->run, "Run folder to create, with checkpoints/step_00000000")
       ->type_name("FOLDER")
       ->required();
   command->add_option("--run-file", options->run_file, "Also write a run file that starts from these weights")->type_name("FILE");
+  command->add_option("--base", options->base, "For adapters of PEFT: the run or checkpoint whose weights they join")
+      ->type_name("RUN");
   command->add_option("--tokens", options->tokens, "Token file to name in the run file")->type_name("FILE");
   command->add_flag("--overwrite", options->overwrite, "Replace the checkpoints in the run folder, and the run file");
   command->callback([&action, options] { action = [options] { return run_import(*options); }; });

@@ -47,6 +47,8 @@ int run_export(const ExportCommand& command) {
   export_tokens(file, command.format, paths, [&](double share) { progress.show(share); });
   fmt::print("{}: train.bin with {}, val.bin with {}\n", command.folder, counted(file.tokens(Split::train), "token"),
              file.tokens(Split::validation));
+  if (!file.chat_template().empty())
+    fmt::print("note: which tokens count as targets is left out: the format has no place for it\n");
   return 0;
 }
 

@@ -45,9 +45,30 @@ std::vector<TokenCount> by_frequency(const std::vector<Count>& counts) {
 }
 
 struct Excerpt {
-  Count offset;  // tokens from the start of /train
-  std::string text;
+  Count offset;                      // tokens from the start of /train
+  std::string text;                  // printable; of conversations, with what counts as targets between marks
+  std::vector<std::string> targets;  // printable; each run of tokens that counts
 };
+
+// Of conversations.
+constexpr const char* kTargetBegins = "[[";
+constexpr const char* kTargetEnds = "]]";
+
+Excerpt excerpt_at(const TokenFile& file, Count offset) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(kExcerptTokens, file.tokens(Split::train) - offset)));
+  file.read(Split::train, offset, ids);
+  if (file.chat_template().empty()) return {offset, printable(file.tokenizer().decode(ids)), {}};
+  std::vector<std::uint8_t> counted(ids.size());
+  file.read_counted(Split::train, offset, counted);
+  Excerpt excerpt{offset, "", {}};
+  for (std::size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    while (end < ids.size() && counted[end] == counted[begin]) ++end;
+    const std::string text = printable(file.tokenizer().decode(std::span(ids).subspan(begin, end - begin)));
+    if (counted[begin] != 0) excerpt.targets.push_back(text);
+    excerpt.text += counted[begin] != 0 ? kTargetBegins + text + kTargetEnds : text;
+  }
+  return excerpt;
+}
 
 // Evenly spaced over the training split, the first at its start.
 std::vector<Excerpt> excerpts_of(const TokenFile& file, Count samples) {
@@ -56,9 +77,7 @@ std::vector<Excerpt> excerpts_of(const TokenFile& file, Count samples) {
   for (Count i = 0; i < std::min(samples, tokens); ++i) {
     // tokens * i could exceed 64 bits.
     const auto offset = static_cast<Count>(static_cast<double>(tokens) * (static_cast<double>(i) / static_cast<double>(samples)));
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(kExcerptTokens, tokens - offset)));
-    file.read(Split::train, offset, ids);
-    excerpts.push_back({offset, file.tokenizer().decode(ids)});
+    excerpts.push_back(excerpt_at(file, offset));
   }
   return excerpts;
 }
@@ -100,6 +119,11 @@ void print_json(const TokenFile& file, const TokenStatistics& statistics, const 
     json["entropy_nats_per_token"] = entropy->exact;
     json["empirical_nats_per_token"] = entropy->empirical;
   }
+  if (!file.chat_template().empty()) {
+    json["chat_template"] = file.chat_template();
+    json["train_targets"] = statistics.counted[0];
+    json["validation_targets"] = statistics.counted[1];
+  }
   json["sources"] = Json::array();
   for (const TokenSource& source : file.sources()) json["sources"].push_back({{"file", source.file}, {"bytes", source.bytes}});
   json["documents"] = json_of(statistics.documents);
@@ -112,8 +136,10 @@ void print_json(const TokenFile& file, const TokenStatistics& statistics, const 
     json["most_frequent"].push_back({{"id", tokens[i].id}, {"text", text}, {"count", tokens[i].count}});
   }
   json["samples"] = Json::array();
-  for (const Excerpt& excerpt : excerpts)
-    json["samples"].push_back({{"offset", excerpt.offset}, {"text", printable(excerpt.text)}});
+  for (const Excerpt& excerpt : excerpts) {
+    json["samples"].push_back({{"offset", excerpt.offset}, {"text", excerpt.text}});
+    if (!file.chat_template().empty()) json["samples"].back()["targets"] = excerpt.targets;
+  }
   // A path may hold bytes that are no UTF-8.
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
@@ -152,6 +178,10 @@ void print_text(const TokenFile& file, const TokenStatistics& statistics, const 
   for (std::size_t i = 0; i < std::min(file.sources().size(), kSources); ++i)
     fmt::print("  {}, {}\n", file.sources()[i].file, human_bytes(file.sources()[i].bytes));
   if (file.sources().size() > kSources) fmt::print("  and {} more\n", file.sources().size() - kSources);
+  if (!file.chat_template().empty()) {
+    fmt::print("\nconversations by the template {}: {} tokens of /train and {} of /validation count as targets\n",
+               file.chat_template(), statistics.counted[0], statistics.counted[1]);
+  }
   print_documents(statistics.documents);
   print_bad(statistics.not_utf8, "byte of the decoded text is no UTF-8", "bytes of the decoded text are no UTF-8");
   print_bad(statistics.without_text, "token has an id without text", "tokens have ids without text");
@@ -167,7 +197,7 @@ void print_text(const TokenFile& file, const TokenStatistics& statistics, const 
                   fmt::format("{:.2f}%", 100.0 * static_cast<double>(tokens[i].count) / static_cast<double>(total))});
   }
   fmt::print("\n{}", frequent.str());
-  for (const Excerpt& excerpt : excerpts) fmt::print("\ntrain, from token {}:\n  {}\n", excerpt.offset, printable(excerpt.text));
+  for (const Excerpt& excerpt : excerpts) fmt::print("\ntrain, from token {}:\n  {}\n", excerpt.offset, excerpt.text);
 }
 
 int run_inspect(const InspectOptions& options) {

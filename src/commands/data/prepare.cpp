@@ -49,6 +49,11 @@ void report(const PrepareOptions& options, const Prepared& prepared) {
   fmt::print("{}: {} tokenizer, vocabulary of {}; {} tokens for training, the last {} for validation; {}\n", options.output,
              prepared.tokenizer, prepared.vocabulary_size, prepared.train, prepared.validation,
              counted(prepared.documents, "document"));
+  if (prepared.counted) {
+    fmt::print("conversations by the template {}: {} of the tokens count as targets ({:.1f} %)\n", options.conversations,
+               *prepared.counted,
+               100.0 * static_cast<double>(*prepared.counted) / static_cast<double>(prepared.train + prepared.validation));
+  }
   if (options.deduplicate) fmt::print("{} left out\n", counted(prepared.duplicates, "duplicate document"));
   if (prepared.entropy) fmt::print("known floor of the loss: {:.5f} nats per token\n", prepared.entropy->exact);
 }
@@ -91,6 +96,12 @@ std::string tokenizer_help() {
   return help;
 }
 
+std::string conversations_help() {
+  std::string help = "Lines of JSON are conversations, of which only the answers count as targets; their text by this template: ";
+  for (const ChatTemplate& chat : all_chat_templates()) help += fmt::format("{}: {}; ", chat.name, chat.help);
+  return help.substr(0, help.size() - 2);
+}
+
 }  // namespace
 
 void add_data_prepare(CLI::App& data, Action& action) {
@@ -119,7 +130,8 @@ void add_data_prepare(CLI::App& data, Action& action) {
   prepare->add_option("--pattern", options->learning.pattern, "With bpe or a rank file: gpt-2, cl100k or a regular expression");
   prepare->add_option("--special-token", options->learning.special, "With bpe or a rank file: a special token (may be repeated)")
       ->allow_extra_args(false);
-  prepare->add_option("--field", options->field, "Field with the text in lines of JSON")->capture_default_str();
+  auto* field = prepare->add_option("--field", options->field, "Field with the text in lines of JSON")->capture_default_str();
+  prepare->add_option("--conversations", options->conversations, conversations_help())->type_name("TEMPLATE")->excludes(field);
   prepare->add_option(
       "--split-documents", options->separator,
       "Line that separates the documents of a text, such as '<|endoftext|>'; '': blank lines [a text is a document]");

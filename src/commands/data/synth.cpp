@@ -6,9 +6,11 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "commands/common/numbers.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/common/work_progress.hpp"
 #include "commands/data/data.hpp"
+#include "data/synth_conversations.hpp"
 
 namespace cohort {
 namespace {
@@ -42,6 +44,33 @@ int run_synth(const SynthOptions& options) {
   return 0;
 }
 
+struct ConversationOptions {
+  std::string out;
+  Count conversations = 4000;
+  std::uint64_t seed = 1;
+  bool overwrite = false;
+};
+
+int run_conversations(const ConversationOptions& options) {
+  const std::string out = output_file("--out", options.out, options.overwrite).string();
+  write_story_conversations(out, options.seed, options.conversations);
+  fmt::print("{}: {}, seed {}\n", options.out, counted(options.conversations, "conversation"), options.seed);
+  fmt::print("next: cohort data prepare --input {} --out FILE.h5 --tokenizer TOKENIZER --conversations plain\n", options.out);
+  return 0;
+}
+
+void add_conversations(CLI::App& synth, Action& action) {
+  auto* command = synth.add_subcommand("conversations", "Questions about small stories, with their answers, as lines of JSON");
+  const auto options = std::make_shared<ConversationOptions>();
+  command->add_option("--out", options->out, "File to write (.jsonl)")->type_name("FILE")->required();
+  command->add_option("--conversations", options->conversations, "Size in conversations")
+      ->check(integer_from(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Other seeds give other conversations")->capture_default_str();
+  add_overwrite_option(*command, options->overwrite, "the conversations");
+  command->callback([&action, options] { action = [options] { return run_conversations(*options); }; });
+}
+
 }  // namespace
 
 void add_data_synth(CLI::App& data, Action& action) {
@@ -56,6 +85,7 @@ void add_data_synth(CLI::App& data, Action& action) {
   const CLI::Option* number = stories->add_option("--stories", options->stories, "Size in stories");
   stories->add_option("--seed", options->seed, "Other seeds give other stories")->capture_default_str();
   add_overwrite_option(*stories, options->overwrite, "the corpus");
+  add_conversations(*synth, action);
   stories->callback([&action, options, number] {
     options->by_stories = number->count() > 0;
     action = [options] { return run_synth(*options); };

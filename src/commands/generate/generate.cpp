@@ -15,13 +15,12 @@
 #include "commands/common/step_option.hpp"
 #include "commands/generate/prompts.hpp"
 #include "commands/generate/results.hpp"
-#include "config/model_rules.hpp"
+#include "commands/generate/text_model.hpp"
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
 #include "train/data_setup.hpp"
 #include "train/generate.hpp"
 #include "train/model_on_mesh.hpp"
-#include "train/nonfinite.hpp"
 #include "train/precision.hpp"
 
 namespace cohort {
@@ -72,30 +71,13 @@ std::vector<std::vector<std::int32_t>> encoded(Communicator& world, const Tokeni
   return ids;
 }
 
-// The run of the checkpoint on these ranks, which must all be needed for one model.
-RunConfig config_of(Runtime& runtime, Communicator& world, const GenerateCommandOptions& options, const TrainingState& state) {
-  RunConfig config = run_of_checkpoint(runtime, world, state.run_file, options.overrides,
-                                       {.reads_data = false, .layout = options.layout, .tokens = options.tokens_file});
-  if (!attention_of(config.model)) {
-    throw SharedError(ExitCode::usage,
-                      fmt::format("{} holds an {}, which does not generate text", options.checkpoint, config.model.kind));
-  }
-  const Count parts = config.parallel.tp * config.parallel.pp;
-  if (world.size() != parts) {
-    throw SharedError(ExitCode::usage,
-                      fmt::format("{} and parallel.tp x parallel.pp = {}: start {}, or divide the model over all with "
-                                  "--layout tp=N or pp=N",
-                                  counted(world.size(), "rank"), parts, counted(parts, "rank")));
-  }
-  return config;
-}
-
 int generate_text(const GenerateCommandOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   const std::filesystem::path checkpoint = resolve_checkpoint_collectively(*world, options.checkpoint, options.step);
   const TrainingState state = read_training_state_collectively(*world, checkpoint);
-  RunConfig config = config_of(runtime, *world, options, state);
+  RunConfig config =
+      run_for_text(runtime, *world, options.checkpoint, state, options.overrides, options.layout, options.tokens_file);
   const std::vector<std::string> prompts = prompts_of(*world, options);
   const std::shared_ptr<const Tokenizer> of_model =
       tokenizer_of_model(*world, config, state, /*from_file=*/!options.tokens_file.empty());
@@ -125,14 +107,10 @@ int generate_text(const GenerateCommandOptions& options) {
                             .context = config.model.context,
                             .kernels = exec_of(config).kernels};
   Hooks none;
-  try {
+  with_place_of_not_finite(*world, [&] {
     generate(model.predictor(), ids, how, none,
              [&](std::size_t number, std::int32_t token) { return results.put(number, token); });
-  } catch (const LogitsNotFinite& error) {
-    if (world->size() == 1) throw;
-    const std::string where = first_not_finite_in_words(*world, error.unit);
-    throw SharedError(error.code(), fmt::format("{}{}{}", error.what_is, where.empty() ? "" : "; ", where));
-  }
+  });
   return 0;
 }
 

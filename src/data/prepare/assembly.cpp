@@ -1,5 +1,6 @@
 #include "data/prepare/assembly.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -73,16 +74,13 @@ void Assembly::take_facts(const WorkItem& item, const EncodedPart& part) {
   }
 }
 
-void Assembly::for_each_kept(
-    const EncodedPart& part, std::size_t& index,
-    const std::function<void(const EncodedDocument& document, std::span<const std::uint8_t> ids)>& visit) const {
-  std::size_t at = 0;
+void Assembly::for_each_kept(const EncodedPart& part, std::size_t& index,
+                             const std::function<void(const EncodedDocument& document, std::size_t first)>& visit) const {
+  std::size_t first = 0;
   for (const EncodedDocument& document : part.documents) {
     index += document.starts;
-    const std::size_t bytes = static_cast<std::size_t>(document.tokens) * token_bytes_;
-    if (keep_[index - 1])
-      visit(document, part.ids.empty() ? std::span<const std::uint8_t>() : std::span(part.ids).subspan(at, bytes));
-    at += bytes;
+    if (keep_[index - 1]) visit(document, first);
+    first += static_cast<std::size_t>(document.tokens);
   }
 }
 
@@ -91,7 +89,7 @@ DocumentCounts Assembly::count_by_split() const {
   std::size_t index = 0;
   Count position = 0;
   for_each_part(Want::documents, [&](const WorkItem&, const EncodedPart& part) {
-    for_each_kept(part, index, [&](const EncodedDocument& document, std::span<const std::uint8_t>) {
+    for_each_kept(part, index, [&](const EncodedDocument& document, std::size_t) {
       if (document.starts != 0) counter.begin(position);
       position += document.tokens;
     });
@@ -99,22 +97,26 @@ DocumentCounts Assembly::count_by_split() const {
   return counter.finish(tokens_);
 }
 
-void Assembly::write_tokens(TokenFileWriter& writer, const Progress& progress) const {
-  std::vector<std::int32_t> ids(std::size_t{1} << 16);
+void Assembly::append(const EncodedPart& part, std::size_t first, Count tokens, TokenFileWriter& writer) {
+  ids_.resize(std::size_t{1} << 16);
+  for (const std::size_t end = first + static_cast<std::size_t>(tokens); first < end;) {
+    const std::size_t count = std::min(ids_.size(), end - first);
+    const auto ids = std::span(ids_).first(count);
+    load_ids(part.ids.data() + first * token_bytes_, static_cast<Bytes>(token_bytes_), ids);
+    const auto counted = part.counted.empty() ? std::span<const std::uint8_t>() : std::span(part.counted).subspan(first, count);
+    writer.append(ids, counted);
+    counted_ += std::count(counted.begin(), counted.end(), 1);
+    first += count;
+  }
+}
+
+void Assembly::write_tokens(TokenFileWriter& writer, const Progress& progress) {
   std::size_t index = 0;
   Count written = 0;
-  const auto append = [&](std::span<const std::uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const std::size_t count = std::min(ids.size(), bytes.size() / token_bytes_);
-      load_ids(bytes.data(), static_cast<Bytes>(token_bytes_), std::span(ids).first(count));
-      writer.append(std::span(ids).first(count));
-      bytes = bytes.subspan(count * token_bytes_);
-    }
-  };
   for_each_part(Want::all, [&](const WorkItem&, const EncodedPart& part) {
-    for_each_kept(part, index, [&](const EncodedDocument& document, std::span<const std::uint8_t> bytes) {
+    for_each_kept(part, index, [&](const EncodedDocument& document, std::size_t first) {
       if (document.starts != 0) writer.begin_document();
-      append(bytes);
+      append(part, first, document.tokens, writer);
       written += document.tokens;
     });
     if (progress) progress(static_cast<double>(written) / static_cast<double>(tokens_));
@@ -130,7 +132,8 @@ std::vector<TokenSource> Assembly::sources() const {
 // Known if the tokens are those of unchanged corpora of one grammar and nothing else; a byte is a character there, since the
 // stories are ASCII.
 std::optional<TokenEntropy> Assembly::entropy() const {
-  if (preparation_.end_of_document_ >= 0 || preparation_.options_.separator || documents_ != static_cast<Count>(facts_.size()))
+  if (preparation_.end_of_document_ >= 0 || preparation_.options_.separator || preparation_.rules_.chat != nullptr ||
+      documents_ != static_cast<Count>(facts_.size()))
     return std::nullopt;
   TokenEntropy entropy;
   double bytes = 0;
@@ -190,8 +193,9 @@ Prepared Assembly::run(const Progress& progress) {
   if (const std::string losses = tokenizer.losses(); !losses.empty())
     prepared.notes.push_back(fmt::format("{}: tokens do not give back all of the text: {}", options.tokenizer, losses));
   TokenFileWriter writer(options.output, tokenizer, prepared.train, prepared.validation, sources(), prepared.entropy,
-                         count_by_split());
+                         count_by_split(), options.conversations);
   write_tokens(writer, progress);
+  if (!options.conversations.empty()) prepared.counted = counted_;
   writer.finish();
   return prepared;
 }

@@ -21,15 +21,17 @@ class Assembly {
   enum class Want { documents, all };
   using Visit = std::function<void(const WorkItem& item, const EncodedPart& part)>;
   void for_each_part(Want want, const Visit& visit) const;
-  /// Of a part: those that stay. `index`: the number of documents that have begun, over all parts.
+  /// Of a part: those that stay, and the token of the part that is their first. `index`: the number of documents that have begun,
+  /// over all parts.
   void for_each_kept(const EncodedPart& part, std::size_t& index,
-                     const std::function<void(const EncodedDocument& document, std::span<const std::uint8_t> ids)>& visit) const;
+                     const std::function<void(const EncodedDocument& document, std::size_t first)>& visit) const;
 
   void survey();
   void take_document(const EncodedDocument& document);
+  void append(const EncodedPart& part, std::size_t first, Count tokens, TokenFileWriter& writer);
   void take_facts(const WorkItem& item, const EncodedPart& part);
   DocumentCounts count_by_split() const;
-  void write_tokens(TokenFileWriter& writer, const Progress& progress) const;
+  void write_tokens(TokenFileWriter& writer, const Progress& progress);
   std::vector<TokenSource> sources() const;
   std::optional<TokenEntropy> entropy() const;
   void add_notes(std::vector<std::string>& notes) const;
@@ -45,6 +47,8 @@ class Assembly {
   };
   std::unordered_set<ContentHash, HashOfHash> seen_;
   Count train_ = 0;
+  std::vector<std::int32_t> ids_;  // on their way from a part to the file
+  Count counted_ = 0;              // of them, as targets
 };
 
 }  // namespace cohort

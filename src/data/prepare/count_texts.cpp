@@ -11,7 +11,13 @@ void count_texts(const InputList& inputs, const WorkPlan& plan, const DocumentRu
     const WorkItem& item = plan.items[i];
     for (Count number = shares[i].first; number >= 0; number += shares[i].stride) {
       const bool there = texts.visit(
-          item, number, [&](std::string_view text, const TextSource& source, bool, bool) { learner.add(text, source); },
+          item, number,
+          [&](std::string_view text, const TextSource& source, bool, bool) {
+            if (rules.chat == nullptr) return learner.add(text, source);
+            for_each_text(*rules.chat, conversation_in_json_line(text), [&](std::string_view part, bool special, bool) {
+              if (!special) learner.add(part, source);
+            });
+          },
           [](const PieceFacts&) {});
       if (!there || !item.open_ended || texts.last()) break;
     }

@@ -8,7 +8,8 @@
 
 namespace cohort {
 
-/// Adds the texts of this rank's share to the learner. Throws as PartTexts::visit() and TokenizerLearner::add().
+/// Adds the texts of this rank's share to the learner; of conversations what is encoded of them. Throws as PartTexts::visit() and
+/// TokenizerLearner::add().
 void count_texts(const InputList& inputs, const WorkPlan& plan, const DocumentRules& rules, TokenizerLearner& learner, int rank,
                  int ranks, const Progress& progress);
 

@@ -32,7 +32,8 @@ struct PieceFacts {
 struct EncodedPart {
   std::vector<EncodedDocument> documents{};
   std::vector<PieceFacts> pieces{};
-  std::vector<std::uint8_t> ids{};  // of all documents, little-endian
+  std::vector<std::uint8_t> ids{};      // of all documents, little-endian
+  std::vector<std::uint8_t> counted{};  // of conversations, for each id whether it counts as a target
   Count tokens = 0;
   bool last = false;  // the text ends with its last piece
 };
@@ -42,7 +43,7 @@ void write_encoded_part(const std::filesystem::path& path, const EncodedPart& pa
 
 /// Nothing if there is no such file, or if it is damaged (which a machine that lost its power can leave).
 std::optional<EncodedPart> read_encoded_part(const std::filesystem::path& path);
-/// Of one that was read before: all but the ids, unchecked.
+/// Of one that was read before: all but the ids and what counts, unchecked.
 EncodedPart read_encoded_documents(const std::filesystem::path& path);
 
 }  // namespace cohort

@@ -84,6 +84,11 @@ PieceFacts PartTexts::visit_piece(const Visit& visit) {
 void PartTexts::visit_line(std::string_view line, std::size_t begin, const Visit& visit, PieceFacts& facts) {
   const Bytes offset = reader_->begin() + static_cast<Bytes>(begin);
   try {
+    if (rules_.chat != nullptr) {
+      facts.text_bytes += static_cast<Bytes>(line.size());
+      visit(line, "its text", true, true);
+      return;
+    }
     const std::string text = text_in_json_line(line, rules_.field);
     if (text.empty()) {
       if (facts.empty++ == 0) facts.first_empty = offset;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "data/chat/chat_template.hpp"
 #include "data/prepare/encoded_part.hpp"
 #include "data/prepare/work_plan.hpp"
 #include "data/text_source.hpp"
@@ -16,6 +17,7 @@ namespace cohort {
 struct DocumentRules {
   std::string field;                     // of lines of JSON
   std::optional<std::string> separator;  // in other texts; nothing: a text is a document
+  const ChatTemplate* chat = nullptr;    // lines of JSON are conversations, visited as they stand; null: they are not
   Framing framing_of(const InputFile& file) const;
 };
 

@@ -11,7 +11,7 @@ Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType 
     rounded_ =
         Tensor::zeros("gradients.rounded", registry.flat_gradients().shape(), reduction, registry.flat_gradients().device());
   }
-  for (auto it = registry.all().rbegin(); it != registry.all().rend(); ++it) {
+  for (auto it = registry.trained().rbegin(); it != registry.trained().rend(); ++it) {
     const Parameter& parameter = **it;
     const Count begin = parameter.offset;
     const bool full = !buckets_.empty() && (buckets_.back().end - buckets_.back().begin) * size_of(DType::f32) >= bucket_bytes;

@@ -14,6 +14,8 @@ Manual::Manual(Model& model, Communicator& group, std::unique_ptr<Model> replica
 
 void Manual::weights_changed() {
   replica_->parameters().flat_values().copy_from(model_.parameters().flat_values());
+  if (const Tensor& frozen = model_.parameters().flat_frozen_values(); frozen.defined())
+    replica_->parameters().flat_frozen_values().copy_from(frozen);
   replica_->parameters().values_changed();
 }
 

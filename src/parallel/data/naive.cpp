@@ -4,7 +4,7 @@ namespace cohort {
 
 void Naive::finish_gradients(StepTimers& timers) {
   const auto scope = timers.scope(Phase::communication);
-  for (const auto& parameter : model_.parameters().all()) {
+  for (const Parameter* parameter : model_.parameters().trained()) {
     group_.all_reduce(parameter->gradient.raw(), parameter->elements(), DType::f32, ReduceOp::sum);
   }
 }

@@ -16,7 +16,8 @@ std::vector<std::size_t> group_numbers(const Model& model, const std::string& wr
   std::vector<std::size_t> numbers(model.parameters().all().size(), 0);
   std::vector<bool> seen(numbers.size(), false);
   std::size_t next = 0;
-  for (const auto& parameter : model.parameters().all()) {
+  for (const auto& parameter : model.parameters().all()) seen[parameter->index] = parameter->frozen;  // belongs to none
+  for (const Parameter* parameter : model.parameters().trained()) {
     if (!parameter->copied) continue;
     seen[parameter->index] = true;
     numbers[parameter->index] = next++;
@@ -76,9 +77,9 @@ void ShardGroup::attach_gradient(const Tensor& flat) {
 std::vector<ShardGroup> make_shard_groups(const Model& model, const std::string& wrap, int rank, int ranks) {
   const std::vector<std::size_t> numbers = group_numbers(model, wrap);
   std::vector<ShardGroup> groups(numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end()) + 1);
-  for (const auto& parameter : model.parameters().all()) {
+  for (Parameter* parameter : model.parameters().trained()) {
     ShardGroup& group = groups[numbers[parameter->index]];
-    group.members.push_back({parameter.get(), group.elements});
+    group.members.push_back({parameter, group.elements});
     group.elements += parameter->elements() + parameter->padding;
   }
   for (ShardGroup& group : groups) {
@@ -99,6 +100,7 @@ std::vector<std::vector<std::size_t>> groups_of_units(const Model& model, const 
   for (const Unit& unit : model.units()) {
     std::vector<std::size_t>& own = of_units.emplace_back();
     for (const Parameter* parameter : unit.parameters) {
+      if (parameter->frozen) continue;
       const std::size_t g = group_of.at(parameter);
       if (std::find(own.begin(), own.end(), g) == own.end()) own.push_back(g);
     }

@@ -39,7 +39,7 @@ struct ShardGroup {
 /// The groups of a declared model, without memory: one for the whole model ("model"), one for each unit ("block"), or one for
 /// each layer ("layer"; layers that share a matrix product stay together, and norms go with the layer before them). A weight that
 /// two units share belongs to the first. One of which another pipeline stage has a copy is a group of its own, so that both
-/// stages divide it alike.
+/// stages divide it alike. Frozen parameters are in none: every rank has all of them.
 std::vector<ShardGroup> make_shard_groups(const Model& model, const std::string& wrap, int rank, int ranks);
 
 /// The groups that hold the parameters of each unit, by the unit's place in the model.

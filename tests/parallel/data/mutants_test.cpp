@@ -2,7 +2,7 @@
 // the comparison that accepts the strategies must reject every one of them.
 #include <gtest/gtest.h>
 
-#include "ops/adamw.hpp"
+#include "ops/pointwise.hpp"
 #include "parallel/data/trajectory.hpp"
 #include "parallel/zero/zero1.hpp"
 #include "parallel/zero/zero2.hpp"
