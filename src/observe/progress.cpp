@@ -27,8 +27,8 @@ struct Column {
   const char* title;
   int width;
 };
-constexpr Column kStep{"step", 7}, kUnits{"", 8}, kLoss{"loss", 7}, kValidation{"val loss", 8}, kRate{"lr", 8},
-    kNorm{"norm", 7}, kThroughput{"", 9}, kMfu{"MFU", 5}, kMemory{"memory", 9}, kLeft{"ETA", 10};
+constexpr Column kStep{"step", 7}, kUnits{"", 8}, kLoss{"loss", 7}, kValidation{"val loss", 8}, kRate{"lr", 8}, kNorm{"norm", 7},
+    kThroughput{"", 9}, kMfu{"MFU", 5}, kMemory{"memory", 9}, kLeft{"ETA", 10};
 
 std::string cell(const Column& column, std::string_view text) { return fmt::format("{:>{}}", text, column.width); }
 

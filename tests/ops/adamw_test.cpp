@@ -1,4 +1,4 @@
-// AdamW, the gradient's norm and what it decides, and scaling against their references.
+// AdamW, and the gradient's norm and what it decides, against their references.
 #include "ops/adamw.hpp"
 
 #include <gtest/gtest.h>
@@ -256,16 +256,6 @@ TEST(GradientNorm, SkipsUnlessNormAndLossAreFinite) {
     EXPECT_FALSE(std::isfinite(decide(bad, 3.0, 1.0, 1.0).norm)) << bad;
   }
   EXPECT_EQ(decide(1e300, -1e300, 1.0, 1.0).scalars.skip, 0) << "large is not infinite";
-}
-
-TEST(Scale, MultipliesEachElement) {
-  for (const Count elements : {0, 1, 17, 1000}) {
-    const Array x = random_values(elements, 1);
-    const Tensor tensor = tensor_of(x, {elements});
-    scale(test_exec(), tensor, -0.3f);
-    const Array scaled = values_of(tensor);
-    for (Count i = 0; i < elements; ++i) EXPECT_EQ(static_cast<float>(scaled[i]), static_cast<float>(x[i]) * -0.3f);
-  }
 }
 
 }  // namespace

@@ -176,5 +176,15 @@ TEST(Dropout, TheComparisonRejectsWrongMasks) {
   EXPECT_FALSE(close(dropped, unscaled, 2.0 * kEps));  // without 1 / (1 - p)
 }
 
+TEST(Scale, MultipliesEachElement) {
+  for (const Count elements : {0, 1, 17, 1000}) {
+    const Array x = random_values(elements, 1);
+    const Tensor tensor = tensor_of(x, {elements});
+    scale(test_exec(), tensor, -0.3f);
+    const Array scaled = values_of(tensor);
+    for (Count i = 0; i < elements; ++i) EXPECT_EQ(static_cast<float>(scaled[i]), static_cast<float>(x[i]) * -0.3f);
+  }
+}
+
 }  // namespace
 }  // namespace cohort::ops

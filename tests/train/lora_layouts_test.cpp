@@ -1,5 +1,7 @@
 // Runs with adapters: the same in every layout, resumed to the bit, the weights beside them untouched; and layouts that cannot
 // have them are refused.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "comm/self_communicator.hpp"
