@@ -1,5 +1,5 @@
 #include <mach-o/dyld.h>
-#include <mach/mach.h>
+#include <sys/resource.h>
 #include <sys/sysctl.h>
 #include <unistd.h>
 
@@ -85,12 +85,10 @@ std::string environment_at_start(std::int64_t process) {
 
 bool writes_to_terminal(std::int64_t) { return false; }  // the files of another process cannot be opened
 
+// The most that it had so far: what it has now is asked for in another way on every version of the system.
 Bytes resident_memory() {
-  mach_task_basic_info info{};
-  mach_msg_type_number_t count = MACH_TASK_BASIC_INFO_COUNT;
-  const bool known =
-      task_info(mach_task_self(), MACH_TASK_BASIC_INFO, reinterpret_cast<task_info_t>(&info), &count) == KERN_SUCCESS;
-  return known ? static_cast<Bytes>(info.resident_size) : 0;
+  rusage usage{};
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<Bytes>(usage.ru_maxrss) : 0;
 }
 
 std::filesystem::path program_file() {

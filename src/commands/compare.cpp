@@ -21,6 +21,7 @@ int compare_runs(const std::vector<std::string>& folders) {
     runs.push_back(read_run_record(folder));
     for (const std::string& note : runs.back().notes) print_error_line(fmt::format("note: {}: {}", folder, note));
   }
+  tell_names_apart(runs);
   fmt::print("{}\n", comparison_table(runs));
   const bool have_run_files = std::none_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.run_file.empty(); });
   if (have_run_files) {

@@ -13,6 +13,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "plan/traffic.hpp"
+#include "report/comparison.hpp"
 #include "report/report_page.hpp"
 #include "runtime/failure_exit.hpp"
 #include "train/counted_step.hpp"
@@ -68,11 +69,11 @@ ordered_json planned_of(const RunRecord& run) {
 int write_report(const ReportOptions& options) {
   if (!is_printing_rank()) return 0;
   const std::filesystem::path out = output_file("--out", options.out, options.overwrite);
+  std::vector<RunRecord> runs;
+  for (const std::string& folder : options.runs) runs.push_back(read_run_record(folder));
+  tell_names_apart(runs);
   std::vector<ordered_json> reports;
-  for (const std::string& folder : options.runs) {
-    const RunRecord run = read_run_record(folder);
-    reports.push_back(report_of(run, planned_of(run)));
-  }
+  for (const RunRecord& run : runs) reports.push_back(report_of(run, planned_of(run)));
   const std::string page = report_page(reports, cohort_version());
   write_file_atomically(out, page);
   fmt::print("{}: {}, {}\n", out.string(), counted(static_cast<Count>(reports.size()), "run"),

@@ -24,8 +24,8 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kCurveCells = 60;
-constexpr double kQuietAfterSteps = 20.0;  // times a step's time without a record: the run may have ended, or hang
+constexpr int kMostCurveCells = 60, kLabels = 16;  // columns
+constexpr double kQuietAfterSteps = 20.0;          // times a step's time without a record: the run may have ended, or hang
 
 struct WatchOptions {
   std::string run;
@@ -54,13 +54,21 @@ Facts facts_of(const std::filesystem::path& folder) {
   }
 }
 
+// False if the user wants no more. In pieces, since a signal does not end a sleep.
+bool slept(double seconds) {
+  constexpr double kPiece = 0.1;
+  for (double left = seconds; left > 0.0 && !stop_requested(); left -= kPiece)
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kPiece)));
+  return !stop_requested();
+}
+
 std::string screen_of(const std::string& run, const Facts& facts, const RunTail& tail, bool utf8) {
   const LatestFigures& f = tail.latest();
-  Table table({run, ""});
+  Table table({"", ""});
   const std::string of_all = facts.steps > 0 ? fmt::format(" of {} ({:.0f} %)", facts.steps,
                                                            100.0 * static_cast<double>(f.step) / static_cast<double>(facts.steps))
                                              : "";
-  table.add({"step", fmt::format("{}{}", f.step, of_all)});
+  table.add({"step", fmt::format("{}{}", std::max<Count>(f.step, 0), of_all)});
   table.add({"loss", fmt::format("{:.4f}", f.loss)});
   if (utf8) table.add({"", sparkline(tail.curve())});
   if (f.validated_at >= 0)
@@ -84,12 +92,12 @@ std::string screen_of(const std::string& run, const Facts& facts, const RunTail&
   } else {
     table.add({"state", "running"});
   }
-  return table.str(/*right_from=*/2);
+  return run + table.str(/*right_from=*/2);  // whose first line is empty
 }
 
 int watch_run(const WatchOptions& options) {
   if (!is_printing_rank()) return 0;
-  RunTail tail(options.run, kCurveCells);
+  RunTail tail(options.run, static_cast<std::size_t>(std::clamp(terminal_columns() - kLabels, 10, kMostCurveCells)));
   const Facts facts = facts_of(options.run);
   const bool terminal = stdout_is_terminal();
   install_stop_signals();
@@ -104,8 +112,7 @@ int watch_run(const WatchOptions& options) {
     const bool completed = facts.steps > 0 && tail.latest().step >= facts.steps;
     if (options.once || completed) return 0;
     do {
-      std::this_thread::sleep_for(std::chrono::duration<double>(options.every));
-      if (stop_requested()) return 0;
+      if (!slept(options.every)) return 0;
     } while (!tail.read_new() && !terminal);  // a pipe gets a screen for each change, a terminal one that also tells of silence
   }
 }

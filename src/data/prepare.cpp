@@ -109,7 +109,10 @@ Preparation::Preparation(PrepareOptions options, InputList inputs)
   if (error) fail(ExitCode::io, "cannot create the folder '{}': {}", folder_.string(), error.message());
 }
 
+void Preparation::lock() { lock_.emplace(folder_); }
+
 Preparation::~Preparation() {
+  lock_.reset();
   std::error_code ignored;
   fs::remove(folder_, ignored);  // which fails if something is in it
 }
@@ -262,6 +265,7 @@ Prepared Preparation::assemble(const Progress& progress) const {
 Prepared prepare_tokens(const PrepareOptions& options, const Progress& progress) {
   check_prepare_options(options);
   Preparation preparation(options, Preparation::find_inputs(options));
+  preparation.lock();
   if (preparation.learns()) {
     std::string tokenizer = preparation.kept_tokenizer();
     if (tokenizer.empty()) tokenizer = preparation.learn(*preparation.count(0, 1, {}), {});

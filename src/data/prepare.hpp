@@ -19,6 +19,7 @@
 #include "data/chat/chat_template.hpp"
 #include "data/prepare/encoded_part.hpp"
 #include "data/prepare/part_texts.hpp"
+#include "data/prepare/parts_lock.hpp"
 #include "data/prepare/work_plan.hpp"
 #include "data/progress_callback.hpp"
 #include "data/texts/input_files.hpp"
@@ -69,6 +70,9 @@ class Preparation {
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
+  /// On one rank, before anything is written: keeps other preparations of the same output out. Throws Error(io) if there is one.
+  void lock();
+
   /// Whether the tokenizer is learned: then use_tokenizer() gets what kept_tokenizer() has on one rank, else what learn() makes
   /// there of the counts of all. Otherwise open_tokenizer() on each.
   bool learns() const;
@@ -102,6 +106,7 @@ class Preparation {
   WorkPlan plan_;
   DocumentRules rules_;
   std::filesystem::path folder_;  // of the parts
+  std::optional<PartsLock> lock_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::string settings_;  // all that the tokens of a part follow from, beside its texts
   std::int32_t end_of_document_ = -1;

@@ -16,7 +16,7 @@ void Tokenizer::check_id(std::int32_t id) const {
   fail(ExitCode::data, "the token id {} is outside the {} tokenizer's vocabulary of {}", id, kind(), vocabulary_size());
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_view source) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const TextSource& source) const {
   std::vector<std::int32_t> ids, block(most_tokens(std::min(text.size(), kLeastBlock)));
   for (std::size_t position = 0; position < text.size();) {
     const Count count = encode_some(text, position, block, source);

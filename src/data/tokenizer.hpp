@@ -52,8 +52,8 @@ class Tokenizer {
 
   static constexpr std::size_t kLeastBlock = std::size_t{1} << 20;
 
-  /// The tokens of a whole text. `source` names it in errors.
-  std::vector<std::int32_t> encode(std::string_view text, std::string_view source = "text") const;
+  /// The tokens of a whole text. `source` names it in errors, and says whether it begins a document.
+  std::vector<std::int32_t> encode(std::string_view text, const TextSource& source = "text") const;
   /// The same, but what spells a special token is one; of several that begin at one place the longest.
   std::vector<std::int32_t> encode_with_special(std::string_view text, std::string_view source = "text") const;
 

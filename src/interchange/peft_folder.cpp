@@ -62,12 +62,15 @@ PeftConfig read_config(const std::filesystem::path& path) {
   if (const auto bias = given("bias"); bias && *bias != "none") refuse(file, "bias", *bias, "only none is supported");
   PeftConfig config;
   if (const auto alpha = given("lora_alpha")) config.alpha = number(*alpha, "lora_alpha", file);
+  if (!(config.alpha > 0.0)) fail(ExitCode::checkpoint, "{}: lora_alpha is {} and must be above 0", file, config.alpha);
   config.root_of_rank = given("use_rslora").value_or(false) == true;
   const Json patterns = given("alpha_pattern").value_or(Json::object());
   for (const auto& [module, alpha] : patterns.items()) {
     if (module.find_first_of("*+?()[]^$|\\") != std::string::npos)
       refuse(file, "alpha_pattern", module, "a regular expression is not supported; name the modules");
     config.alpha_of[module] = number(alpha, "alpha_pattern", file);
+    if (!(config.alpha_of[module] > 0.0))
+      fail(ExitCode::checkpoint, "{}: alpha_pattern: {} has {} and must be above 0", file, module, config.alpha_of[module]);
   }
   return config;
 }

@@ -15,23 +15,27 @@ constexpr Count kLogitAlignment = 128;
 
 Count rounded_up(Count n, Count unit) { return (n + unit - 1) / unit * unit; }
 
-// Of whole tensors, not of parts.
-Count whole_elements(const ParameterRegistry& registry) {
-  Count elements = 0;
-  for (const auto& parameter : registry.all()) elements += parameter->global_shape.elements();
-  return elements;
+// Operations of the products with whole tensors, not parts, for one token: two for each element forward, two for the gradient of
+// the input and two for that of the weight, which what is frozen has not.
+double product_flops(const ParameterRegistry& registry) {
+  double flops = 0.0;
+  for (const auto& parameter : registry.all())
+    flops += (parameter->frozen ? 4.0 : 6.0) * static_cast<double>(parameter->global_shape.elements());
+  return flops;
 }
 
 }  // namespace
 
 double Decoder::flops_per_token(Count tokens) const {
-  ParameterRegistry layer;
+  ParameterRegistry layer, rest;
+  if (spec_.lora.rank > 0) {
+    layer.freeze();
+    rest.freeze();
+  }
   const Block block(layer, "block", spec_.block, 0, parallel_);
-  ParameterRegistry rest;
   const Norm norm(rest, "norm", spec_.block.norm, spec_.width, spec_.block.norm_epsilon, parallel_);
   rest.declare("tables", {spec_.tied_head ? 1 : 2, spec_.vocabulary, spec_.width}, {});
-  const Count elements = spec_.layers * whole_elements(layer) + whole_elements(rest);
-  return 6.0 * static_cast<double>(elements) +
+  return static_cast<double>(spec_.layers) * product_flops(layer) + product_flops(rest) +
          12.0 * static_cast<double>(spec_.layers) *
              static_cast<double>(spec_.block.attention.heads * spec_.block.attention.head_size) * static_cast<double>(tokens);
 }

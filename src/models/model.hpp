@@ -33,7 +33,8 @@ class Model : public Predictor {
   std::unique_ptr<KvCache> make_cache(Count, Count) const override { return nullptr; }
 
   /// Floating-point operations of forward and backward for one token (mlp: one sample), by the convention 6 N + 12 L C T of the
-  /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted.
+  /// PaLM paper (Chowdhery et al. 2022, appendix B), N without position embeddings; recomputation is not counted,
+  /// and of frozen weights only 4 N.
   virtual double flops_per_token(Count tokens) const = 0;
 
   /// Whether forward computes gradients of the last unit, together with the loss (Hooks::pre_gradient).

@@ -44,6 +44,8 @@ Stragglers::Comparison Stragglers::compare(std::span<const double> own_work) {
   }
   const auto [least, most] = std::minmax_element(own_work.begin(), own_work.end());
   Comparison comparison{.slowest = static_cast<int>(slowest), .min = *least, .median = median_of(own_work), .max = *most};
+  for (std::size_t rank = 0; rank < own_work.size(); ++rank)
+    comparison.times.push_back(usual[rank] > 0.0 ? own_work[rank] / usual[rank] : 1.0);
   comparison.news = news_of(own_work, usual);
   steps_ = 0;
   step_seconds_ = own_work_ = 0.0;

@@ -40,6 +40,7 @@ class Stragglers {
   struct Comparison {
     int slowest = 0;                            // the rank furthest above the median of its stage
     double min = 0.0, median = 0.0, max = 0.0;  // own work of all ranks, seconds a step
+    std::vector<double> times{};                // of each rank: own work over the median of its stage
     std::string news{};                         // a sentence, if somebody became slow, much slower, or keeps up again
   };
   /// Compares the ranks' own work (seconds a step, in the order of ranks), and starts over. steps() must not be 0.

@@ -55,6 +55,15 @@ std::string better_of(const RunRecord& a, const RunRecord& b) {
 
 }  // namespace
 
+void tell_names_apart(std::span<RunRecord> runs) {
+  const auto named = [&](const std::string& name) {
+    return std::count_if(runs.begin(), runs.end(), [&](const RunRecord& run) { return run.name == name; });
+  };
+  std::vector<std::string> names;
+  for (const RunRecord& run : runs) names.push_back(named(run.name) > 1 ? run.folder.string() : run.name);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
+}
+
 LossComparison compare_losses(const RunRecord& a, const RunRecord& b) {
   LossComparison result;
   const StepSeries *const of_a = a.find("loss"), *const of_b = b.find("loss");
@@ -66,6 +75,7 @@ LossComparison compare_losses(const RunRecord& a, const RunRecord& b) {
     }
     const double x = of_a->values[i], y = of_b->values[j];
     const Count step = of_a->steps[i];
+    if (result.common_steps == 0) result.first_common = step;
     ++i, ++j, ++result.common_steps;
     if (same_number(x, y)) continue;
     if (result.first_difference == 0) result.first_difference = step;
@@ -86,14 +96,15 @@ std::string verdict_of(const RunRecord& a, const RunRecord& b) {
   const std::string steps = counted(losses.common_steps, "step");
   if (losses.first_difference == 0)
     return fmt::format("{} have the same losses, bit for bit, in all {} that both have.", names, steps);
-  std::string text = losses.first_difference == 1
-                         ? fmt::format("{} differ from the first step on", names)
-                         : fmt::format("{} are the same, bit for bit, before step {}", names, losses.first_difference);
+  std::string text =
+      losses.first_difference == losses.first_common
+          ? fmt::format("{} differ in step {}, the first that both have", names, losses.first_difference)
+          : fmt::format("{} first differ in step {}, and are the same before, bit for bit", names, losses.first_difference);
   if (losses.beyond_a_percent == 0) {
     text += fmt::format("; over {} their losses stay within {:.1e} of each other, which is furthest in step {}", steps,
                         losses.largest_difference, losses.largest_at);
   } else {
-    text += fmt::format("; their losses differ by more than 1 % from step {} on", losses.beyond_a_percent);
+    text += fmt::format("; their losses first differ by more than 1 % in step {}", losses.beyond_a_percent);
   }
   return text + "." + better_of(a, b);
 }

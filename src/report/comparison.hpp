@@ -12,6 +12,7 @@ namespace cohort {
 /// How the losses of two runs relate, step by step.
 struct LossComparison {
   Count common_steps = 0;           // that both have
+  Count first_common = 0;           // the first of them
   Count first_difference = 0;       // the first of them with another loss, be it in the last bit; 0: there is none
   Count beyond_a_percent = 0;       // the first whose losses differ by more than 1 %; 0: there is none
   double largest_difference = 0.0;  // over all common steps, relative to the first run's loss
@@ -21,6 +22,9 @@ LossComparison compare_losses(const RunRecord& a, const RunRecord& b);
 
 /// A sentence or two: are they the same run, up to where, and which is better.
 std::string verdict_of(const RunRecord& a, const RunRecord& b);
+
+/// Runs of one name are called by their folders.
+void tell_names_apart(std::span<RunRecord> runs);
 
 /// Of each run a column: steps, losses, speed, time, memory. Ends with a newline.
 std::string comparison_table(std::span<const RunRecord> runs);

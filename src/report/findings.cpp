@@ -26,28 +26,38 @@ void find_losses_not_finite(const RunRecord& run, std::vector<Finding>& found) {
     found.push_back({first, fmt::format("The loss is not finite in {}, first in step {}.", counted(count, "step"), first)});
 }
 
-void find_spikes(const RunRecord& run, std::vector<Finding>& found) {
+struct Spike {
+  std::size_t at;
+  double usual, height;
+};
+
+// Of neighbours, which are one event, the highest.
+std::vector<Spike> spikes_of(const StepSeries& loss) {
   constexpr std::size_t kBefore = 50, kAtLeast = 20;
   constexpr double kSpreads = 6.0, kShare = 0.1;
-  const StepSeries* const loss = run.find("loss");
-  if (loss == nullptr) return;
-  struct Spike {
-    std::size_t at;
-    double usual, height;
-  };
   std::vector<Spike> spikes;
-  for (std::size_t i = kAtLeast; i < loss->values.size(); ++i) {
-    const std::size_t begin = i > kBefore ? i - kBefore : 0;
-    const std::vector<double> before(loss->values.begin() + static_cast<std::ptrdiff_t>(begin),
-                                     loss->values.begin() + static_cast<std::ptrdiff_t>(i));
-    const double usual = median_of(before);
-    // Only a jump up can be a spike, and it has to be seen against a spread: the cheap question first.
-    if (!(loss->values[i] > (1.0 + kShare) * usual)) continue;
+  for (std::size_t i = kAtLeast; i < loss.values.size(); ++i) {
+    const auto end = loss.values.begin() + static_cast<std::ptrdiff_t>(i);
+    const std::vector<double> before(end - static_cast<std::ptrdiff_t>(std::min(i, kBefore)), end);
+    const double usual = median_of(before), height = loss.values[i] - usual;
+    if (!(height > kShare * usual) || !std::isfinite(height)) continue;
     std::vector<double> deviations;
     for (const double value : before) deviations.push_back(std::abs(value - usual));
-    const double height = loss->values[i] - usual;
-    if (height > kSpreads * median_of(deviations) && std::isfinite(height)) spikes.push_back({i, usual, height});
+    if (height <= kSpreads * median_of(deviations)) continue;
+    const bool same_event = !spikes.empty() && i - spikes.back().at < kBefore;
+    if (!same_event) {
+      spikes.push_back({i, usual, height});
+    } else if (height > spikes.back().height) {
+      spikes.back() = {i, usual, height};
+    }
   }
+  return spikes;
+}
+
+void find_spikes(const RunRecord& run, std::vector<Finding>& found) {
+  const StepSeries* const loss = run.find("loss");
+  if (loss == nullptr) return;
+  std::vector<Spike> spikes = spikes_of(*loss);
   const std::size_t all = spikes.size();
   std::sort(spikes.begin(), spikes.end(), [](const Spike& a, const Spike& b) { return a.height > b.height; });
   spikes.resize(std::min(all, kMostOfAKind));
@@ -58,37 +68,33 @@ void find_spikes(const RunRecord& run, std::vector<Finding>& found) {
                    "Spike: the loss of step {} is {:.4g}, where {:.4g} was usual. Its samples: cohort data samples {} --step {}",
                    step, loss->values[spike.at], spike.usual, run.folder.string(), step)});
   }
-  if (all > spikes.size())
-    found.push_back(
-        {loss->steps[spikes.front().at], fmt::format("There are {} more spikes, of less height.", all - spikes.size())});
+  const std::size_t more = all - spikes.size();
+  if (more > 0)
+    found.push_back({loss->steps[spikes.front().at], fmt::format("There {} {}, lower than these.", more == 1 ? "is" : "are",
+                                                                 counted(static_cast<Count>(more), "more spike"))});
 }
 
 void find_skipped_steps(const RunRecord& run, std::vector<Finding>& found) {
-  const StepSeries* const scale = run.find("loss_scale");
-  if (scale == nullptr) return;
-  Count falls = 0, first = 0;
-  for (std::size_t i = 1; i < scale->values.size(); ++i) {
-    if (scale->values[i] >= scale->values[i - 1]) continue;
-    if (falls++ == 0) first = scale->steps[i];
-  }
-  if (falls > 0) {
-    found.push_back(
-        {first, fmt::format("fp16 overflowed in {}, first in step {}: those steps were skipped, and the loss scale halved.",
-                            counted(falls, "step"), first)});
-  }
+  const StepSeries* const skipped = run.find("skipped");
+  if (skipped == nullptr) return;
+  const bool scaled = run.find("loss_scale") != nullptr;
+  found.push_back(
+      {skipped->steps.front(),
+       fmt::format("{} {} skipped, first step {}: {}.", counted(static_cast<Count>(skipped->steps.size()), "step"),
+                   skipped->steps.size() == 1 ? "was" : "were", skipped->steps.front(),
+                   scaled ? "fp16 overflowed, and the loss scale was halved" : "the loss or its gradient was not finite")});
 }
 
 void find_rising_validation(const RunRecord& run, std::vector<Finding>& found) {
   const StepSeries* const validation = run.find("validation_loss");
   if (validation == nullptr || validation->values.size() < 4) return;
-  const auto least = std::min_element(validation->values.begin(), validation->values.end());
-  const auto at = static_cast<std::size_t>(least - validation->values.begin());
-  const double last = validation->values.back();
-  if (validation->values.size() - 1 - at < 3 || !(last > 1.02 * *least)) return;
-  found.push_back(
-      {validation->steps[at],
-       fmt::format("The validation loss was lowest at step {} ({:.4f}) and is {:.4f} now: the run learns its data by heart.",
-                   validation->steps[at], *least, last)});
+  const double least = least_of(validation->values), last = validation->values.back();
+  const auto at = static_cast<std::size_t>(std::find(validation->values.begin(), validation->values.end(), least) -
+                                           validation->values.begin());
+  if (at + 3 >= validation->values.size() || !(last > 1.02 * least)) return;
+  found.push_back({validation->steps[at], fmt::format("The validation loss was lowest at step {} ({:.4f}) and is {:.4f} now: "
+                                                      "with a training loss that falls, the model overfits.",
+                                                      validation->steps[at], least, last)});
 }
 
 void find_plateau(const RunRecord& run, std::vector<Finding>& found) {
@@ -100,28 +106,42 @@ void find_plateau(const RunRecord& run, std::vector<Finding>& found) {
   const std::size_t begin = smooth.values.size() * 2 / 3;
   const double then = smooth.values[begin], now = smooth.values.back();
   if (then - now >= 0.005 * then || (run.entropy_floor && now < 1.05 * *run.entropy_floor)) return;
+  if (now > 1.005 * then) {
+    found.push_back({smooth.steps[begin], fmt::format("The smoothed loss rises: {:.4f} at step {}, {:.4f} at the end.", then,
+                                                      smooth.steps[begin], now)});
+    return;
+  }
   found.push_back({smooth.steps[begin], fmt::format("Plateau: since step {} the smoothed loss went from {:.4f} to {:.4f}.",
                                                     smooth.steps[begin], then, now)});
 }
 
 void find_slow_ranks(const RunRecord& run, std::vector<Finding>& found) {
-  if (run.ranks.own_work.empty()) return;
-  const std::size_t ranks = run.ranks.own_work.front().size(), reports = run.ranks.own_work.size();
-  if (ranks < 2 || reports < 3) return;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    std::size_t slow = 0;
+  const auto& times = run.ranks.times;
+  if (times.size() < 3 || times.front().size() < 2) return;
+  struct Slow {
+    std::size_t rank, reports = 0;
     double most = 0.0;
     Count first = 0;
-    for (std::size_t i = 0; i < reports; ++i) {
-      const double usual = median_of(run.ranks.own_work[i]), times = usual > 0.0 ? run.ranks.own_work[i][rank] / usual : 0.0;
-      if (times <= 1.3) continue;
-      if (slow++ == 0) first = run.ranks.steps[i];
-      most = std::max(most, times);
+  };
+  std::vector<Slow> slow;
+  for (std::size_t rank = 0; rank < times.front().size(); ++rank) {
+    Slow one{rank};
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (!(times[i][rank] > 1.3)) continue;
+      if (one.reports++ == 0) one.first = run.ranks.steps[i];
+      one.most = std::max(one.most, times[i][rank]);
     }
-    if (3 * slow < reports) continue;
+    if (3 * one.reports >= times.size()) slow.push_back(one);
+  }
+  const std::size_t all = slow.size();
+  std::stable_sort(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.most > b.most; });
+  slow.resize(std::min(all, kMostOfAKind));
+  for (const Slow& one : slow) {
     found.push_back(
-        {first, fmt::format("Rank {} works longer than the others in {} of {} reports, up to {:.1f} times the median.", rank,
-                            slow, reports, most)});
+        {one.first,
+         fmt::format("Rank {} works longer than the others of its stage in {} of {} reports, up to {:.1f} times their median{}.",
+                     one.rank, one.reports, times.size(), one.most,
+                     all > slow.size() ? fmt::format("; so do {} ranks in all", all) : "")});
   }
 }
 

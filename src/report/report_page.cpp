@@ -80,23 +80,22 @@ ordered_json phases_of(const RunRecord& run) {
   return phases;
 }
 
-// Own work of each rank over the median of all, a column a report. Of more ranks than there are rows neighbours share one, which
-// shows the slowest; likewise reports.
+// Own work of each rank over the median of its stage, a column a report. Of more ranks than there are rows neighbours share one,
+// which shows the slowest; likewise reports.
 ordered_json ranks_of(const RunRecord& run) {
-  const auto& work = run.ranks.own_work;
-  if (work.empty() || work.front().size() < 2) return nullptr;
-  const std::size_t ranks = work.front().size(), rows = std::min(ranks, kRankRows), columns = std::min(work.size(), kStretches);
+  const auto& times = run.ranks.times;
+  if (times.empty() || times.front().size() < 2) return nullptr;
+  const std::size_t ranks = times.front().size(), rows = std::min(ranks, kRankRows), columns = std::min(times.size(), kStretches);
   ordered_json cells = ordered_json::array(), steps = ordered_json::array();
   for (std::size_t c = 0; c < columns; ++c) {
-    const std::size_t begin = c * work.size() / columns, end = (c + 1) * work.size() / columns;
+    const std::size_t begin = c * times.size() / columns, end = (c + 1) * times.size() / columns;
     std::vector<double> column(rows, 0.0);
     for (std::size_t i = begin; i < end; ++i) {
-      const double usual = median_of(work[i]);
-      for (std::size_t rank = 0; rank < ranks && usual > 0.0; ++rank)
-        column[rank * rows / ranks] = std::max(column[rank * rows / ranks], work[i][rank] / usual);
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        column[rank * rows / ranks] = std::max(column[rank * rows / ranks], times[i][rank]);
     }
     ordered_json list = ordered_json::array();
-    for (const double value : column) list.push_back(short_number(std::round(1000.0 * value) / 1000.0));
+    for (const double value : column) list.push_back(short_number(value));
     cells.push_back(std::move(list));
     steps.push_back(run.ranks.steps[end - 1]);
   }
@@ -119,7 +118,7 @@ ordered_json tiles_of(const RunRecord& run) {
   if (const StepSeries* const loss = run.find("loss"))
     add("loss", fmt::format("{:.4f}", smoothed(*loss).values.empty() ? NAN : smoothed(*loss).values.back()));
   if (const StepSeries* const validation = run.find("validation_loss"))
-    add("lowest validation loss", fmt::format("{:.4f}", *std::min_element(validation->values.begin(), validation->values.end())));
+    add("lowest validation loss", fmt::format("{:.4f}", least_of(validation->values)));
   if (run.entropy_floor) add("entropy of the corpus", fmt::format("{:.4f}", *run.entropy_floor));
   add(run.unit == "tokens" ? "tokens" : "samples", human_count(sum_of(run.find("tokens"))));
   if (const StepSeries* const rate = run.find("tokens_per_second"))
@@ -132,13 +131,16 @@ ordered_json tiles_of(const RunRecord& run) {
   return tiles;
 }
 
-// Inside a <script>, "</" would end it, whatever it stands in.
+// Inside a <script>, "</script" would end it and "<!--" change what ends it, whatever they stand in.
 std::string inside_script(const std::string& json) {
   std::string safe;
   safe.reserve(json.size());
   for (const char letter : json) {
-    if (letter == '/' && safe.ends_with('<')) safe += '\\';
-    safe += letter;
+    if (letter == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += letter;
+    }
   }
   return safe;
 }
@@ -178,10 +180,11 @@ std::string report_page(std::span<const ordered_json> runs, const std::string& v
   const ordered_json data{{"version", version}, {"runs", ordered_json(std::vector<ordered_json>(runs.begin(), runs.end()))}};
   // Bytes of a run's text that are no UTF-8 are shown as such.
   const std::string json = data.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  std::string page = replaced(page_parts::kHtml, "{{TITLE}}", xml_escaped(first_few(names)));
+  // From the end to the beginning: a mark in what was put in is never looked at.
+  std::string page = replaced(page_parts::kHtml, "{{SCRIPT}}", page_parts::kScript);
+  page = replaced(std::move(page), "{{DATA}}", inside_script(json));
   page = replaced(std::move(page), "{{STYLE}}", page_parts::kCss);
-  page = replaced(std::move(page), "{{SCRIPT}}", page_parts::kScript);
-  return replaced(std::move(page), "{{DATA}}", inside_script(json));
+  return replaced(std::move(page), "{{TITLE}}", xml_escaped(first_few(names)));
 }
 
 }  // namespace cohort

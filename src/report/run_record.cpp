@@ -19,11 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Record {
-  Count step = 0;
-  json object;
-};
-
 // The records of a file of lines, by rising step: of two of one step the later counts.
 struct Records {
   std::map<Count, json> by_step;
@@ -38,7 +33,8 @@ Records read_records(const fs::path& path) {
   for (std::string line; std::getline(lines, line);) {
     const bool last = lines.eof();  // without the end of a line
     json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer() ||
+        object["step"].get<Count>() < 0) {
       last ? records.torn = true : ++records.unreadable != 0;
       continue;
     }
@@ -66,16 +62,23 @@ double number_of_text(const std::string& text) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-void add_figures(RunRecord& run, Count step, const json& object, const std::string& prefix) {
+void add_figure(RunRecord& run, Count step, const std::string& name, const json& value) {
   constexpr std::string_view kText = "_text";
+  if (value.is_number()) {
+    run.figures[name].add(step, value.get<double>());
+  } else if (value.is_boolean()) {
+    run.figures[name].add(step, value.get<bool>() ? 1.0 : 0.0);
+  } else if (value.is_string() && name.ends_with(kText)) {  // "loss": null, "loss_text": "nan"
+    run.figures[name.substr(0, name.size() - kText.size())].add(step, number_of_text(value.get<std::string>()));
+  }
+}
+
+// Records have objects, and these have numbers.
+void add_figures(RunRecord& run, Count step, const json& object) {
   for (const auto& [key, value] : object.items()) {
-    if (value.is_object()) {
-      add_figures(run, step, value, prefix + key + ".");
-    } else if (value.is_number()) {
-      run.figures[prefix + key].add(step, value.get<double>());
-    } else if (value.is_string() && key.ends_with(kText)) {  // "loss": null, "loss_text": "nan"
-      run.figures[prefix + key.substr(0, key.size() - kText.size())].add(step, number_of_text(value.get<std::string>()));
-    }
+    add_figure(run, step, key, value);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, number] : value.items()) add_figure(run, step, key + "." + inner, number);
   }
 }
 
@@ -100,7 +103,7 @@ void read_metrics(RunRecord& run) {
   if (records.by_step.empty()) fail(ExitCode::io, "{}: no step is recorded there yet", path.string());
   note_faults(records, "metrics.jsonl", run.notes);
   for (const auto& [step, object] : records.by_step) {
-    add_figures(run, step, object, "");
+    add_figures(run, step, object);
     take_facts(run, object);
   }
 }
@@ -122,13 +125,12 @@ void read_ranks(RunRecord& run) {
   const Records records = read_records(path);
   note_faults(records, "ranks.jsonl", run.notes);
   if (records.by_step.empty()) return;
-  const std::size_t ranks = numbers_of(records.by_step.rbegin()->second, "own_work").size();
+  const std::size_t ranks = numbers_of(records.by_step.rbegin()->second, "times").size();
   for (const auto& [step, object] : records.by_step) {
-    std::vector<double> own_work = numbers_of(object, "own_work"), memory = numbers_of(object, "memory");
-    if (own_work.size() != ranks || memory.size() != ranks) continue;
+    std::vector<double> times = numbers_of(object, "times");
+    if (times.size() != ranks) continue;
     run.ranks.steps.push_back(step);
-    run.ranks.own_work.push_back(std::move(own_work));
-    run.ranks.memory.push_back(std::move(memory));
+    run.ranks.times.push_back(std::move(times));
   }
 }
 
@@ -136,7 +138,9 @@ Bytes size_of_folder(const fs::path& folder) {
   Bytes bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->is_regular_file(error)) bytes += static_cast<Bytes>(entry->file_size(error));
+    if (!entry->is_regular_file(error)) continue;
+    const auto size = entry->file_size(error);
+    if (!error) bytes += static_cast<Bytes>(size);  // else it was removed meanwhile
   }
   return bytes;
 }

@@ -44,11 +44,10 @@ struct RunRecord {
   /// "tokens_per_second", "mfu", ...; what is in an object has its name before it: "seconds.step", "own_work.max". A number that
   /// was written as text, since JSON has no NaN, is here as it was.
   std::map<std::string, StepSeries> figures;
-  /// Of ranks.jsonl: seconds of own work a step and bytes, of each rank, at the reported steps.
+  /// Of ranks.jsonl: each rank's own work as a multiple of the median in its pipeline stage, at the reported steps.
   struct Ranks {
     std::vector<Count> steps;
-    std::vector<std::vector<double>> own_work;
-    std::vector<std::vector<double>> memory;
+    std::vector<std::vector<double>> times;
   } ranks;
   std::vector<CheckpointRecord> checkpoints;
   std::vector<SampleRecord> samples;

@@ -58,7 +58,12 @@ void RunTail::take(const std::string& line) {
   const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return;
   LatestFigures& f = latest_;
-  f.step = object["step"].get<Count>();
+  const auto step = object["step"].get<Count>();
+  if (step <= f.step) {  // the run went back, and its file has grown since
+    f = {};
+    losses_ = RunningCurve(cells_);
+  }
+  f.step = step;
   f.time = number_of(object, "time", f.time);
   if (object.contains("validation_loss")) {
     f.validation_loss = number_of(object, "validation_loss", 0.0);
@@ -74,7 +79,7 @@ void RunTail::take(const std::string& line) {
   f.mfu = number_of(object, "mfu", f.mfu);
   if (object.contains("seconds")) f.step_seconds = towards(f.step_seconds, number_of(object["seconds"], "step", 0.0));
   if (object.contains("memory")) f.memory = static_cast<Bytes>(number_of(object["memory"], "max", 0.0));
-  if (object.contains("own_work") && object.contains("slowest_rank")) {
+  if (object.contains("own_work") && object.contains("slowest_rank") && object["slowest_rank"].is_number_integer()) {
     f.slowest_rank = object["slowest_rank"].get<int>();
     const double median = number_of(object["own_work"], "median", 0.0);
     f.slowest_by = median > 0.0 ? number_of(object["own_work"], "max", 0.0) / median : 0.0;

@@ -11,7 +11,7 @@ namespace cohort {
 
 /// The newest figures of a run.
 struct LatestFigures {
-  Count step = 0;
+  Count step = -1;  // none yet
   double loss = 0.0, learning_rate = 0.0, gradient_norm = 0.0;
   double rate = 0.0;          // units a second, smoothed over about ten steps
   double step_seconds = 0.0;  // likewise
@@ -29,8 +29,8 @@ class RunTail {
   /// `cells`: of the curve of the loss. Throws Error(io) if the folder has no metrics.jsonl.
   RunTail(const std::filesystem::path& run_folder, std::size_t cells);
 
-  /// Reads whole lines that have come; a line that is not whole waits. Returns whether there was one. A file that has become
-  /// shorter (the run was resumed at an earlier step, or started over) is read anew.
+  /// Reads whole lines that have come; a line that is not whole waits. Returns whether there was one. After a resume at
+  /// an earlier step, or a new start, what went before is forgotten.
   bool read_new();
 
   const LatestFigures& latest() const { return latest_; }

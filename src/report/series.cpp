@@ -74,6 +74,14 @@ StepSeries accumulated(const StepSeries& series) {
   return sums;
 }
 
+double least_of(const std::vector<double>& values) {
+  double least = std::numeric_limits<double>::quiet_NaN();
+  for (const double value : values) {
+    if (std::isfinite(value) && !(value >= least)) least = value;
+  }
+  return least;
+}
+
 double median_of(std::vector<double> values) {
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();

@@ -19,6 +19,9 @@ StepSeries averaged(const StepSeries& series, std::size_t most);
 /// The sum up to each step.
 StepSeries accumulated(const StepSeries& series);
 
+/// The least of the finite values; NaN if there is none.
+double least_of(const std::vector<double>& values);
+
 /// The middle one of the finite values, or the mean of the two in the middle; NaN if there is none.
 double median_of(std::vector<double> values);
 

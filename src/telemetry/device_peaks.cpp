@@ -56,9 +56,13 @@ bool has_words(std::string_view text, std::string_view name) {
 }  // namespace
 
 std::optional<double> datasheet_flops(const std::string& device, const std::string& policy) {
+  // A part of a card (MIG), or one of another power and clock under the same name.
+  if (has_words(device, "MIG") || has_words(device, "Laptop")) return std::nullopt;
   const auto* const peak =
       std::find_if(std::begin(kPeaks), std::end(kPeaks), [&](const Peak& one) { return has_words(device, one.name); });
   if (peak == std::end(kPeaks)) return std::nullopt;
+  const bool has_bf16 = peak->tf32 > 0.0;  // both came with Ampere
+  if (policy == "bf16" && !has_bf16) return std::nullopt;
   const double teraflops = policy == "fp32" ? peak->fp32 : policy == "tf32" ? peak->tf32 : peak->sixteen_bits;
   return teraflops > 0.0 ? std::optional(1e12 * teraflops) : std::nullopt;
 }

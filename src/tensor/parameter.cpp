@@ -65,18 +65,20 @@ void ParameterRegistry::set_tensors(Parameter& parameter, const Tensor& values, 
   set_initial_values(parameter.value, parameter, 0, seed);
 }
 
-void ParameterRegistry::allocate(std::uint64_t seed, const ModelStorage& storage) {
+void ParameterRegistry::allocate_values(std::uint64_t seed, const ModelStorage& storage) {
   values_ = Tensor::zeros("parameters.values", {flat_elements_}, DType::f32, storage.device);
-  gradients_ = Tensor::zeros("gradients.whole", {flat_elements_}, DType::f32, storage.device);
   compute_ = storage.compute == DType::f32
                  ? values_
                  : Tensor::zeros("parameters.compute", {flat_elements_}, storage.compute, storage.device);
-  for (Parameter* parameter : trained_) {
-    set_tensors(*parameter, values_, compute_, seed);
-    parameter->gradient = part_of(gradients_, *parameter);
-  }
+  for (Parameter* parameter : trained_) set_tensors(*parameter, values_, compute_, seed);
   allocate_frozen(seed, storage);
   values_changed();
+}
+
+void ParameterRegistry::allocate(std::uint64_t seed, const ModelStorage& storage) {
+  gradients_ = Tensor::zeros("gradients.whole", {flat_elements_}, DType::f32, storage.device);
+  for (Parameter* parameter : trained_) parameter->gradient = part_of(gradients_, *parameter);
+  allocate_values(seed, storage);
 }
 
 void ParameterRegistry::allocate_frozen(std::uint64_t seed, const ModelStorage& storage) {

@@ -101,6 +101,8 @@ class ParameterRegistry {
 
   /// Allocates all values and the gradients of what is trained, and sets the initial values by (seed, id, global element index).
   void allocate(std::uint64_t seed, const ModelStorage& storage = {});
+  /// The values alone, of a model that is not trained.
+  void allocate_values(std::uint64_t seed, const ModelStorage& storage);
   /// The same of the frozen parameters alone, for who allocates the others otherwise.
   void allocate_frozen(std::uint64_t seed, const ModelStorage& storage);
   /// To be called after values were changed by anything but the optimizer: brings the 16-bit copies up to date.

@@ -1,5 +1,6 @@
 #include "train/data_setup.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.hpp"
@@ -97,8 +98,27 @@ Sampler sampler_of(const RunConfig& config, const Dataset& dataset) {
 
 namespace {
 
+// Of conversations a few short answers may count, and a validation of few samples may meet none: better now than after hours.
+void require_validation_targets(const RunConfig& config, const Dataset& dataset) {
+  const Count limit = config.train.validation_samples;
+  Batch batch;
+  for (const DatasetPart& part : dataset.parts(Split::validation)) {
+    const Count samples = limit > 0 ? std::min(limit, part.samples) : part.samples;
+    for (Count i = 0; i < samples; ++i) {
+      const Count id = part.first + i;
+      dataset.fill(Split::validation, {&id, 1}, batch);
+      if (batch.valid_targets() > 0) return;
+    }
+  }
+  fail(ExitCode::data,
+       "{}: no target of its /validation counts{}; raise train.validation_samples, or prepare the conversations with a larger "
+       "--validation",
+       dataset.name(), limit > 0 ? fmt::format(" in the first {}", counted(limit, "sample")) : "");
+}
+
 void check_for_training(const RunConfig& config, const RunData& data) {
   sampler_of(config, *data.dataset);
+  if (data.tokens) require_validation_targets(config, *data.dataset);
   if (data.tokens && !config.sample.prompt.empty()) data.tokens->tokenizer().encode(config.sample.prompt, "sample.prompt");
 }
 

@@ -16,7 +16,7 @@ ModelOnMesh::ModelOnMesh(const RunConfig& config, Communicator& world)
     tensor_parallel_ = std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config.parallel.sequence);
   TensorParallel& part = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
   model_ = declare_model_of_rank(config, mesh_.index(Axis::pp), part);
-  model_->parameters().allocate(config.run.seed, storage_of(config));
+  model_->parameters().allocate_values(config.run.seed, storage_of(config));
   if (mesh_.size(Axis::pp) == 1) return;
   pipeline_ =
       std::make_unique<pipeline::Engine>(dynamic_cast<Decoder&>(*model_), schedule_of(config.parallel, config.train.accumulation),

@@ -30,7 +30,7 @@ struct Wish {
 struct StepRecord {
   Count step = 0;  // 1 the first
   const StepResult& result;
-  double rate = 0.0;                          // tokens per second of the step itself
+  double rate = 0.0;                          // tokens (samples) per second of the step itself
   std::optional<Evaluation> evaluation = {};  // of the validation after it, if there was one
   std::optional<Bytes> memory = {};           // of the rank that uses most, at reported steps
   nlohmann::ordered_json figures = {};        // what observers add to the metrics of the step; null: nothing

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "comm/consensus.hpp"
+#include "config/model_rules.hpp"
 #include "observe/flight_recorder.hpp"
 #include "train/observers/observers.hpp"
 #include "train/resume_run.hpp"
@@ -92,8 +93,8 @@ void Trainer::start_step(Count global_targets) {
 
 void Trainer::end_step(const StepResult& result) {
   ++run_.done;
-  StepRecord record{
-      .step = run_.done, .result = result, .rate = static_cast<double>(result.valid_targets) / run_.timers.training_seconds()};
+  const Count units = run_.config.train.global_batch * units_per_sample(run_.config.model);  // masked targets are computed, too
+  StepRecord record{.step = run_.done, .result = result, .rate = static_cast<double>(units) / run_.timers.training_seconds()};
   for (const auto& observer : observers_) take(observer->end_step(record));
   // After the records: who resumes from this checkpoint finds those of all its steps, whatever came between. So the time of the
   // save is the next step's.

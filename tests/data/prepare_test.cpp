@@ -273,6 +273,16 @@ TEST(Prepare, CarriesTheEntropyOfUnchangedStories) {
   EXPECT_FALSE(prepare_tokens({{folder / "1.txt", folder / "2.txt"}, folder / "x.h5", "char", 0.1}).entropy.has_value());
 }
 
+TEST(Prepare, OneAtATimeWritesATokenFile) {
+  const TemporaryFolder folder;
+  {
+    const PartsLock first(folder.path());
+    EXPECT_ERROR(PartsLock(folder.path()), ExitCode::io, "another `cohort data prepare`", "lock");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "lock"));
+  const PartsLock next(folder.path());
+}
+
 TEST(Prepare, RefusesWhatCannotBePrepared) {
   const TemporaryFolder folder;
   const std::string out = folder / "x.h5";

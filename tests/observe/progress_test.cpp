@@ -111,10 +111,10 @@ TEST_F(ProgressTest, ATerminalGetsALineThatUpdatesBelowTheTable) {
   progress.finish();
   const std::string text = written();
   EXPECT_EQ(text.find("step 2/"), std::string::npos);
-  EXPECT_NE(text.find("step 3/100  ━"), std::string::npos) << text;
-  EXPECT_EQ(text.find("step 3/100  ╌"), std::string::npos);
+  EXPECT_NE(text.find("step 3/100  ╌"), std::string::npos) << text;
+  EXPECT_NE(text.find("step 100/100  ━"), std::string::npos) << text;
   EXPECT_NE(text.find("step 100/100"), std::string::npos);
-  EXPECT_NE(text.find("█▆▃▁"), std::string::npos) << "the course of the loss: " << text;
+  EXPECT_NE(text.find("█▅▂▁"), std::string::npos) << "the course of the loss: " << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << "header, two rows, and the end of the line: " << text;
 }
 

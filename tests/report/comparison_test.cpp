@@ -26,7 +26,8 @@ TEST(Comparison, FindsWhereTwoRunsPart) {
   EXPECT_EQ(losses.largest_at, 4);
   EXPECT_DOUBLE_EQ(losses.largest_difference, 0.5);
   EXPECT_EQ(verdict_of(a, b),
-            "a and b are the same, bit for bit, before step 2; their losses differ by more than 1 % from step 4 on.");
+            "a and b first differ in step 2, and are the same before, bit for bit; their losses first differ by more than 1 % in "
+            "step 4.");
 }
 
 TEST(Comparison, SaysThatRunsAreTheSame) {
@@ -34,6 +35,23 @@ TEST(Comparison, SaysThatRunsAreTheSame) {
   EXPECT_EQ(verdict_of(a, b), "a and b have the same losses, bit for bit, in all 3 steps that both have.");
   EXPECT_EQ(verdict_of(a, run_of("c", {})), "a and c have no step in common.");
   EXPECT_EQ(compare_losses(a, run_of("d", {4, 3, 2})).beyond_a_percent, 2) << "a NaN on one side";
+}
+
+TEST(Comparison, TellsNothingOfStepsThatAreNotThere) {
+  RunRecord a = run_of("a", {}), b = run_of("b", {});
+  a.figures["loss"] = {{501, 502}, {3.0, 2.0}};
+  b.figures["loss"] = {{501, 502}, {3.5, 2.0}};
+  EXPECT_NE(verdict_of(a, b).find("a and b differ in step 501, the first that both have"), std::string::npos) << verdict_of(a, b);
+}
+
+TEST(Comparison, RunsOfOneNameAreCalledByTheirFolders) {
+  std::vector<RunRecord> runs{run_of("demo", {1}), run_of("demo", {1}), run_of("other", {1})};
+  runs[0].folder = "a/demo";
+  runs[1].folder = "b/demo";
+  tell_names_apart(runs);
+  EXPECT_EQ(runs[0].name, "a/demo");
+  EXPECT_EQ(runs[1].name, "b/demo");
+  EXPECT_EQ(runs[2].name, "other");
 }
 
 TEST(Comparison, NamesTheBetterRun) {

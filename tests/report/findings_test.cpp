@@ -33,12 +33,39 @@ TEST(Findings, NameSpikesWithTheirSamples) {
   EXPECT_NE(texts_of(run).find("cohort data samples runs/x --step 500"), std::string::npos);
 }
 
+TEST(Findings, OfAJumpShowOneSpike) {
+  RunRecord run = falling(1000);
+  for (std::size_t i = 500; i < 1000; ++i) run.figures["loss"].values[i] += 1.0;
+  const std::string text = texts_of(run);
+  EXPECT_EQ(text.find("Spike"), text.rfind("Spike")) << text;
+}
+
+TEST(Findings, OfManySlowRanksShowTheSlowest) {
+  RunRecord run = falling(10);
+  for (Count i = 1; i <= 4; ++i) {
+    run.ranks.steps.push_back(i);
+    std::vector<double> times(100, 1.0);
+    for (std::size_t rank = 0; rank < 40; ++rank) times[rank] = 1.5 + 0.01 * static_cast<double>(rank);
+    run.ranks.times.push_back(times);
+  }
+  EXPECT_EQ(findings_of(run).size(), 5u) << texts_of(run);
+  EXPECT_NE(texts_of(run).find("Rank 39 works"), std::string::npos) << texts_of(run);
+  EXPECT_NE(texts_of(run).find("so do 40 ranks in all"), std::string::npos) << texts_of(run);
+}
+
+TEST(Findings, ALossThatRisesIsNoPlateau) {
+  RunRecord run;
+  for (Count i = 1; i <= 900; ++i) run.figures["loss"].add(i, 2.0 + 0.001 * static_cast<double>(i));
+  EXPECT_NE(texts_of(run).find("The smoothed loss rises"), std::string::npos) << texts_of(run);
+  EXPECT_EQ(texts_of(run).find("Plateau"), std::string::npos);
+}
+
 TEST(Findings, OfManySpikesShowTheHighest) {
   RunRecord run = falling(1000);
   for (std::size_t i = 100; i < 1000; i += 100) run.figures["loss"].values[i] += 1.0 + 0.001 * static_cast<double>(i);
   const std::string text = texts_of(run);
   EXPECT_NE(text.find("step 901 is"), std::string::npos) << text;
-  EXPECT_NE(text.find("There are 4 more spikes"), std::string::npos) << text;
+  EXPECT_NE(text.find("There are 4 more spikes, lower than these"), std::string::npos) << text;
 }
 
 TEST(Findings, NameLossesThatAreNotFinite) {
@@ -58,7 +85,7 @@ TEST(Findings, NameAPlateauUnlessItIsTheFloor) {
 TEST(Findings, NameAValidationLossThatRises) {
   RunRecord run = falling(100);
   run.figures["validation_loss"] = {{10, 20, 30, 40, 50}, {3.0, 2.0, 2.1, 2.2, 2.3}};
-  EXPECT_NE(texts_of(run).find("lowest at step 20 (2.0000) and is 2.3000 now"), std::string::npos) << texts_of(run);
+  EXPECT_NE(texts_of(run).find("lowest at step 20 (2.0000) and is 2.3000 now: with"), std::string::npos) << texts_of(run);
   run.figures["validation_loss"].values.back() = 1.9;
   EXPECT_EQ(texts_of(run), "");
 }
@@ -66,17 +93,19 @@ TEST(Findings, NameAValidationLossThatRises) {
 TEST(Findings, NameOverflowsSlowRanksAndTimeBesideTraining) {
   RunRecord run = falling(100);
   run.figures["loss_scale"] = {{1, 2, 3, 4}, {1024, 512, 512, 256}};
+  run.figures["skipped"] = {{1, 2, 4}, {1, 1, 1}};
   for (Count i = 1; i <= 6; ++i) {
     run.ranks.steps.push_back(i);
-    run.ranks.own_work.push_back({1.0, 1.0, i > 2 ? 2.0 : 1.0, 1.1});
+    run.ranks.times.push_back({1.0, 1.0, i > 2 ? 2.0 : 1.0, NAN});
   }
   for (Count i = 1; i <= 10; ++i) {
     run.figures["seconds.step"].add(i, 1.0);
     run.figures["seconds.validation"].add(i, 0.2);
   }
   const std::string text = texts_of(run);
-  EXPECT_NE(text.find("fp16 overflowed in 2 steps, first in step 2"), std::string::npos) << text;
-  EXPECT_NE(text.find("Rank 2 works longer than the others in 4 of 6 reports, up to 1.9 times"), std::string::npos) << text;
+  EXPECT_NE(text.find("3 steps were skipped, first step 1: fp16 overflowed"), std::string::npos) << text;
+  EXPECT_NE(text.find("Rank 2 works longer than the others of its stage in 4 of 6 reports, up to 2.0 times"), std::string::npos)
+      << text;
   EXPECT_EQ(text.find("Rank 3"), std::string::npos) << text;
   EXPECT_NE(text.find("20 % of the time went into validations"), std::string::npos) << text;
 }

@@ -60,12 +60,12 @@ TEST(RunRecords, RanksAreThoseOfTheLastPart) {
   const RunFolder run;
   run.losses({5, 4, 3});
   run.append("ranks.jsonl",
-             "{\"step\":1,\"own_work\":[1,2],\"memory\":[8,9]}\n"
-             "{\"step\":2,\"own_work\":[1,2,4],\"memory\":[8,9,7]}\n"
-             "{\"step\":3,\"own_work\":[1,2,5],\"memory\":[8,9,7]}\n");
+             "{\"step\":1,\"own_work\":[1,2],\"times\":[1,2]}\n"
+             "{\"step\":2,\"own_work\":[1,2,4],\"times\":[0.5,1,2]}\n"
+             "{\"step\":3,\"own_work\":[1,2,5],\"times\":[0.5,1,2.5]}\n");
   const RunRecord record = read_run_record(run.path());
   EXPECT_EQ(record.ranks.steps, (std::vector<Count>{2, 3}));
-  EXPECT_EQ(record.ranks.own_work.back(), (std::vector<double>{1, 2, 5}));
+  EXPECT_EQ(record.ranks.times.back(), (std::vector<double>{0.5, 1, 2.5}));
 }
 
 }  // namespace

@@ -40,6 +40,26 @@ TEST(RunTails, BeginAnewWithAFileThatHasBecomeShorter) {
   EXPECT_EQ(tail.curve(), (std::vector<double>{5, 4.5}));
 }
 
+TEST(RunTails, ForgetStepsThatWereTakenBack) {
+  const RunFolder run;
+  run.losses({5, 4, 3, 2});
+  RunTail tail(run.path(), 8);
+  tail.read_new();
+  run.losses({4.5, 3.5}, 2);  // resumed at step 1, and its file has grown since the last look
+  EXPECT_TRUE(tail.read_new());
+  EXPECT_EQ(tail.latest().step, 3);
+  EXPECT_EQ(tail.curve(), (std::vector<double>{4.5, 3.5}));
+}
+
+TEST(RunTails, PassOverWhatIsNoNumber) {
+  const RunFolder run;
+  run.append("metrics.jsonl", "{\"step\":1,\"loss\":null,\"own_work\":{},\"slowest_rank\":null,\"seconds\":3}\n[1]\nrubbish\n");
+  RunTail tail(run.path(), 8);
+  EXPECT_TRUE(tail.read_new());
+  EXPECT_EQ(tail.latest().step, 1);
+  EXPECT_EQ(tail.latest().slowest_rank, -1);
+}
+
 TEST(RunTails, NeedARun) {
   const RunFolder run;
   EXPECT_ERROR(RunTail(run.path(), 8), ExitCode::io, "not a run folder");

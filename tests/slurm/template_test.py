@@ -69,7 +69,7 @@ for link, place in (("build", ROOT / "build"), ("inputs", ROOT / "inputs"), ("da
     (tree / link).symlink_to(place)
 short = ["--set", "train.steps=2", "--set", "schedule.warmup_steps=1"]
 labs = {name: slurm.submit(f"--chdir={tree}", str(ROOT / f"jobs/{name}.sbatch"), *short) for name in ("lab1", "lab2")}
-runs("jobs/lab1.sbatch", labs["lab1"], "step 2/2")
+runs("jobs/lab1.sbatch", labs["lab1"], "step 2: saved")
 runs("jobs/lab2.sbatch", labs["lab2"], "== mlp with bucketed on 4 ranks")
 job.check("... trains ten times", len(list(tree.glob("runs/lab2-*/metrics.jsonl"))) == 10, slurm.why(labs["lab2"]))
 job.check("... without a warning", "warning" not in slurm.log(labs["lab2"]), slurm.log(labs["lab2"]))

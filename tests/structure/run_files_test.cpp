@@ -35,6 +35,7 @@ std::vector<Launch> each_strategy() {
 const std::map<std::string, std::vector<Launch>>& launches() {
   static const std::map<std::string, std::vector<Launch>> kLaunches{
       {"demo.toml", {{4, {}}, {2, {}}, {1, {}}, {4, {"train.steps=50", "run.name=short"}}}},
+      {"finetune.toml", {{2, {}}, {2, {"run.name=lora", "lora.rank=8", "optimizer.learning_rate=0.003"}}}},
       {"gpt2_124m.toml", {{1, {}}, {8, {}}, {1, {"device.kind=cpu"}}}},
       {"lab1_tiny_transformer.toml",
        {{1, {}},

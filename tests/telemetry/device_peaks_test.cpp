@@ -18,6 +18,9 @@ TEST(DevicePeaks, AreUnknownRatherThanGuessed) {
   EXPECT_EQ(datasheet_flops("NVIDIA L400", "bf16"), std::nullopt);
   EXPECT_EQ(datasheet_flops("AMD EPYC 9654", "fp32"), std::nullopt);
   EXPECT_EQ(datasheet_flops("Tesla T4", "tf32"), std::nullopt) << "has no such units";
+  EXPECT_EQ(datasheet_flops("Tesla T4", "bf16"), std::nullopt) << "nor these";
+  EXPECT_EQ(datasheet_flops("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "bf16"), std::nullopt) << "a part of a card";
+  EXPECT_EQ(datasheet_flops("NVIDIA GeForce RTX 4090 Laptop GPU", "bf16"), std::nullopt);
 }
 
 }  // namespace

@@ -129,7 +129,14 @@ class Chat {
         say("note: the conversation is longer than the model's context; from now on its oldest turns are left out");
         told_ = true;
       }
-      dialogue.answered(answer_to(prompt));
+      const std::string answer = answer_to(prompt);
+      try {
+        dialogue.answered(answer);
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data) throw;
+        say(fmt::format("note: this question and answer are left out of the conversation from now on: {}", error.what()));
+        dialogue.withdraw();
+      }
     }
   }
 

@@ -16,9 +16,12 @@ class Dialogue {
   Dialogue(const ChatFormat& format, const std::string& system, Count context, Count answer);
 
   /// Adds the user's turn, and returns all that the model sees up to where its answer begins. Drops the oldest turns for that.
-  /// Throws Error(data), and forgets the turn, if there is no room even without them.
+  /// Throws Error(data), and changes nothing, if there is no room even without them.
   std::vector<std::int32_t> ask(const std::string& text);
+  /// Throws Error(data) for what the tokenizer cannot take, such as bytes of a model that are no UTF-8.
   void answered(const std::string& text);
+  /// As if the last turn had not been asked.
+  void withdraw();
 
   /// Turns that were dropped so far.
   Count dropped() const { return dropped_; }

@@ -47,7 +47,11 @@ RunConfig tuning_run(const ImportFolder& imported, const CkptImportOptions& opti
   RunConfig config;
   config.model = imported.model();
   config.data = imported.config().data;
-  if (!options.tokens.empty()) config.data.tokens = options.tokens;
+  if (!options.tokens.empty()) {
+    config.data.tokens = options.tokens;
+    config.data.sources.clear();
+    config.data.stages.clear();
+  }
   config.run.name = name_after(options.run);
   config.run.initial_checkpoint = options.run;
   return config;
@@ -56,7 +60,8 @@ RunConfig tuning_run(const ImportFolder& imported, const CkptImportOptions& opti
 // The keys that follow from what was imported; all others are the user's to set, and at their defaults until then.
 std::string run_file_of(const RunConfig& config) {
   std::string text = "# Trains imported weights further. `cohort train --help-keys` explains every key that can be added.\n";
-  for (const char* section : {"run", "model", "data"}) {
+  for (const std::string_view section : {"run", "model", "lora", "data"}) {
+    if (section == "lora" && config.model.lora.rank == 0) continue;
     text += fmt::format("\n[{}]\n", section);
     for (const KeySpec& key : all_keys()) {
       if (key.section != section || !is_used(key, config)) continue;
@@ -67,7 +72,7 @@ std::string run_file_of(const RunConfig& config) {
 }
 
 void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
-  const bool has_data = config.data.kind != "tokens" || !config.data.tokens.empty();
+  const bool has_data = config.data.kind != "tokens" || !config.data.token_files().front().empty();
   const std::string tokens = has_data ? "" : " --tokens TOKENS.h5";
   const std::string run_file = options.run_file.empty() ? "tune.toml" : options.run_file;
   fmt::print("What next:\n  cohort eval {}{}\n", options.run, tokens);
@@ -82,6 +87,8 @@ void say_what_next(const CkptImportOptions& options, const RunConfig& config) {
 
 // Adapters of PEFT beside the weights of a run.
 int import_adapters(const CkptImportOptions& options) {
+  if (!options.run_file.empty() || !options.tokens.empty())
+    fail(ExitCode::usage, "--run-file and --tokens: with --base the run file is that of the base");
   const CheckpointWeights base(options.base);
   const std::string where = base.folder().string();
   RunConfig config = parse_saved_run_file(base.state().run_file, where + ", its run file");

@@ -74,6 +74,9 @@ int run_prepare(PrepareOptions options, bool overwrite) {
   std::optional<Preparation> made;
   fail_together(*world, "preparing", [&] { made.emplace(options, std::move(inputs)); });
   Preparation& preparation = *made;
+  fail_together(*world, "preparing", [&] {
+    if (world->rank() == 0) preparation.lock();
+  });
   choose_tokenizer(preparation, *world);
   {
     WorkProgress progress("encoding");

@@ -13,8 +13,8 @@
 namespace cohort {
 
 /// The run of a checkpoint on these ranks, which must all be needed for one model. `name` is what the user called it; `tokens` a
-/// token file instead of the run's, or "". Throws
-/// SharedError (usage) for a model without text, and for another number of ranks. // Collective over: world
+/// token file instead of the run's, or "". Throws SharedError (usage) for a model without text, and for another number of ranks.
+// Collective over: world
 RunConfig run_for_text(Runtime& runtime, Communicator& world, const std::string& name, const TrainingState& state,
                        const std::vector<std::string>& overrides, const std::string& layout, const std::string& tokens);
 

@@ -105,18 +105,36 @@ ChatFormat::ChatFormat(const ChatTemplate& chat, const Tokenizer& tokenizer) : c
   std::vector<std::string> known;
   for (const SpecialToken& token : tokenizer.special_tokens()) known.push_back(token.text);
   const std::vector<std::string> missing = missing_special(chat, known);
-  if (missing.empty()) return;
+  if (missing.empty()) {
+    require_end_of_turn();
+    return;
+  }
   fail(ExitCode::usage,
        "the chat template {} needs the special token{} {}, which the {} tokenizer does not have: use the template plain, which "
        "needs none, or a tokenizer that has them",
        chat.name, missing.size() == 1 ? "" : "s", join(missing), tokenizer.kind());
 }
 
+// A tokenizer may change texts (SentencePiece normalises), and then nobody would ever see that a turn ends.
+void ChatFormat::require_end_of_turn() const {
+  if (end_token()) return;
+  ChatTokens tokens;
+  add(chat_.end_of_turn, false, false, tokens);
+  if (tokenizer_.decode(tokens.ids) == chat_.end_of_turn) return;
+  fail(ExitCode::usage,
+       "the chat template {} ends turns by a text that the {} tokenizer does not keep: use a template with special tokens, or "
+       "another "
+       "tokenizer",
+       chat_.name, tokenizer_.kind());
+}
+
 void ChatFormat::add(std::string_view text, bool special, bool counts, ChatTokens& tokens) const {
   if (special) {
     tokens.ids.push_back(special_token(tokenizer_, std::string(text), "the chat template"));
   } else {
-    const std::vector<std::int32_t> ids = tokenizer_.encode(text, "its text");
+    TextSource source("its text");
+    source.starts = false;  // a tokenizer that puts a space before documents must not put one before each part
+    const std::vector<std::int32_t> ids = tokenizer_.encode(text, source);
     tokens.ids.insert(tokens.ids.end(), ids.begin(), ids.end());
   }
   tokens.counted.resize(tokens.ids.size(), counts ? 1 : 0);

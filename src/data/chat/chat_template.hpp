@@ -62,6 +62,7 @@ class ChatFormat {
   std::optional<std::int32_t> end_token() const;
 
  private:
+  void require_end_of_turn() const;
   void add(std::string_view text, bool special, bool counts, ChatTokens& tokens) const;
   void add_marked(std::string_view text, ChatTokens& tokens) const;
 

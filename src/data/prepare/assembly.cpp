@@ -54,8 +54,10 @@ void Assembly::take_document(const EncodedDocument& document) {
     current_.tokens += document.tokens;
   }
   if (document.ends == 0) return;
-  const bool fresh = !preparation_.options_.deduplicate || seen_.insert(current_.hash).second;
+  const bool empty = current_.tokens == 0;  // a tokenizer may leave nothing of a text, such as SentencePiece of spaces
+  const bool fresh = !empty && (!preparation_.options_.deduplicate || seen_.insert(current_.hash).second);
   keep_.push_back(fresh);
+  without_tokens_ += empty ? 1 : 0;
   if (!fresh) return;
   ++documents_;
   tokens_ += current_.tokens;
@@ -187,7 +189,7 @@ Prepared Assembly::run(const Progress& progress) {
   prepared.train = train_ = tokens_ - prepared.validation;
   prepared.entropy = entropy();
   prepared.documents = documents_;
-  prepared.duplicates = static_cast<Count>(keep_.size()) - documents_;
+  prepared.duplicates = static_cast<Count>(keep_.size()) - documents_ - without_tokens_;
   prepared.notes = preparation_.inputs_.notes;
   add_notes(prepared.notes);
   if (const std::string losses = tokenizer.losses(); !losses.empty())

@@ -38,10 +38,10 @@ class Assembly {
 
   const Preparation& preparation_;
   std::size_t token_bytes_;
-  std::vector<PieceFacts> facts_;  // of each input
-  std::vector<bool> keep_;         // of each document
-  Count tokens_ = 0, documents_ = 0;
-  EncodedDocument current_;  // that has begun
+  std::vector<PieceFacts> facts_;                          // of each input
+  std::vector<bool> keep_;                                 // of each document
+  Count tokens_ = 0, documents_ = 0, without_tokens_ = 0;  // the last are documents, which are left out
+  EncodedDocument current_;                                // that has begun
   struct HashOfHash {
     std::size_t operator()(const ContentHash& hash) const { return static_cast<std::size_t>(hash.low); }
   };

@@ -22,22 +22,23 @@ function short(value) {
   if (value === null || value === undefined || !isFinite(value)) return "not finite";
   const size = Math.abs(value);
   for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "K"]]) {
-    if (size >= unit) return trim((value / (letter === "K" ? 1e3 : unit)).toPrecision(3)) + letter;
+    if (size >= unit) return digits(value / (letter === "K" ? 1e3 : unit)) + letter;
   }
   if (size !== 0 && size < 1e-3) return value.toExponential(1);
   return trim(value.toPrecision(4));
 }
+const digits = value => Math.abs(value) >= 999.5 ? String(Math.round(value)) : trim(value.toPrecision(3));
 const trim = text => text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text;
 const percent = value => trim((100 * value).toPrecision(3)) + " %";
 function bytes(value) {
   let unit = 0;
   for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
-  return trim(value.toPrecision(3)) + " " + ["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit];
+  return digits(value) + " " + ["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit];
 }
 function duration(seconds) {
-  if (seconds < 120) return trim(seconds.toPrecision(3)) + " s";
-  if (seconds < 7200) return trim((seconds / 60).toPrecision(3)) + " min";
-  return trim((seconds / 3600).toPrecision(3)) + " h";
+  if (seconds < 120) return digits(seconds) + " s";
+  if (seconds < 7200) return digits(seconds / 60) + " min";
+  return digits(seconds / 3600) + " h";
 }
 
 // Round numbers between two bounds, about `count` of them.
@@ -89,13 +90,14 @@ function chart(parent, title, lines, options = {}) {
   const height = options.height || HEIGHT, WIDTH = Math.max(280, card.clientWidth - 28);  // so that text has one size everywhere
   const usable = value => value !== null && isFinite(value) && (!log || value > 0);
   const bounds = drawn.flatMap(line => line.points.y.filter(usable));
-  if (bounds.length === 0) bounds.push(0, 1);
+  if (bounds.length === 0) bounds.push(log ? 1 : 0, log ? 10 : 1);
   let low = bounds.reduce((a, b) => Math.min(a, b)), high = bounds.reduce((a, b) => Math.max(a, b));
   if (options.fromZero) low = Math.min(0, low);
   if (low === high) { low -= Math.abs(low) * 0.1 || 1; high += Math.abs(high) * 0.1 || 1; }
   const marks = log ? logTicks(low, high) : ticks(low, high, 5);
   const right = Math.max(...drawn.map(line => onAxis(line.run, line.points.x[line.points.x.length - 1])));
-  const left = Math.min(...drawn.map(line => onAxis(line.run, line.points.x[0])), right * 0.999);
+  let left = Math.min(...drawn.map(line => onAxis(line.run, line.points.x[0])));
+  if (left === right) left -= 1;  // one step alone
   const px = value => LEFT + (WIDTH - LEFT - RIGHT) * (value - left) / (right - left);
   const scale = value => log ? Math.log(value) : value;
   const py = value => height - BOTTOM - (height - TOP - BOTTOM) * (scale(value) - scale(low)) / (scale(high) - scale(low));
@@ -156,7 +158,14 @@ function readout(card, svg, lines, text, px, height, width) {
     const step = longest.points.x[at];
     cursor.setAttribute("x1", px(onAxis(longest.run, step)));
     cursor.setAttribute("x2", px(onAxis(longest.run, step)));
-    output.textContent = `step ${step}: ` + lines.map(line => `${line.label} ${text((line.own || line.points.y)[nearest(line.points.x, step)])}`).join(", ");
+    output.textContent = `step ${step}: ` + lines.map(line => value(line, step)).filter(part => part !== "").join(", ");
+  }
+  // What a line has there; of one with other steps the nearest, which is named; nothing beyond its ends.
+  function value(line, step) {
+    const steps = line.points.x;
+    if (step < steps[0] || step > steps[steps.length - 1]) return "";
+    const i = nearest(steps, step);
+    return `${line.label} ${text((line.own || line.points.y)[i])}` + (steps[i] === step ? "" : ` (step ${steps[i]})`);
   }
   function nearest(steps, step) {
     let best = 0;
@@ -193,7 +202,7 @@ function drawCurves() {
   for (const run of data.runs) {
     if (state.raw) loss.push({label: run.name, color: runColor(run), run, points: run.curves.loss, faint: true});
     loss.push({label: `${run.name}, smoothed`, color: runColor(run), run, points: run.curves.smooth});
-    if (run.curves.validation) loss.push({label: `${run.name}, validation`, color: runColor(run), run, points: run.curves.validation, dots: true, dashed: true});
+    if (run.curves.validation) loss.push({label: `${run.name}, validation (dashed)`, color: runColor(run), run, points: run.curves.validation, dots: true, dashed: true});
     if (run.floor !== null && run.curves.loss && !floors.has(run.floor)) {
       const x = run.curves.loss.x;
       floors.add(run.floor);
@@ -225,6 +234,7 @@ function drawPhases() {
     });
     chart(place, `${run.name}: seconds of a step, one phase upon the other`, lines, {fromZero: true, text: duration});
   }
+  if (place.childElementCount === 0) element(place, "p", {}, "No step has its times.");
 }
 
 function drawSummary() {
@@ -265,7 +275,7 @@ function drawRanks() {
     if (!run.ranks) continue;
     ++count;
     const {cells, ranks, steps} = run.ranks, rows = cells[0].length, most = Math.max(1.3, ...cells.flat().filter(v => v !== null));
-    element(place, "h3", {}, `${run.name}: own work of each rank, as a multiple of the median rank's`);
+    element(place, "h3", {}, `${run.name}: own work of each rank, as a multiple of the median of its pipeline stage`);
     const canvas = element(place, "canvas", {width: cells.length, height: rows, style: `height:${Math.min(300, Math.max(40, 14 * rows))}px`, role: "img",
       "aria-label": `${ranks} ranks over steps ${steps[0]} to ${steps[steps.length - 1]}; the largest multiple is ${short(most)}`});
     const context = canvas.getContext("2d");
@@ -280,7 +290,7 @@ function drawRanks() {
 }
 
 function table(parent, header, rows) {
-  const made = element(element(parent, "div", {class: "scroll"}), "table");
+  const made = element(element(parent, "div", {class: "scroll", tabindex: "0"}), "table");
   const head = element(element(made, "thead"), "tr");
   for (const title of header) element(head, "th", {scope: "col"}, title);
   const body = element(made, "tbody");

@@ -44,7 +44,8 @@ class Console : public StepObserver {
     if (const auto shares = run_.utilisation.at(mean_rate_)) figures.mfu = shares->palm;
     if (record.evaluation) {
       figures.validation = record.evaluation->loss;
-      if (record.evaluation->accuracy || record.evaluation->choices) run_.progress->note(validation_in_words(record.step));
+      if (record.evaluation->accuracy || record.evaluation->choices || !record.evaluation->sources.empty())
+        run_.progress->note(validation_in_words(record.step));
     }
     run_.progress->update(figures);
     return {};

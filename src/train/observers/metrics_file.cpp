@@ -45,6 +45,7 @@ class MetricsFile : public StepObserver {
                                   {"tokens", result.valid_targets},
                                   {"tokens_per_second", step.rate},
                                   {"epoch", samples / static_cast<double>(run_.sampler.samples())}};
+    if (result.valid_targets == 0) record["loss"] = nullptr;  // the mean of nothing
     if (const auto shares = run_.utilisation.at(step.rate)) {
       record["mfu"] = shares->palm;
       record["mfu_causal"] = shares->causal;
@@ -64,7 +65,7 @@ class MetricsFile : public StepObserver {
                        {"layout", run_.mesh.shape().str()},
                        {"unit", units_name(run_.config.model)},
                        {"flops_per_unit", run_.utilisation.flops_per_unit()}};
-      if (const auto& tokens = run_.data.tokens; tokens && tokens->entropy())
+      if (const auto& tokens = run_.data.tokens; tokens && run_.data.sources.empty() && tokens->entropy())
         record["run"]["entropy_floor"] = tokens->entropy()->exact;
       if (run_.utilisation.known()) record["run"]["peak_flops"] = *run_.utilisation.peak();
       add_job(record);

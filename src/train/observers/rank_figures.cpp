@@ -46,8 +46,10 @@ class RankFigures : public StepObserver {
     const auto most = std::max_element(bytes.begin(), bytes.end());
     record.memory = static_cast<Bytes>(*most);
     record.figures["memory"] = {{"max", *record.memory}, {"rank", most - bytes.begin()}};
-    if (stragglers_.steps() > 0) compare(record, work);
-    if (writer_) write(record.step, work, bytes);
+    if (stragglers_.steps() == 0) return {};  // of the first step, which is left out
+    const Stragglers::Comparison comparison = stragglers_.compare(work);
+    tell(record, comparison);
+    if (writer_) write(record.step, work, comparison.times, bytes);
     return {};
   }
 
@@ -59,8 +61,7 @@ class RankFigures : public StepObserver {
     return info.total - info.free;
   }
 
-  void compare(StepRecord& record, const std::vector<double>& own_work) {
-    const Stragglers::Comparison work = stragglers_.compare(own_work);
+  void tell(StepRecord& record, const Stragglers::Comparison& work) {
     if (run_.world.size() == 1) return;
     if (!work.news.empty() && run_.world.rank() == 0) {
       run_.log->warning("{}", work.news);
@@ -70,10 +71,11 @@ class RankFigures : public StepObserver {
     record.figures["own_work"] = {{"min", work.min}, {"median", work.median}, {"max", work.max}};
   }
 
-  void write(Count step, std::vector<double>& own_work, const std::vector<double>& bytes) {
+  void write(Count step, std::vector<double> own_work, std::vector<double> times, const std::vector<double>& bytes) {
     for (double& seconds : own_work) seconds = std::round(seconds * 1e6) / 1e6;  // shorter, and as good as the clock
-    std::vector<Bytes> memory(bytes.begin(), bytes.end());
-    writer_->write({{"step", step}, {"own_work", own_work}, {"memory", memory}});
+    for (double& ratio : times) ratio = std::round(ratio * 1e3) / 1e3;
+    const std::vector<Bytes> memory(bytes.begin(), bytes.end());
+    writer_->write({{"step", step}, {"own_work", own_work}, {"times", times}, {"memory", memory}});
   }
 
   TrainingRun& run_;
