@@ -123,8 +123,7 @@ void ChatFormat::require_end_of_turn() const {
   if (tokenizer_.decode(tokens.ids) == chat_.end_of_turn) return;
   fail(ExitCode::usage,
        "the chat template {} ends turns by a text that the {} tokenizer does not keep: use a template with special tokens, or "
-       "another "
-       "tokenizer",
+       "another tokenizer",
        chat_.name, tokenizer_.kind());
 }
 
