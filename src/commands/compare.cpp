@@ -44,8 +44,8 @@ void add_compare_command(CLI::App& app, Action& action) {
       "other layouts differ by rounding, which training amplifies. The first run is compared with each of the others.\n"
       "\n"
       "Examples:\n"
-      "  cohort compare runs/demo runs/own_text\n"
-      "  cohort compare runs/lr-1 runs/lr-2 runs/lr-3");
+      "  cohort train inputs/demo.toml --set run.name=calm --set optimizer.learning_rate=1e-3\n"
+      "  cohort compare runs/demo runs/calm");
   auto folders = std::make_shared<std::vector<std::string>>();
   command->add_option("run", *folders, "Folders of runs, two or more")->required()->type_name("RUN");
   command->callback([&action, folders] { action = [folders] { return compare_runs(*folders); }; });

@@ -93,7 +93,8 @@ void add_report_command(CLI::App& app, Action& action) {
       "\n"
       "Examples:\n"
       "  cohort report runs/demo                               writes report.html\n"
-      "  cohort report runs/demo runs/own_text --out both.html  curves of two runs in each picture");
+      "  cohort train inputs/demo.toml --set run.name=calm --set optimizer.learning_rate=1e-3\n"
+      "  cohort report runs/demo runs/calm --out both.html     curves of two runs in each picture");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("run", options->runs, "Folders of runs")->required()->type_name("RUN");
   command->add_option("--out", options->out, "The page")->type_name("FILE")->capture_default_str();

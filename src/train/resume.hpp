@@ -15,9 +15,9 @@ namespace cohort {
 std::string keep_schedule(const TrainingState& saved, RunConfig& now);
 
 /// The keys whose value in `now` differs from that in the checkpoint's run file and would bend the run: model, adapters,
-/// optimizer, schedule, precision, seed, documents, stages of a mixture, batch and clipping; and the data and its tokenizer (data_record.hpp). Each as
-/// "schedule.decay_steps: 1000 in the checkpoint, 2000 now". What does not change the mathematics (layout, micro-batch, logging,
-/// checkpoints) may differ.
+/// optimizer, schedule, precision, seed, documents, stages of a mixture, batch and clipping; and the data and its tokenizer
+/// (data_record.hpp). Each as "schedule.decay_steps: 1000 in the checkpoint, 2000 now". What does not change the mathematics
+/// (layout, micro-batch, logging, checkpoints) may differ.
 std::vector<std::string> changes_since(const TrainingState& saved, const RunConfig& now, const std::string& data_now);
 
 }  // namespace cohort

@@ -36,11 +36,15 @@ def listening(pid):
     inodes = {link[len("socket:["):-1] for link in links if link.startswith("socket:[")}
     found = []
     for name, family, loopback in (("tcp", socket.AF_INET, "0100007F"), ("tcp6", socket.AF_INET6, "0" * 24 + "01000000")):
-        with open(f"/proc/{pid}/net/{name}", encoding="utf-8") as file:
-            for words in map(str.split, file.readlines()[1:]):
-                if words[3] == "0A" and words[9] in inodes:
-                    address, port = words[1].split(":")
-                    found.append((family, int(port, 16), address == loopback))
+        try:
+            with open(f"/proc/{pid}/net/{name}", encoding="utf-8") as file:
+                sockets = file.readlines()[1:]
+        except OSError:  # it has ended meanwhile
+            return []
+        for words in map(str.split, sockets):
+            if words[3] == "0A" and words[9] in inodes:
+                address, port = words[1].split(":")
+                found.append((family, int(port, 16), address == loopback))
     return found
 
 
