@@ -200,12 +200,7 @@ void add_chat_command(CLI::App& app, Action& action) {
   command->add_option("--max-tokens", options->max_tokens, "Tokens of an answer, at most")
       ->check(integer_from(1, 1'000'000))
       ->capture_default_str();
-  command->add_option("--temperature", options->sampling.temperature, "0 = always the likeliest token")
-      ->check(number_from(0.0, 1000.0))
-      ->capture_default_str();
-  command->add_option("--top-k", options->sampling.top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));
-  command->add_option("--top-p", options->sampling.top_p, "Choose among the likeliest tokens of this total probability; 1 = all")
-      ->check(number_above(0.0, 1.0));
+  add_sampling_options(*command, options->sampling);
   command->add_option("--seed", options->seed, "The same seed gives the same answers")->capture_default_str();
   command
       ->add_option("--template", options->chat_template,

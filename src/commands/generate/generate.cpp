@@ -137,12 +137,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("--tokens", options->tokens, "Tokens to generate for each text, at most")
       ->check(integer_from(1, 1'000'000))
       ->capture_default_str();
-  command->add_option("--temperature", options->sampling.temperature, "0 = always the likeliest token")
-      ->check(number_from(0.0, 1000.0))
-      ->capture_default_str();
-  command->add_option("--top-k", options->sampling.top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));
-  command->add_option("--top-p", options->sampling.top_p, "Choose among the likeliest tokens of this total probability; 1 = all")
-      ->check(number_above(0.0, 1.0));
+  add_sampling_options(*command, options->sampling);
   command->add_option("--stop", options->stops, "End a text before this string (may be repeated)")
       ->type_name("TEXT")
       ->allow_extra_args(false)

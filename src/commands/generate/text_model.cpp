@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/common/load_run.hpp"
+#include "commands/common/numbers.hpp"
 #include "config/model_rules.hpp"
 #include "train/generate.hpp"
 #include "train/nonfinite.hpp"
@@ -33,6 +34,15 @@ void with_place_of_not_finite(Communicator& world, const std::function<void()>& 
     const std::string where = first_not_finite_in_words(world, error.unit);
     throw SharedError(error.code(), fmt::format("{}{}{}", error.what_is, where.empty() ? "" : "; ", where));
   }
+}
+
+void add_sampling_options(CLI::App& command, Sampling& sampling) {
+  command.add_option("--temperature", sampling.temperature, "0 = always the likeliest token")
+      ->check(number_from(0.0, 1000.0))
+      ->capture_default_str();
+  command.add_option("--top-k", sampling.top_k, "Choose among the k likeliest tokens; 0 = all")->check(integer_from(0));
+  command.add_option("--top-p", sampling.top_p, "Choose among the likeliest tokens of this total probability; 1 = all")
+      ->check(number_above(0.0, 1.0));
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 // What commands that generate text have in common.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "runtime/runtime.hpp"
+#include "train/sampling.hpp"
 
 namespace cohort {
 
@@ -21,5 +23,8 @@ RunConfig run_for_text(Runtime& runtime, Communicator& world, const std::string&
 /// work(), which generates text: where logits are not finite, the error names the first unit on any rank whose output is not.
 // Collective over: world
 void with_place_of_not_finite(Communicator& world, const std::function<void()>& work);
+
+/// --temperature, --top-k and --top-p.
+void add_sampling_options(CLI::App& command, Sampling& sampling);
 
 }  // namespace cohort
