@@ -40,7 +40,9 @@ program: ## Configure and build only build/cpu/cohort, without the tests
 	cmake --build --preset cpu --target cohort $(addprefix -j,$(JOBS))
 
 demo: packages stories ## Train a small model on stories across 4 ranks (NP); shows the loss, its floor and a sample
-	mpirun $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite
+	@# --quiet keeps away what Open MPI adds to our messages; it would also hide why the ranks cannot be started
+	mpirun --quiet $(MPIRUN_FLAGS) -np $(NP) $(COHORT) train inputs/demo.toml --overwrite || \
+	  { code=$$?; echo "mpirun ended with $$code. If no message says why: mpirun $(strip $(MPIRUN_FLAGS)) -np $(NP) $(COHORT) topo"; exit $$code; }
 	@printf '%s\n' '' 'What next:' \
 	  '  $(COHORT) generate runs/demo --prompt "One day" --tokens 300    let the model write' \
 	  '  $(COHORT) ckpt show runs/demo                                   what is in its checkpoint' \

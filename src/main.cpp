@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/common/help_format.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/version.hpp"
 #include "runtime/failure_exit.hpp"
@@ -121,6 +123,7 @@ int main(int argc, char** argv) {
   // not be checked against files here: a file can be missing on one node only, and its rank would not be the one that speaks.
   CLI::App app(kIntroduction, "cohort");
   app.set_version_flag("--version", "cohort " + cohort::cohort_version(), "Print the version; `cohort info` says more");
+  app.formatter(std::make_shared<cohort::HelpFormat>());  // before the commands, which inherit it
   app.require_subcommand(1);
   cohort::Action action;
   add_commands(app, action);

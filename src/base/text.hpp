@@ -30,6 +30,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 /// "a, b, c, d, e and 7 more": the first of a list that may be long.
 std::string first_few(const std::vector<std::string>& parts, std::size_t shown = 5);
 
+/// Lines of at most `width` characters, broken at spaces; a longer word has a line of its own. One line, "", of an empty text.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
 /// The parts of "a,b,c" between the separators; none of an empty text. A separator at the end ends the last part.
 std::vector<std::string> split(std::string_view text, char separator);
 

@@ -117,11 +117,12 @@ int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communica
   for (const std::string& warning : data_warnings(config, data)) warn(world, warning);
   warn(world, long_conversations_warning(config, data));
   if (world.rank() == 0) {
-    fmt::print("{}\n{}{}\nThe run file is valid; nothing was trained or written (--dry-run).\n", to_toml(config),
-               describe_run(config, data.dataset->samples(Split::train)), describe_mixture(config, data));
-    for (const FaultSection& fault : faults) fmt::print("fault: {}\n", describe_fault(fault));
+    fmt::print("{}{}", describe_run(config, data.dataset->samples(Split::train)), describe_mixture(config, data));
+    for (const FaultSection& fault : faults) fmt::print("fault       {}\n", describe_fault(fault));
+    fmt::print("The run file is valid; nothing was trained or written (--dry-run).\n");
     if (config.device.kind == "cuda" && gpu::visible_devices() == 0)
       fmt::print("Training it needs GPUs, and there are none here: {}\n", gpu::why_no_device());
+    fmt::print("\nWith all defaults it is:\n\n{}", to_toml(config));
   }
   return 0;
 }

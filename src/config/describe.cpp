@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -33,6 +34,18 @@ const char* type_of(const KeySpec& key) {
   return std::visit(Name{}, key.field(config));
 }
 
+// Texts for a terminal keep to this many columns, but for what cannot be broken.
+constexpr std::size_t kColumns = 100;
+
+// A setting and what is said of it: beside it from `column` on, below it where it is too long. Each line begins with `mark`.
+std::string beside(std::string setting, std::string_view said, std::size_t column, std::string_view mark) {
+  std::string text;
+  if (setting.size() + 2 > column) text = std::exchange(setting, "") + '\n';
+  for (const std::string& line : wrapped(said, kColumns - column - mark.size()))
+    text += fmt::format("{:<{}}{}{}\n", std::exchange(setting, ""), column, mark, line);
+  return text;
+}
+
 // As the text of a cell of a Markdown table: what would be markup is escaped.
 std::string markdown_cell(std::string_view text) {
   std::string cell;
@@ -54,8 +67,7 @@ std::string to_toml(const RunConfig& config) {
       if (key.section != section.name) continue;
       const std::string value = value_as_toml(key, config);
       const bool idle = !is_used(key, config) && value == value_as_toml(key, defaults);
-      text += fmt::format("{:<34}  # {}{}\n", fmt::format("{}{} = {}", idle ? "# " : "", key.name, value), key.help,
-                          idle ? users_of(key) : "");
+      text += beside(fmt::format("{}{} = {}", idle ? "# " : "", key.name, value), key.help + (idle ? users_of(key) : ""), 36, "# ");
     }
   }
   return text;
@@ -66,12 +78,11 @@ std::string describe_keys() {
   std::string text;
   for (const SectionSpec& section : all_sections()) {
     text += fmt::format("{}[{}]  {}\n", text.empty() ? "" : "\n", section.name, section.help);
-    Table table({"  key", "default", "allowed", "meaning"});
     for (const KeySpec& key : all_keys()) {
       if (key.section != section.name) continue;
-      table.add({"  " + key.name, value_as_toml(key, defaults), expected_value(key), key.help + users_of(key)});
+      text += beside(fmt::format("  {} = {}", key.name, value_as_toml(key, defaults)), expected_value(key), 44, "");
+      text += beside("", key.help + users_of(key), 6, "");
     }
-    text += table.str(4);  // all columns are text
   }
   return text;
 }

@@ -11,7 +11,7 @@ namespace cohort {
 /// and are at their defaults are written as comments, since setting them is refused.
 std::string to_toml(const RunConfig& config);
 
-/// All keys by section: default, what is allowed, help.
+/// All keys by section: default, what is allowed, help. For a terminal of 100 columns.
 std::string describe_keys();
 
 /// The same as Markdown: a heading and a table for each section.

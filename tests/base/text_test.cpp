@@ -54,6 +54,12 @@ TEST(Text, TheFirstOfALongList) {
   EXPECT_EQ(first_few({"a", "b"}, 1), "a and 1 more");
 }
 
+TEST(Wrapped, BreaksAtSpaces) {
+  EXPECT_EQ(wrapped("one two three", 7), (std::vector<std::string>{"one two", "three"}));
+  EXPECT_EQ(wrapped("a longerword b", 5), (std::vector<std::string>{"a", "longerword", "b"}));
+  EXPECT_EQ(wrapped("", 5), std::vector<std::string>{""});
+}
+
 TEST(Table, AlignsColumns) {
   Table table({"name", "count"});
   table.add({"a", "1"});

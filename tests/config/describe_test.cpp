@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
 
+#include "base/text.hpp"
 #include "config/run_file.hpp"
 #include "config/schema.hpp"
 #include "config/validate.hpp"
@@ -145,10 +147,19 @@ TEST(ToToml, WritesIdleKeysAsComments) {
 
 TEST(DescribeKeys, NamesEveryKeyItsDefaultAndItsRange) {
   const std::string text = describe_keys();
+  const std::string words = std::regex_replace(text, std::regex("\\s+"), " ");
   for (const KeySpec& key : all_keys()) {
     EXPECT_NE(text.find("\n  " + key.name + " "), std::string::npos) << key.full_name();
-    EXPECT_NE(text.find(expected_value(key)), std::string::npos) << key.full_name();
-    EXPECT_NE(text.find(key.help), std::string::npos) << key.full_name();
+    EXPECT_NE(words.find(expected_value(key)), std::string::npos) << key.full_name();
+    EXPECT_NE(words.find(key.help), std::string::npos) << key.full_name();
+  }
+  for (const std::string& line : split(text, '\n')) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(ToToml, KeepsItsCommentsWithin100Columns) {
+  for (const std::string& line : split(to_toml(RunConfig{}), '\n')) {
+    const bool commented = !line.empty() && (line[0] == ' ' || line.find("# ", 1) != std::string::npos);
+    EXPECT_TRUE(!commented || line.size() <= 100) << line;
   }
 }
 
