@@ -67,7 +67,8 @@ std::string to_toml(const RunConfig& config) {
       if (key.section != section.name) continue;
       const std::string value = value_as_toml(key, config);
       const bool idle = !is_used(key, config) && value == value_as_toml(key, defaults);
-      text += beside(fmt::format("{}{} = {}", idle ? "# " : "", key.name, value), key.help + (idle ? users_of(key) : ""), 36, "# ");
+      text +=
+          beside(fmt::format("{}{} = {}", idle ? "# " : "", key.name, value), key.help + (idle ? users_of(key) : ""), 36, "# ");
     }
   }
   return text;

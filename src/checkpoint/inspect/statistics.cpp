@@ -88,6 +88,35 @@ TensorStatistics statistics_of(const Tensor& tensor) {
   return accumulator.result();
 }
 
+TensorStatistics merged(const std::vector<TensorStatistics>& parts) {
+  TensorStatistics all;
+  double sum = 0.0, squares = 0.0;
+  for (const TensorStatistics& part : parts) {
+    const bool first = all.finite() == 0;
+    all.elements += part.elements;
+    all.zeros += part.zeros;
+    all.nans += part.nans;
+    all.infinities += part.infinities;
+    if (part.finite() == 0) continue;
+    sum += part.mean * static_cast<double>(part.finite());
+    squares += part.norm * part.norm;
+    all.min = first ? part.min : std::min(all.min, part.min);
+    all.max = first ? part.max : std::max(all.max, part.max);
+    if (part.smallest > 0.0) all.smallest = all.smallest > 0.0 ? std::min(all.smallest, part.smallest) : part.smallest;
+  }
+  if (all.finite() == 0) return all;
+  const auto count = static_cast<double>(all.finite());
+  all.norm = std::sqrt(squares);
+  all.mean = sum / count;
+  double deviations = 0.0;
+  for (const TensorStatistics& part : parts) {
+    const double apart = part.mean - all.mean;
+    deviations += static_cast<double>(part.finite()) * (part.deviation * part.deviation + apart * apart);
+  }
+  all.deviation = std::sqrt(deviations / count);
+  return all;
+}
+
 ValueAxis ValueAxis::suiting(const TensorStatistics& statistics) {
   const double low = statistics.min;
   const double high = statistics.max;
@@ -115,8 +144,8 @@ double ValueAxis::value(double position) const {
 
 Count Histogram::tallest() const { return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end()); }
 
-Histogram histogram_of(const TensorReader& reader, const ManifestTensor& tensor, const TensorStatistics& statistics, int bins) {
-  Histogram histogram{ValueAxis::suiting(statistics), std::vector<Count>(static_cast<std::size_t>(bins))};
+Histogram histogram_of(const TensorReader& reader, const ManifestTensor& tensor, const ValueAxis& axis, int bins) {
+  Histogram histogram{axis, std::vector<Count>(static_cast<std::size_t>(bins))};
   reader.read_blocks(tensor, [&](const ManifestPart&, Count, const Tensor& elements) {
     for_each_element(elements, [&](double x) {
       if (!std::isfinite(x)) return;

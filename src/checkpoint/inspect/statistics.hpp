@@ -32,6 +32,9 @@ TensorStatistics statistics_of(const TensorReader& reader, const ManifestTensor&
 /// The same of one in host memory.
 TensorStatistics statistics_of(const Tensor& tensor);
 
+/// Of all their elements together.
+TensorStatistics merged(const std::vector<TensorStatistics>& parts);
+
 /// Where on an axis a value lies. Linear; or linear from -`bend` to `bend` and logarithmic beyond, which shows values near zero
 /// and far from it in one picture: position asinh(x / bend).
 class ValueAxis {
@@ -62,7 +65,7 @@ struct Histogram {
   Count tallest() const;
 };
 
-/// Reads the tensor once more.
-Histogram histogram_of(const TensorReader& reader, const ManifestTensor& tensor, const TensorStatistics& statistics, int bins);
+/// Reads the tensor once more. Elements beyond the axis are in its first or last bin.
+Histogram histogram_of(const TensorReader& reader, const ManifestTensor& tensor, const ValueAxis& axis, int bins);
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -14,7 +15,6 @@
 #include "base/text.hpp"
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/format/part_json.hpp"
-#include "checkpoint/inspect/histogram_picture.hpp"
 #include "checkpoint/read/reader.hpp"
 #include "checkpoint/store/missing_files.hpp"
 #include "checkpoint/store/store.hpp"
@@ -29,8 +29,6 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kBinsInPictures = 48;
 
 struct CkptShowOptions {
   std::string path;
@@ -122,6 +120,8 @@ nlohmann::ordered_json as_json(const CheckpointReader& reader, const std::vector
   return json;
 }
 
+constexpr std::size_t kFactColumns = 77;  // beside the names, on a terminal of 100
+
 void print_facts(const CheckpointReader& reader) {
   const Manifest& manifest = reader.manifest();
   Table facts({"folder", reader.folder().string()});
@@ -129,7 +129,9 @@ void print_facts(const CheckpointReader& reader) {
   facts.add({"size",
              fmt::format("{} in {}", human_bytes(manifest.bytes()), counted(static_cast<Count>(manifest.files.size()), "file"))});
   for_each_field(reader.state(), [&](const char* name, const auto& field) {
-    facts.add({name, join(split(fmt::format("{}", field), '\n'), "; ")});  // the history has lines
+    const std::string text = join(split(fmt::format("{}", field), '\n'), "; ");  // the history has lines
+    std::string heading = name;
+    for (const std::string& line : wrapped(text, kFactColumns)) facts.add({std::exchange(heading, ""), line});
   });
   const std::string& tokenizer = reader.state().tokenizer;
   const std::string size = tokenizer.empty() ? "not in the checkpoint" : human_bytes(static_cast<Bytes>(tokenizer.size()));
@@ -151,16 +153,14 @@ void print(const CheckpointReader& reader, const std::vector<ShownTensor>& tenso
   }
 }
 
-void draw(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors, const fs::path& picture) {
-  std::vector<HistogramPanel> panels;
-  for (const ShownTensor& tensor : tensors) {
-    const ManifestTensor& stored = *tensor.stored;
-    if (stored.elements() == 0) continue;
-    panels.push_back({stored.name, fmt::format("{} {}", stored.shape.str(), name_of(stored.dtype)), *tensor.statistics,
-                      histogram_of(reader, stored, *tensor.statistics, kBinsInPictures)});
+// Of a checkpoint that was found in its run's folder: those before it. One that was named alone is drawn alone.
+std::vector<fs::path> earlier_checkpoints(const fs::path& named, const fs::path& folder, Count step) {
+  std::vector<fs::path> earlier;
+  if (named == folder) return earlier;
+  for (const StoredCheckpoint& stored : list_checkpoints(named)) {
+    if (stored.step < step) earlier.push_back(stored.folder);
   }
-  const std::string title = fmt::format("{} (step {})", reader.folder().string(), reader.state().step);
-  write_file_atomically(picture, draw_histograms(panels, title));
+  return earlier;
 }
 
 int show(CkptShowOptions options) {
@@ -189,7 +189,10 @@ int show(CkptShowOptions options) {
   std::vector<ShownTensor> tensors = chosen_tensors(reader, options.tensor);
   const bool reads = !options.fast && (!options.shards || !options.svg.empty());
   if (reads) read_statistics(reader, tensors);
-  if (!options.svg.empty()) draw(reader, tensors, picture);
+  if (!options.svg.empty()) {
+    const std::vector<fs::path> earlier = earlier_checkpoints(options.path, folder, reader.state().step);
+    write_file_atomically(picture, draw_checkpoint(picture_of(reader, tensors, earlier)));
+  }
   if (options.json) {
     print_json(as_json(reader, tensors, missing));
   } else {
@@ -205,13 +208,13 @@ int show(CkptShowOptions options) {
 void add_ckpt_show(CLI::App& ckpt, Action& action) {
   auto* command = ckpt.add_subcommand("show", "Show the training state of a checkpoint and its tensors as a tree");
   command->footer(
-      "Mean, standard deviation, norm, min and max cover finite elements only. \"0..11\" is equal blocks on one line, with the\n"
+      "Norm, min and max cover finite elements only. \"0..11\" is equal blocks on one line, with the\n"
       "ranges of their figures. If files are missing, everything but the elements is shown, and the exit code is 6.\n"
       "Examples:\n"
       "  cohort ckpt show runs/demo                                   the newest checkpoint of a run\n"
       "  cohort ckpt show runs/demo/checkpoints/step_00000400         this one\n"
       "  cohort ckpt show runs/demo --tensor 'blocks.0.*.weight'      these tensors, with histograms\n"
-      "  cohort ckpt show runs/demo --svg weights.svg                 histograms of all tensors\n"
+      "  cohort ckpt show runs/demo --svg weights.svg                 how values are spread, and how they changed\n"
       "  cohort ckpt show runs/demo --run-file > again.toml           the run file that it was trained with\n"
       "  cohort ckpt show runs/demo --tokenizer                       its tokenizer, as in a token file");
   const auto options = std::make_shared<CkptShowOptions>();
@@ -221,7 +224,11 @@ void add_ckpt_show(CLI::App& ckpt, Action& action) {
   auto* fast = command->add_flag("--fast", options->fast, "Read no elements: names, shapes and sizes only");
   command->add_flag("--all", options->all, "One line per tensor, even for equal blocks");
   command->add_flag("--shards", options->shards, "Show which file holds what");
-  command->add_option("--svg", options->svg, "Draw a histogram of each tensor into this file")->type_name("FILE")->excludes(fast);
+  command
+      ->add_option("--svg", options->svg,
+                   "Draw a histogram of each tensor into this file; of a run's folder also their change over its checkpoints")
+      ->type_name("FILE")
+      ->excludes(fast);
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
   auto* run_file = command->add_flag("--run-file", options->run_file, "Print only the run file inside")->excludes(json);

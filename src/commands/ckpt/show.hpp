@@ -1,11 +1,14 @@
 // How `cohort ckpt show` puts tensors on the page.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/inspect/checkpoint_picture.hpp"
 #include "checkpoint/inspect/statistics.hpp"
+#include "checkpoint/read/reader.hpp"
 
 namespace cohort {
 
@@ -21,6 +24,12 @@ std::string tensor_tree(const TensorReader& reader, const std::vector<ShownTenso
 
 /// All about one tensor: its parts, figures, and, if the elements were read, a histogram.
 std::string tensor_details(const TensorReader& reader, const ShownTensor& tensor);
+
+/// The picture of these tensors, whose elements were read. The change is from `earlier` checkpoints of the same run (none: it is
+/// not drawn) to this one, of at most 24 of them, spread evenly; of many blocks 16 are drawn. Reads the tensors once more, and
+/// the weights of the earlier ones. Errors: see CheckpointReader.
+CheckpointPicture picture_of(const CheckpointReader& reader, const std::vector<ShownTensor>& tensors,
+                             const std::vector<std::filesystem::path>& earlier);
 
 /// Which file holds what of the tensors.
 std::string file_contents(const TensorReader& reader, const std::vector<ShownTensor>& tensors);

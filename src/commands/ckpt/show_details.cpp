@@ -64,7 +64,8 @@ std::string tensor_details(const TensorReader& reader, const ShownTensor& tensor
     text += fmt::format("  {} {}: {}\n", reader.manifest().files[part.file].name, part.dataset, extent_of(part.part));
   }
   if (!tensor.statistics || stored.elements() == 0) return text;
-  return text + figures_of(*tensor.statistics) + drawn(histogram_of(reader, stored, *tensor.statistics, kBins));
+  return text + figures_of(*tensor.statistics) +
+         drawn(histogram_of(reader, stored, ValueAxis::suiting(*tensor.statistics), kBins));
 }
 
 std::string file_contents(const TensorReader& reader, const std::vector<ShownTensor>& tensors) {

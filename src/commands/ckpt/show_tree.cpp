@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "commands/ckpt/output.hpp"
 #include "commands/ckpt/show.hpp"
 
 namespace cohort {
@@ -49,18 +48,25 @@ std::optional<Count> number_of(std::string_view name) {
   return number;
 }
 
-std::string range_of(const Bundle& bundle, double TensorStatistics::*figure) {
-  const auto value = [&](const Node* node) { return (*node->tensor->statistics).*figure; };
-  const auto less = [&](const Node* a, const Node* b) { return value(a) < value(b); };
-  const std::string low = short_number(value(*std::min_element(bundle.begin(), bundle.end(), less)));
-  const std::string high = short_number(value(*std::max_element(bundle.begin(), bundle.end(), less)));
+// Three digits, so that a line fits a terminal; --tensor shows more.
+std::string figure(double value) { return fmt::format("{:.3g}", value); }
+
+std::string range_of_norms(const Bundle& bundle) {
+  const auto norm = [](const Node* node) { return node->tensor->statistics->norm; };
+  const auto less = [&](const Node* a, const Node* b) { return norm(a) < norm(b); };
+  const std::string low = figure(norm(*std::min_element(bundle.begin(), bundle.end(), less)));
+  const std::string high = figure(norm(*std::max_element(bundle.begin(), bundle.end(), less)));
   return low == high ? low : fmt::format("{} .. {}", low, high);
 }
 
 class Tree {
  public:
   Tree(const TensorReader& reader, const std::vector<ShownTensor>& tensors, bool fold)
-      : reader_(reader), fold_(fold), read_(!tensors.empty() && tensors.front().statistics.has_value()), table_(header()) {
+      : reader_(reader),
+        several_files_(reader.manifest().files.size() > 1),
+        fold_(fold),
+        read_(!tensors.empty() && tensors.front().statistics.has_value()),
+        table_(header()) {
     for (const ShownTensor& tensor : tensors) {
       Node* node = &root_;
       for (const std::string& name : split(tensor.stored->name.substr(1), '/')) node = &node->child(name);
@@ -70,13 +76,14 @@ class Tree {
 
   std::string str() {
     add_children({&root_}, 0);
-    return table_.str(4);
+    return table_.str(several_files_ ? 4 : 3);
   }
 
  private:
   std::vector<std::string> header() const {
-    std::vector<std::string> header{"tensor", "shape", "dtype", "stored in"};
-    if (read_) header.insert(header.end(), {"norm", "mean", "std", "min", "max", "zeros", ""});
+    std::vector<std::string> header{"tensor", "shape", "dtype"};
+    if (several_files_) header.emplace_back("stored in");
+    if (read_) header.insert(header.end(), {"norm", "min", "max", "zeros", ""});
     return header;
   }
 
@@ -125,27 +132,17 @@ class Tree {
   void add_tensors(const Bundle& bundle, const std::string& label) {
     const ManifestTensor& stored = *bundle.front()->tensor->stored;
     const std::string times = bundle.size() > 1 ? fmt::format("{} x ", bundle.size()) : "";
-    std::vector<std::string> row{label, times + stored.shape.str(), std::string(name_of(stored.dtype)), place_of(bundle)};
+    std::vector<std::string> row{label, times + stored.shape.str(), std::string(name_of(stored.dtype))};
+    if (several_files_) row.push_back(place_of(bundle));
     if (read_) add_figures(bundle, row);
     table_.add(std::move(row));
   }
 
   static void add_figures(const Bundle& bundle, std::vector<std::string>& row) {
-    TensorStatistics sum;
-    for (const Node* node : bundle) {
-      const TensorStatistics& statistics = *node->tensor->statistics;
-      sum.elements += statistics.elements;
-      sum.zeros += statistics.zeros;
-      sum.nans += statistics.nans;
-      sum.infinities += statistics.infinities;
-      sum.min = std::min(node == bundle.front() ? statistics.min : sum.min, statistics.min);
-      sum.max = std::max(node == bundle.front() ? statistics.max : sum.max, statistics.max);
-    }
-    for (const auto figure : {&TensorStatistics::norm, &TensorStatistics::mean, &TensorStatistics::deviation}) {
-      row.push_back(range_of(bundle, figure));
-    }
-    row.push_back(short_number(sum.min));
-    row.push_back(short_number(sum.max));
+    std::vector<TensorStatistics> parts;
+    for (const Node* node : bundle) parts.push_back(*node->tensor->statistics);
+    const TensorStatistics sum = merged(parts);
+    row.insert(row.end(), {range_of_norms(bundle), figure(sum.min), figure(sum.max)});
     const double share = sum.elements > 0 ? static_cast<double>(sum.zeros) / static_cast<double>(sum.elements) : 0.0;
     row.push_back(fmt::format("{:.3g} %", 100.0 * share));
     std::vector<std::string> oddities;
@@ -167,6 +164,7 @@ class Tree {
   }
 
   const TensorReader& reader_;
+  bool several_files_;
   bool fold_;
   bool read_;
   Node root_;

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "checkpoint/checkpoint_fixture.hpp"
-#include "checkpoint/inspect/histogram_picture.hpp"
+#include "checkpoint/inspect/checkpoint_picture.hpp"
 #include "checkpoint/read/reader.hpp"
 
 namespace cohort::test {
@@ -32,6 +32,28 @@ TEST(Statistics, Figures) {
   EXPECT_EQ(s.min, -4.0);
   EXPECT_EQ(s.max, 3.0);
   EXPECT_EQ(s.smallest, 1.0);
+}
+
+// Parts together say what their elements do in one tensor; the tolerance is of sums in another order.
+TEST(Statistics, Merged) {
+  const std::vector<std::vector<float>> parts{{3.0f, -4.0f, 0.0f, kNan}, {kInfinity}, {7.0f, 9.0f, 0.5f}, {}};
+  std::vector<float> elements;
+  std::vector<TensorStatistics> statistics;
+  for (const std::vector<float>& part : parts) {
+    elements.insert(elements.end(), part.begin(), part.end());
+    statistics.push_back(statistics_of_values(part));
+  }
+  const TensorStatistics all = merged(statistics), whole = statistics_of_values(elements);
+  EXPECT_EQ(all.elements, whole.elements);
+  EXPECT_EQ(all.zeros, whole.zeros);
+  EXPECT_EQ(all.nans, whole.nans);
+  EXPECT_EQ(all.infinities, whole.infinities);
+  EXPECT_EQ(all.min, whole.min);
+  EXPECT_EQ(all.max, whole.max);
+  EXPECT_EQ(all.smallest, whole.smallest);
+  EXPECT_NEAR(all.norm, whole.norm, 1e-12);
+  EXPECT_NEAR(all.mean, whole.mean, 1e-12);
+  EXPECT_NEAR(all.deviation, whole.deviation, 1e-12);
 }
 
 TEST(Statistics, NothingFinite) {
@@ -84,7 +106,7 @@ class HistogramTest : public CheckpointTest {
   }
   static Histogram histogram(const CheckpointReader& reader, int bins) {
     const ManifestTensor& tensor = reader.manifest().tensors().front();
-    return histogram_of(reader, tensor, statistics_of(reader, tensor), bins);
+    return histogram_of(reader, tensor, ValueAxis::suiting(statistics_of(reader, tensor)), bins);
   }
 
   std::vector<float> values_;
@@ -110,12 +132,16 @@ TEST_F(HistogramTest, ManyBlocks) {
 
 TEST_F(HistogramTest, Picture) {
   const CheckpointReader reader(save_values({-1.0f, 0.0f, 0.5f, 2.0f, kNan}));
-  const ManifestTensor& tensor = reader.manifest().tensors().front();
-  const HistogramPanel panel{"/model/a<b>&c", "[5] fp32", statistics_of(reader, tensor), histogram(reader, 4)};
-  const std::string svg = draw_histograms({panel, panel}, "runs/<demo> & more");
-  EXPECT_EQ(svg, draw_histograms({panel, panel}, "runs/<demo> & more"));
-  expect_mentions(svg, {"<svg ", "runs/&lt;demo&gt; &amp; more", "/model/a&lt;b&gt;&amp;c", "1 NaN", "20 % zero", "</svg>"});
-  EXPECT_EQ(draw_histograms({}, "none").find("nan"), std::string::npos);
+  const TensorStatistics statistics = statistics_of(reader, reader.manifest().tensors().front());
+  const KindPanel panel{{statistics, statistics}, {histogram(reader, 4), histogram(reader, 4)}};
+  const CheckpointPicture picture{"runs/<demo> & more",
+                                  {"weights", "m"},
+                                  {10, 20},
+                                  {{"a<b>&c", "2 x [5] fp32", {panel, std::nullopt}, {{1.0, 2.0}, {0.0, 0.5}}}}};
+  const std::string svg = draw_checkpoint(picture);
+  EXPECT_EQ(svg, draw_checkpoint(picture));
+  expect_mentions(svg, {"<svg ", "runs/&lt;demo&gt; &amp; more", "a&lt;b&gt;&amp;c", "2 NaN", "20 % zero", "step 20", "</svg>"});
+  EXPECT_EQ(draw_checkpoint({"none", {}, {}, {}}).find("nan"), std::string::npos);
   EXPECT_EQ(svg.find("inf"), std::string::npos) << "no coordinate may be infinite";
 }
 
