@@ -14,7 +14,7 @@ import tempfile
 import unicodedata
 
 import tiktoken
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 program, mpirun = sys.argv[1], sys.argv[3:]
 packages = pathlib.Path(sysconfig.get_paths()["purelib"])
@@ -117,14 +117,42 @@ check("cl100k_base as tokenizer.json: read by tokenizers",
       Tokenizer.from_file(str(folder / "cl100k.json")).encode(text.replace("<|endoftext|>", ""), add_special_tokens=False).ids
       == tiktoken_of(cl100k_file, "cl100k").encode_ordinary(text.replace("<|endoftext|>", "")))
 
-# 4. Bytes that are no text come back, too.
+# 4. The form of Qwen's tokenizers: NFC, a split, bytes. Accents beside their letters in every order, Hangul in parts, and more text than is
+# normalized at a time. The file that Cohort writes says NFC as well; forms that cannot say it are refused.
+nfc = Tokenizer(models.BPE.from_file(str(gpt2 / "vocab.json"), str(gpt2 / "merges.txt")))
+nfc.normalizer = normalizers.NFC()
+nfc.pre_tokenizer = pre_tokenizers.Sequence([
+    pre_tokenizers.Split(Regex(r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""),
+                         "isolated"),
+    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+nfc.save(str(folder / "nfc.json"))
+apart = "".join(random.choice([unicodedata.normalize("NFD", random.choice(by_category[c])) for c in ("Ll", "Lo", "Mn")] + ["a", " ", "\n"])
+                for _ in range(20000))
+composed = unicodedata.normalize("NFD", text) + apart + "e\u0301\u0323 \u1112\u1161\u11ab\n" * 200000
+(folder / "apart.txt").write_bytes(composed.encode())
+wanted = nfc.encode(composed, add_special_tokens=False).ids
+check("NFC: the ids of tokenizers", (mine := ids_of(folder / "nfc.json", folder / "apart.txt")) == wanted, first_difference(mine, wanted))
+check("... which are others without it", ids_of(folder / "theirs.json", folder / "apart.txt") != theirs.encode(
+    unicodedata.normalize("NFC", composed), add_special_tokens=False).ids)
+cohort("export", "--tokenizer", folder / "nfc.json", "--format", "json", "--out", folder / "nfc_again.json")
+check("NFC as tokenizer.json: read by tokenizers", Tokenizer.from_file(str(folder / "nfc_again.json")).encode(apart, add_special_tokens=False).ids
+      == nfc.encode(apart, add_special_tokens=False).ids)
+refused = subprocess.run([program, "tokenizer", "export", "--tokenizer", folder / "nfc.json", "--format", "tiktoken", "--out", folder / "nfc.tiktoken"],
+                         capture_output=True, text=True)
+check("NFC as rank file: refused", refused.returncode == 5 and "NFC" in refused.stderr, refused.stderr)
+(folder / "bytes.txt").write_bytes(b"e\xcc\x81\xff\xfee\xcc")
+(folder / "bytes.ids").write_text(cohort("encode", "--tokenizer", folder / "nfc.json", "--file", folder / "bytes.txt"))
+back = subprocess.run([program, "tokenizer", "decode", "--tokenizer", folder / "nfc.json", "--file", folder / "bytes.ids"], capture_output=True)
+check("NFC: bytes that are no text stay", back.stdout.rstrip(b"\n") == b"\xc3\xa9\xff\xfee\xcc", back)
+
+# 5. Bytes that are no text come back, too.
 broken = random.Random(2).randbytes(20000)
 (folder / "broken").write_bytes(broken)
 (folder / "ids").write_text(" ".join(map(str, ids_of(cl100k_file, folder / "broken"))))
 back = subprocess.run([program, "tokenizer", "decode", "--tokenizer", cl100k_file, "--file", folder / "ids"], capture_output=True)
 check("random bytes come back", back.stdout == broken)
 
-# 5. Learning: the merges of their trainer, on any number of ranks.
+# 6. Learning: the merges of their trainer, on any number of ranks.
 story = folder / "story.txt"
 story.write_text("".join(f"Line {i}: the {random.choice(['cat', 'child', 'forest', 'river'])} {random.choice(['ran', 'sang', 'slept'])}, "
                          f"and it's {i * 7 % 1000}.\n" for i in range(3000)) + text[:20000])

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/bpe/bpe_vocabulary.hpp"
 #include "data/bpe/split_pattern.hpp"
 
@@ -14,6 +15,12 @@ namespace cohort {
 struct BpeModel {
   SplitPattern pattern;
   BpeVocabulary vocabulary;
+  bool nfc = false;  // texts are normalized (data/unicode_nfc.hpp) before they are split
+
+  /// Throws Error(data) if the model normalizes, which files of `format` cannot say.
+  void require_without_nfc(std::string_view format) const {
+    if (nfc) fail(ExitCode::data, "this tokenizer normalizes text (NFC), which {} cannot say; tokenizer.json can", format);
+  }
 };
 
 /// tiktoken's rank files: a line for each token, its bytes in base64 and its id, from 0 without holes. The file says neither
@@ -30,13 +37,13 @@ BpeModel read_published_tiktoken(const std::filesystem::path& file);
 BpeModel read_vocab_and_merges(const std::filesystem::path& vocab, const std::filesystem::path& merges,
                                const std::string& pattern);
 
-/// Hugging Face's tokenizer.json with a byte-level BPE model. What would change the ids (normalizers, byte fallback, a prefix
-/// space, other models) is refused by its name; a post-processor is left out, since Cohort adds no tokens by itself. Throws
-/// Error(io); Error(data) with the place in the JSON.
+/// Hugging Face's tokenizer.json with a byte-level BPE model. What would change the ids (normalizers but NFC, byte fallback, a
+/// prefix space, other models) is refused by its name; a post-processor is left out, since Cohort adds no tokens by itself.
+/// Throws Error(io); Error(data) with the place in the JSON.
 BpeModel read_tokenizer_json(const std::filesystem::path& file);
 
 /// The texts of such files. Throws Error(data) if the format cannot say what the model is: rank files for a vocabulary whose
-/// listed merges are not in the order of the ids they make.
+/// listed merges are not in the order of the ids they make; any but tokenizer.json for a model that normalizes.
 std::string to_tiktoken(const BpeModel& model);
 std::string to_vocab_json(const BpeModel& model);
 std::string to_merges_txt(const BpeModel& model);

@@ -72,6 +72,7 @@ BpeModel read_published_tiktoken(const std::filesystem::path& file) {
 }
 
 std::string to_tiktoken(const BpeModel& model) {
+  model.require_without_nfc("a rank file");
   const BpeVocabulary& vocabulary = model.vocabulary;
   if (vocabulary.merges()) {
     TokenId last = -1;

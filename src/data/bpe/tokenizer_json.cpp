@@ -8,7 +8,7 @@
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
 #include "data/bpe/json_parts.hpp"
-#include "data/utf8.hpp"
+#include "data/unicode_nfc.hpp"
 
 namespace cohort {
 namespace {
@@ -111,6 +111,15 @@ void require_plain_bpe(const Place& model) {
     model["byte_fallback"].refuse("is true: this is a SentencePiece model in Hugging Face's form");
 }
 
+// Whether a normalizer is NFC, and not absent.
+bool is_nfc(const Place& normalizer) {
+  if (normalizer.is_absent()) return false;
+  if (!normalizer["type"].says("NFC"))
+    normalizer.refuse("is set: Cohort knows the normalizer NFC, and encodes text as it is otherwise");
+  require_nfc(normalizer.where);
+  return true;
+}
+
 // The tokens of the vocabulary that are added ones: they have no bytes of their own.
 void take_added(BpeTokens& tokens, const std::vector<SpecialToken>& special) {
   for (const SpecialToken& token : special) {
@@ -134,7 +143,7 @@ Json without_added(Json vocab, std::vector<SpecialToken> special) {
 BpeModel read_tokenizer_json(const std::filesystem::path& file) {
   const Json json = parse_strict_json(read_file(file, "tokenizer"), file.string(), kTokenizerDepth, ExitCode::data);
   const Place root{file.string() + ": ", json};
-  if (!root["normalizer"].is_absent()) root["normalizer"].refuse("is set: Cohort encodes text as it is");
+  const bool nfc = is_nfc(root["normalizer"]);
   const Place model = root["model"];
   require_plain_bpe(model);
   const std::string pattern = read_pattern(root["pre_tokenizer"]);
@@ -142,8 +151,10 @@ BpeModel read_tokenizer_json(const std::filesystem::path& file) {
   BpeTokens tokens = read_token_object(without_added(model["vocab"].json, special), model["vocab"].where);
   take_added(tokens, special);
   std::vector<BpeVocabulary::Pair> merges = read_merges(model["merges"], tokens);
-  return {SplitPattern(pattern), BpeVocabulary(std::move(tokens.bytes), std::move(merges), std::move(special),
-                                               model["ignore_merges"].is_true(), file.string())};
+  return {SplitPattern(pattern),
+          BpeVocabulary(std::move(tokens.bytes), std::move(merges), std::move(special), model["ignore_merges"].is_true(),
+                        file.string()),
+          nfc};
 }
 
 std::string to_tokenizer_json(const BpeModel& model) {
@@ -172,7 +183,7 @@ std::string to_tokenizer_json(const BpeModel& model) {
                  {"truncation", nullptr},
                  {"padding", nullptr},
                  {"added_tokens", added},
-                 {"normalizer", nullptr},
+                 {"normalizer", model.nfc ? Out{{"type", "NFC"}} : Out()},
                  {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}}},
                  {"post_processor", nullptr},
                  {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},

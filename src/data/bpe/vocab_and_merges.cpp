@@ -48,9 +48,13 @@ BpeModel read_vocab_and_merges(const std::filesystem::path& vocab, const std::fi
   return {SplitPattern(pattern), BpeVocabulary(std::move(tokens.bytes), std::move(pairs), std::move(special), false, name)};
 }
 
-std::string to_vocab_json(const BpeModel& model) { return token_object(model.vocabulary, true).dump(); }
+std::string to_vocab_json(const BpeModel& model) {
+  model.require_without_nfc("vocab.json");
+  return token_object(model.vocabulary, true).dump();
+}
 
 std::string to_merges_txt(const BpeModel& model) {
+  model.require_without_nfc("merges.txt");
   std::string text = "#version: 0.2\n";
   for (const auto& [a, b] : listed_merges(model.vocabulary, "merges.txt")) {
     text += fmt::format("{} {}\n", to_byte_letters(model.vocabulary.tokens()[static_cast<std::size_t>(a)]),

@@ -1,7 +1,8 @@
-// Byte-level BPE (data/bpe). Takes every string of bytes and gives it back; bytes that are not UTF-8 are pieces of their own.
+// Byte-level BPE (data/bpe). Takes every string of bytes and gives it back, but that a model may normalize characters; bytes that
+// are not UTF-8 are pieces of their own.
 // Special tokens are never made of text: a text that spells one is text (Tokenizer::encode_with_special() if that is asked for).
 // Serialised: {"kind": "bpe", "pattern": "...", "tokens": ["!", ...], "merges": [[0, 1], ...] or null, "whole_pieces": false,
-// "special": [["<|endoftext|>", 50256]]}, with tokens in byte letters.
+// "special": [["<|endoftext|>", 50256]]}, with tokens in byte letters; and "normalizer": "NFC" where there is one.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,9 +13,12 @@
 #include "data/bpe/byte_letters.hpp"
 #include "data/bpe/encoder.hpp"
 #include "data/tokenizer_kind.hpp"
+#include "data/unicode_nfc.hpp"
 
 namespace cohort::tokenizers::bpe {
 namespace {
+
+constexpr const char* kNfc = "NFC";
 
 class BpeTokenizer : public Tokenizer {
  public:
@@ -29,6 +33,7 @@ class BpeTokenizer : public Tokenizer {
     const BpeVocabulary& vocabulary = model_.vocabulary;
     nlohmann::ordered_json json{
         {"kind", "bpe"}, {"pattern", model_.pattern.expression()}, {"whole_pieces", vocabulary.whole_pieces()}};
+    if (model_.nfc) json["normalizer"] = kNfc;
     json["special"] = nlohmann::ordered_json::array();
     for (const SpecialToken& token : vocabulary.special())
       json["special"].push_back(nlohmann::ordered_json::array({token.text, token.id}));
@@ -39,6 +44,7 @@ class BpeTokenizer : public Tokenizer {
   }
 
   Count count(std::string_view text) const override {
+    if (model_.nfc) return static_cast<Count>(encode(text).size());
     Count count = 0;
     for_pieces(text, 0, [&](std::size_t) {
       count += static_cast<Count>(piece_.size());
@@ -47,7 +53,42 @@ class BpeTokenizer : public Tokenizer {
     return count;
   }
 
+  std::size_t most_tokens(std::size_t bytes) const override { return model_.nfc ? kMostNfcGrowth * bytes : bytes; }
+
   Count encode_some(std::string_view text, std::size_t& position, std::span<std::int32_t> ids, const TextSource&) const override {
+    if (!model_.nfc) return encode_pieces(text, position, ids);
+    const std::string_view part = text.substr(position, part_bytes(text.substr(position), ids.size() / kMostNfcGrowth));
+    const std::string normal = to_nfc(part);
+    std::size_t end = 0;
+    const Count count = encode_pieces(normal, end, ids);
+    COHORT_CHECK(end == normal.size(), "{} bytes in form C do not fit {} tokens", normal.size(), ids.size());
+    position += part.size();
+    return count;
+  }
+
+  std::string losses() const override { return model_.nfc ? "other spellings of a character than the composed one (NFC)" : ""; }
+
+  std::string text_of(std::int32_t id) const override {
+    check_id(id);
+    for (const SpecialToken& token : model_.vocabulary.special()) {
+      if (token.id == id) return token.text;
+    }
+    return model_.vocabulary.tokens()[static_cast<std::size_t>(id)];
+  }
+
+ private:
+  // The first bytes of a text that are normalized together, at most `most`: up to a place where pieces end if possible, else to a
+  // character.
+  static std::size_t part_bytes(std::string_view text, std::size_t most) {
+    if (text.size() <= most) return text.size();
+    const std::size_t found = cut_between_pieces(text.substr(0, most), most - most / 4);
+    if (found < most) return found;
+    while (most > 1 && (static_cast<unsigned char>(text[most]) & 0xC0u) == 0x80u) --most;
+    return most;
+  }
+
+  // As encode_some(), of a text that needs no more done to it.
+  Count encode_pieces(std::string_view text, std::size_t& position, std::span<std::int32_t> ids) const {
     std::size_t count = 0;
     for_pieces(text, position, [&](std::size_t end) {
       if (piece_.size() > ids.size() - count) return false;
@@ -60,15 +101,6 @@ class BpeTokenizer : public Tokenizer {
     return static_cast<Count>(count);
   }
 
-  std::string text_of(std::int32_t id) const override {
-    check_id(id);
-    for (const SpecialToken& token : model_.vocabulary.special()) {
-      if (token.id == id) return token.text;
-    }
-    return model_.vocabulary.tokens()[static_cast<std::size_t>(id)];
-  }
-
- private:
   // Calls take(end) with the tokens of each piece in piece_, until it returns false.
   template <typename Take>
   void for_pieces(std::string_view text, std::size_t begin, const Take& take) const {
@@ -112,6 +144,9 @@ class Learner : public TokenizerLearner {
 std::unique_ptr<TokenizerLearner> learner(const TokenizerLearning& wanted) { return std::make_unique<Learner>(wanted); }
 
 std::unique_ptr<Tokenizer> read(const nlohmann::json& serialised) {
+  const bool nfc = serialised.contains("normalizer");
+  if (nfc && serialised["normalizer"] != kNfc) return nullptr;
+  if (nfc) require_nfc("a tokenizer");
   try {
     std::vector<std::string> tokens;
     for (const nlohmann::json& letters : serialised.at("tokens")) {
@@ -128,7 +163,8 @@ std::unique_ptr<Tokenizer> read(const nlohmann::json& serialised) {
     }
     return std::make_unique<BpeTokenizer>(BpeModel{SplitPattern(serialised.at("pattern").get<std::string>()),
                                                    BpeVocabulary(std::move(tokens), std::move(merges), std::move(special),
-                                                                 serialised.at("whole_pieces").get<bool>(), "tokenizer")});
+                                                                 serialised.at("whole_pieces").get<bool>(), "tokenizer"),
+                                                   nfc});
   } catch (const nlohmann::json::exception&) {
     return nullptr;
   } catch (const Error&) {
