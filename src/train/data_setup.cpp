@@ -226,7 +226,8 @@ std::string describe_mixture(const RunConfig& config, const RunData& data) {
     for (const auto& [name, weight] : stage.weights) sum += weight;
     std::vector<std::string> shares;
     for (const auto& [name, weight] : stage.weights) shares.push_back(fmt::format("{:.4g} % {}", 100.0 * weight / sum, name));
-    text += fmt::format("stage       from step {}: {}\n", stage.from_step, join(shares));
+    const char* never = stage.from_step > config.train.steps ? " (never: the run ends before)" : "";
+    text += fmt::format("stage       from step {}{}: {}\n", stage.from_step, never, join(shares));
   }
   return text;
 }

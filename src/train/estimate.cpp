@@ -1,10 +1,12 @@
 #include "train/estimate.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
 #include "gpu/device.hpp"
+#include "models/model.hpp"
 #include "train/check_optimizer.hpp"
 
 namespace cohort {
@@ -12,6 +14,16 @@ namespace {
 
 // Of all arenas of a rank.
 Bytes reserves_of(const StepArenas& arenas) { return static_cast<Count>(1 + arenas.under_way.size()) * kArenaReserve; }
+
+// "940.80K parameters", "948.99K parameters, of which 8.19K are trained (adapters of rank 8)".
+std::string parameters_in_words(const ModelSection& model) {
+  const std::unique_ptr<Model> declared = declare_model(model);
+  const auto count = [](Count elements) { return human_count(static_cast<double>(elements)); };
+  const std::string all = count(declared->parameters().elements()) + " parameters";
+  if (model.lora.rank == 0) return all;
+  return fmt::format("{}, of which {} are trained (adapters of rank {})", all, count(declared->parameters().trained_elements()),
+                     model.lora.rank);
+}
 
 }  // namespace
 
@@ -75,8 +87,7 @@ std::string batch_arithmetic(const RunConfig& config) {
 
 std::string describe_run(const RunConfig& config, Count training_samples) {
   const double samples = static_cast<double>(config.train.steps) * static_cast<double>(config.train.global_batch);
-  std::string text = fmt::format("model       {}, {} parameters\n", config.model.kind,
-                                 human_count(static_cast<double>(count_parameters(config.model))));
+  std::string text = fmt::format("model       {}, {}\n", config.model.kind, parameters_in_words(config.model));
   text += fmt::format("batch       {}\n", batch_arithmetic(config));
   text += fmt::format("length      {}, {} {}, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
                       human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model),

@@ -114,7 +114,10 @@ class Chat {
   }
 
   void run() {
-    Dialogue dialogue(format_, options_.system, how_.context, options_.max_tokens);
+    std::optional<Dialogue> begun;
+    fail_together(world_, "beginning the conversation",
+                  [&] { begun.emplace(format_, options_.system, how_.context, options_.max_tokens); });
+    Dialogue& dialogue = *begun;
     while (const std::optional<std::string> line = next_line(world_)) {
       if (line->find_first_not_of(" \t") == std::string::npos) continue;
       std::vector<std::int32_t> prompt;
@@ -178,6 +181,7 @@ int run_chat(const ChatOptions& options) {
   RunConfig config = run_for_text(runtime, *world, options.checkpoint, state, overrides, options.layout, options.tokens_file);
   const std::shared_ptr<const Tokenizer> tokenizer =
       tokenizer_of_model(*world, config, state, /*from_file=*/!options.tokens_file.empty());
+  fail_together(*world, "reading the chat template", [&] { ChatFormat(*chat, *tokenizer); });
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   ModelOnMesh model(config, *world);

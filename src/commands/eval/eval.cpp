@@ -121,7 +121,8 @@ class EvalJob {
 
   Evaluation with_whole_model(const RunConfig& config, const fs::path& checkpoint, const Subject& subject) {
     ops::set_gemm_threads(static_cast<int>(config.device.threads));
-    const std::unique_ptr<Model> model = make_model(config.model, config.run.seed, storage_of(config));
+    const std::unique_ptr<Model> model = declare_model(config.model, storage_of(config));
+    model->parameters().allocate_values(config.run.seed, storage_of(config));
     load_checkpoint_collectively(*world_, checkpoint, model->parameters(), describe_model(config.model));
     Arena activations("activations", device_of(config));
     Hooks none;
