@@ -12,8 +12,11 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/common/help_format.hpp"
+#include "commands/common/learners_code.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/version.hpp"
+#include "labs/command/lab_command.hpp"
+#include "labs/use/learner_run.hpp"
 #include "runtime/failure_exit.hpp"
 
 namespace {
@@ -62,6 +65,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_topo_command(app, action);
   cohort::add_job_command(app, action);
   cohort::add_info_command(app, action);
+  cohort::labs::add_lab_command(app, action);
   cohort::add_reference_command(app, action);
 }
 
@@ -128,6 +132,7 @@ int main(int argc, char** argv) {
   cohort::Action action;
   add_commands(app, action);
   app.footer(footer());  // after the commands, which would inherit it
+  cohort::set_learners_code(cohort::labs::use_learners_code);
   cohort::set_command_line(argc, argv);
   if (argc == 1) {
     if (cohort::is_printing_rank()) fmt::print("{}", app.help());

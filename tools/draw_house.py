@@ -42,6 +42,7 @@ MODULES = {
     "jobs": ("sbatch scripts", "people"),
     "preflight": ("fit nodes?", "people"),
     "commands": ("the command line", "people"),
+    "labs": ("the course: exercises and graders", "people"),
 }
 GROUPS = {  # colours that show on light and on dark
     "people": "#cf5a5a",

@@ -29,7 +29,8 @@ std::string_view meaning_of(ExitCode code) {
     case ExitCode::memory:
       return "out of memory, of the device or of the host";
     case ExitCode::unequal:
-      return "a difference was found by cohort prove, cohort plan --measure or cohort ckpt diff";
+      return "a difference was found by cohort prove, cohort plan --measure or cohort ckpt diff; an exercise of cohort lab check "
+             "is not right";
     case ExitCode::lost:
       return "a rank was lost or stuck, and the job was ended: ask cohort doctor RUN";
     case ExitCode::stopped:

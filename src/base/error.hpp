@@ -24,9 +24,10 @@ enum class ExitCode : int {
   training = 8,     // training itself failed: loss is not finite
   interrupted = 9,  // stopped by a signal; what was done is saved, if a step was: resume with --resume-if-any
   memory = 10,      // out of memory, of the device or of the host
-  unequal = 11,     // a layout did not train as one rank does, or not as it was planned; or two checkpoints differ
-  lost = 12,        // a rank was lost or stuck, and the job was ended
-  stopped = 13      // RUN/stop asked for the end: saved as with 9, but not to be started again by a script
+  unequal =
+      11,  // a layout did not train as one rank does, or not as it was planned; two checkpoints differ; an exercise is not right
+  lost = 12,    // a rank was lost or stuck, and the job was ended
+  stopped = 13  // RUN/stop asked for the end: saved as with 9, but not to be started again by a script
 };
 
 /// All of them, for lists: 0, 1, ... without gaps.

@@ -12,6 +12,7 @@
 #include "comm/consensus.hpp"
 #include "comm/nccl_settings.hpp"
 #include "commands/commands.hpp"
+#include "commands/common/learners_code.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
@@ -47,6 +48,7 @@ struct TrainOptions {
   bool dry_run = false;
   Count ranks = 0;
   bool help_keys = false;
+  std::string with;
 };
 
 ExistingRun existing_run(const TrainOptions& options) {
@@ -167,6 +169,7 @@ int train(const TrainOptions& options) {
   trainer_options.allow_changes = options.allow_changes;
   trainer_options.cohort_version = cohort_version();
   trainer_options.git_revision = git_revision();
+  use_learners_code(*world, options.with);
   Trainer trainer(config, data, *world, trainer_options);
   return static_cast<int>(trainer.run());
 }
@@ -229,6 +232,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "another tokenizer");
   command->add_flag("--dry-run", options->dry_run, "Validate and print the resolved run; train nothing");
   command->add_option("--ranks", options->ranks, "With --dry-run: validate for this many ranks")->check(integer_from(1));
+  add_with_option(*command, options->with);
   command->add_flag("--help-keys", options->help_keys, "Explain every key of a run file");
   command->callback([&action, options] { action = [options] { return train(*options); }; });
 }

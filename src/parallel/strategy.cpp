@@ -1,5 +1,10 @@
 #include "parallel/strategy.hpp"
 
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/own_all_reduce.hpp"
+
 #include "parallel/data/bucketed.hpp"
 #include "parallel/data/hooked_all_reduce.hpp"
 #include "parallel/data/manual.hpp"
@@ -13,8 +18,15 @@ namespace cohort {
 
 bool is_sharded(const std::string& strategy) { return strategy.starts_with("zero"); }
 
-std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
-                                                 std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
+namespace {
+
+OwnAllReduce& own_all_reduce() {
+  static OwnAllReduce function;
+  return function;
+}
+
+std::unique_ptr<DataParallel> make_strategy(const ParallelSection& config, const ModelSection& model_config, std::uint64_t seed,
+                                            Model& model, Communicator& group, DType reduction) {
   if (config.data == "monolith") return std::make_unique<Monolith>(model, group);
   if (config.data == "manual") return std::make_unique<Manual>(model, group, make_model(model_config, seed, model.storage()));
   if (config.data == "naive") return std::make_unique<Naive>(model, group);
@@ -34,6 +46,28 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
   fail(ExitCode::config,
        "parallel.data = \"{}\" is unknown; available: monolith, manual, naive, hooks, bucketed, zero1, zero2, zero3",
        config.data);
+}
+
+}  // namespace
+
+void use_own_all_reduce(OwnAllReduce all_reduce) { own_all_reduce() = std::move(all_reduce); }
+
+std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
+                                                 std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
+  if (!own_all_reduce() || group.size() == 1 || group.backend() == "counting")
+    return make_strategy(config, model_config, seed, model, group, reduction);
+  if (config.data != "naive" && config.data != "hooks" && config.data != "bucketed")
+    throw SharedError(ExitCode::usage,
+                      fmt::format("parallel.data = \"{}\" all-reduces no gradients: with an all-reduce of your own choose naive, "
+                                  "hooks or bucketed",
+                                  config.data));
+  if (group.backend() != "mpi" || reduction != DType::f32)
+    throw SharedError(ExitCode::usage,
+                      "an all-reduce of your own sums fp32 gradients in the memory of hosts: train on CPUs, in fp32");
+  std::unique_ptr<Communicator> own = with_own_all_reduce(group, own_all_reduce());
+  std::unique_ptr<DataParallel> strategy = make_strategy(config, model_config, seed, model, *own, reduction);
+  strategy->keep(std::move(own));
+  return strategy;
 }
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/communicator.hpp"
+#include "comm/own_all_reduce.hpp"
 #include "config/run_config.hpp"
 #include "models/model.hpp"
 #include "parallel/data/data_parallel.hpp"
@@ -20,5 +21,9 @@ bool is_sharded(const std::string& strategy);
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group,
                                                  DType reduction = DType::f32);
+
+/// From now on the strategies naive, hooks and bucketed sum gradients by this function, on ranks of hosts; other strategies of
+/// several ranks are refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
+void use_own_all_reduce(OwnAllReduce all_reduce);
 
 }  // namespace cohort

@@ -17,6 +17,8 @@ endif()
 
 install(TARGETS cohort RUNTIME DESTINATION bin)
 install(DIRECTORY inputs jobs DESTINATION share/cohort USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY src/labs/ DESTINATION share/cohort/labs FILES_MATCHING PATTERN "*/handout.md" PATTERN "*/hints.md" PATTERN "*/exercise.cpp" PATTERN "*/solution.cpp"
+        PATTERN "include/cohort/*.hpp" PATTERN "wrong" EXCLUDE PATTERN "grading" EXCLUDE PATTERN "workplace" EXCLUDE PATTERN "command" EXCLUDE PATTERN "use" EXCLUDE)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/cohort)
 install(DIRECTORY docs DESTINATION share/doc/cohort)
 cohort_configure_modulefiles(${PROJECT_SOURCE_DIR}/modules/installed ${PROJECT_BINARY_DIR}/modules ${PROJECT_VERSION}

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "comm/consensus.hpp"
 #include "commands/commands.hpp"
+#include "commands/common/learners_code.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
@@ -31,6 +32,7 @@ struct ProveOptions {
   Count steps = 10;
   bool find = false;
   bool json = false;
+  std::string with;
 };
 
 std::vector<Layout> layouts_of(const ProveOptions& options, const RunConfig& config, Communicator& world,
@@ -107,6 +109,8 @@ int run_proof(const ProveOptions& options) {
       fail(ExitCode::usage, "--set {}: `cohort prove` takes layouts by --layout, as --layout {}", assignment,
            assignment.substr(std::string("parallel.").size()));
   }
+  if (!options.with.empty() && options.layouts.empty())
+    fail(ExitCode::usage, "--with {}: name the layouts that use it, as --layout data=hooks", options.with);
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   std::filesystem::path picture;  // on rank 0
@@ -118,6 +122,7 @@ int run_proof(const ProveOptions& options) {
   set_up_job(runtime, *world, config);
   std::vector<std::string> refused;
   const std::vector<Layout> layouts = layouts_of(options, config, *world, refused);
+  use_learners_code(*world, options.with);
   const Tolerance tolerance = proof_tolerance(config.precision);
   const bool speaks = world->rank() == 0 && !options.json;
   if (speaks) {
@@ -169,6 +174,7 @@ void add_prove_command(CLI::App& app, Action& action) {
   command->add_option("--steps", options->steps, "Optimizer steps")->check(integer_from(1))->capture_default_str();
   command->add_option("--svg", options->svg, "Draw the differences into this file as well")->type_name("FILE");
   add_overwrite_option(*command, options->overwrite, "the file of --svg");
+  add_with_option(*command, options->with);
   command->add_flag("--find", options->find, "Name the first step and the tensors that differ");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&action, options] { action = [options] { return run_proof(*options); }; });

@@ -6,8 +6,11 @@
 // when some ranks have fewer valid targets than others. An average of per-rank means would be wrong there.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "models/model.hpp"
@@ -50,6 +53,9 @@ class DataParallel : public Hooks {
   /// For the runner. True: the passes that follow are the last to add to the gradients that they touch.
   void set_last_micro_batch(bool last) { last_micro_batch_ = last; }
 
+  /// Keeps the group that it was made with, if nobody else does.
+  void keep(std::unique_ptr<Communicator> group) { kept_ = std::move(group); }
+
   /// The part of the model that this rank's optimizer updates: all of it, unless the strategy shards.
   virtual std::vector<OwnedSegment> owned() { return {whole_of(model_.parameters())}; }
   /// The ranks that own one model between them; null if each owns all of it.
@@ -75,6 +81,7 @@ class DataParallel : public Hooks {
   Communicator& group_;
 
  private:
+  std::unique_ptr<Communicator> kept_;
   MicroBatchRunner* runner_ = nullptr;
   bool last_micro_batch_ = false;
   StepTimers* timers_ = nullptr;

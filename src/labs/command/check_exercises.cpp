@@ -1,0 +1,146 @@
+#include "labs/command/check_exercises.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/console.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "labs/grading/judge.hpp"
+
+namespace cohort::labs {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Graded {
+  const Lab* lab = nullptr;
+  std::size_t exercise = 0;
+  Verdict verdict;
+};
+
+// The verdicts of one lab's exercises, or of the chosen one.
+std::vector<Graded> grade(const Workplace& workplace, const Selection& selection, bool sanitize, double limit) {
+  const Lab& lab = *selection.lab;
+  const Judging how{.limit = limit, .preloaded = sanitize ? sanitizer_library() : ""};
+  const fs::path library = workplace.compile(lab, sanitize);
+  std::vector<Graded> graded;
+  for (std::size_t i = 0; i < lab.exercises.size(); ++i) {
+    if (selection.exercise && *selection.exercise != i) continue;
+    graded.push_back({&lab, i, judge(lab, i, library, how)});
+    if (graded.back().verdict.result == Verdict::Result::passed) workplace.passed(lab, i);
+  }
+  return graded;
+}
+
+std::vector<Selection> selections(const CheckOptions& options, const Workplace& workplace) {
+  if (!options.all) return {selected(options.lab)};
+  std::vector<Selection> all;
+  for (const Lab* lab : all_labs()) {
+    if (workplace.has_started(*lab)) all.push_back({lab, std::nullopt});
+  }
+  if (all.empty()) fail(ExitCode::usage, "no lab has been started in {}: `cohort lab start 3`", workplace.root().string());
+  return all;
+}
+
+nlohmann::ordered_json as_json(const Graded& one) {
+  return {{"exercise", one.lab->number_of(one.exercise)},
+          {"name", one.lab->exercises[one.exercise].name},
+          {"result", name_of(one.verdict.result)},
+          {"message", one.verdict.message}};
+}
+
+void print(const std::vector<Graded>& all) {
+  for (const Graded& one : all) {
+    const bool passed = one.verdict.result == Verdict::Result::passed;
+    fmt::print("{:<5} {:<24} {}\n", one.lab->number_of(one.exercise), one.lab->exercises[one.exercise].name,
+               passed ? "passed" : name_of(one.verdict.result));
+    for (const std::string& line : wrapped(one.verdict.message, 94)) {
+      if (!line.empty()) fmt::print("      {}\n", line);
+    }
+  }
+}
+
+// One cell of CSV (RFC 4180).
+std::string cell(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
+  return quoted + "\"";
+}
+
+void print_csv(const std::string& learner, const std::string& exercise, std::string_view name, std::string_view result,
+               const Progress& progress, std::string_view message) {
+  fmt::print("{},{},{},{},{},{},{}\n", cell(learner), exercise, name, cell(result), progress.passed, progress.hints,
+             cell(message));
+}
+
+// A learner's file that does not compile costs the class no table.
+void collect_lab(const Workplace& workplace, const std::string& learner, const Lab& lab, double limit) {
+  std::vector<Graded> graded;
+  std::string broken;
+  try {
+    graded = grade(workplace, {&lab, std::nullopt}, /*sanitize=*/false, limit);
+  } catch (const Error& error) {
+    broken = split(error.what(), '\n').front();
+  }
+  for (std::size_t i = 0; i < lab.exercises.size(); ++i) {
+    const Verdict verdict = broken.empty() ? graded[i].verdict : Verdict{Verdict::Result::rejected, broken};
+    print_csv(learner, lab.number_of(i), lab.exercises[i].name, broken.empty() ? name_of(verdict.result) : "does not compile",
+              workplace.progress_of(lab, i), verdict.message);
+  }
+}
+
+}  // namespace
+
+Selection selected(const std::string& words) {
+  const std::size_t dot = words.find('.');
+  const Lab& lab = lab_numbered(words.substr(0, dot));
+  if (dot == std::string::npos) return {&lab, std::nullopt};
+  for (std::size_t i = 0; i < lab.exercises.size(); ++i) {
+    if (words == lab.number_of(i)) return {&lab, i};
+  }
+  fail(ExitCode::usage, "there is no exercise {}: lab {} has {} to {}", words, lab.number, lab.number_of(0),
+       lab.number_of(lab.exercises.size() - 1));
+}
+
+int check(const CheckOptions& options) {
+  const Workplace workplace(options.folder);
+  std::vector<Graded> all;
+  for (const Selection& selection : selections(options, workplace)) {
+    workplace.require_started(*selection.lab);
+    const std::vector<Graded> graded = grade(workplace, selection, options.sanitize, options.limit);
+    if (!options.json) print(graded);
+    all.insert(all.end(), graded.begin(), graded.end());
+  }
+  if (options.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const Graded& one : all) list.push_back(as_json(one));
+    fmt::print("{}\n", list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  }
+  const bool right =
+      std::all_of(all.begin(), all.end(), [](const Graded& one) { return one.verdict.result == Verdict::Result::passed; });
+  return right ? 0 : static_cast<int>(ExitCode::unequal);
+}
+
+int collect(const std::string& folder, double limit) {
+  std::vector<fs::path> learners;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_directory()) learners.push_back(entry.path());
+  }
+  if (error) fail(ExitCode::io, "{}: {}", folder, error.message());
+  std::sort(learners.begin(), learners.end());
+  fmt::print("learner,exercise,name,result,passed_first,hints,message\n");
+  for (const fs::path& learner : learners) {
+    const Workplace workplace(learner.string());
+    for (const Lab* lab : all_labs()) {
+      if (workplace.has_started(*lab)) collect_lab(workplace, learner.filename().string(), *lab, limit);
+    }
+  }
+  return 0;
+}
+
+}  // namespace cohort::labs

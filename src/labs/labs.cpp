@@ -1,0 +1,42 @@
+#include "labs/labs.hpp"
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+
+namespace cohort::labs {
+
+namespace fs = std::filesystem;
+
+std::string Lab::number_of(std::size_t exercise) const { return fmt::format("{}.{}", number, exercise + 1); }
+
+const Lab& lab_numbered(const std::string& number) {
+  std::vector<std::string> known;
+  for (const Lab* lab : all_labs()) {
+    if (number == std::to_string(lab->number) || number == lab->folder) return *lab;
+    known.push_back(std::to_string(lab->number));
+  }
+  fail(ExitCode::usage, "there is no lab '{}': the labs are {} (`cohort lab ls`)", number, join(known));
+}
+
+namespace {
+
+fs::path folder_of_program(const char* installed, const char* in_tree) {
+  const fs::path folder = program_file().parent_path();  // PREFIX/bin or TREE/build/NAME
+  const std::vector<fs::path> places{folder.parent_path() / "share/cohort" / installed,
+                                     folder.parent_path().parent_path() / in_tree};
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (fs::is_directory(place, error)) return place;
+  }
+  fail(ExitCode::io,
+       "the files of the course are neither in {} nor in {}: install Cohort with `make install`, or build it in its tree",
+       places[0].string(), places[1].string());
+}
+
+}  // namespace
+
+fs::path labs_folder() { return folder_of_program("labs", "src/labs"); }
+fs::path inputs_folder() { return folder_of_program("inputs", "inputs"); }
+
+}  // namespace cohort::labs

@@ -1,0 +1,116 @@
+"""Working on labs: start, hints, progress, reset, solution, a class's table; and a learner's code in real runs on several ranks.
+working_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+program, root = sys.argv[1], pathlib.Path(sys.argv[2])
+mpirun = sys.argv[4:]
+lab = root / "src/labs/03_collectives"
+scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_labs_"))
+failures = 0
+
+
+def check(what, condition, detail=""):
+    global failures
+    print(("ok      " if condition else "FAILED  ") + what, flush=True)
+    if not condition:
+        failures += 1
+        print(detail)
+
+
+def run(*words, ranks=0, **environment):
+    command = [*mpirun, "-np", str(ranks)] if ranks else []
+    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, cwd=scratch, env={**os.environ, **environment})
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(what, outcome, code, *words):
+    check(what, outcome[0] == code and all(word in outcome[1] + outcome[2] for word in words), outcome)
+    return outcome
+
+
+# 1. A learner's way through a lab.
+expect("nothing is started", run("lab", "ls"), 0, "Collectives", "not started")
+expect("check before start", run("lab", "check", "3"), 2, "cohort lab start 3")
+expect("start", run("lab", "start", "3"), 0, "labs/03_collectives/exercise.cpp", "3.4")
+expect("start again", run("lab", "start", "3"), 2, "reset 3")
+expect("not written", run("lab", "check", "3"), 11, "not written yet")
+expect("an unknown lab", run("lab", "show", "99"), 2, "there is no lab '99'")
+expect("an unknown exercise", run("lab", "check", "3.9"), 2, "3.1 to 3.4")
+expect("the handout", run("lab", "show", "3"), 0, "# Lab 3")
+expect("the contracts", run("lab", "show", "3", "--header"), 0, "void ring_all_reduce(")
+first = expect("a hint", run("lab", "hint", "3.2"), 0, "Hint 1 of 4")
+expect("the next hint", run("lab", "hint", "3.2"), 0, "Hint 2 of 4")
+check("the first again", run("lab", "hint", "3.2", "--again") == first)
+expect("no solution yet", run("lab", "solution", "3"), 2, "--give-up", "3.1, 3.2, 3.3, 3.4 have not passed")
+exercise = scratch / "labs/03_collectives/exercise.cpp"
+shutil.copy(lab / "solution.cpp", exercise)
+expect("one exercise", run("lab", "check", "3.3"), 0, "ring_all_reduce", "passed")
+expect("progress", run("lab", "ls"), 0, " 1\n")
+expect("all", run("lab", "check", "--all"), 0)
+expect("now the solution", run("lab", "solution", "3"), 0, "subspan")
+check("nobody gave up", "gave_up" not in (scratch / "labs/progress.json").read_text())
+expect("reset", run("lab", "reset", "3"), 0, "exercise.1.cpp")
+check("what was written is kept", (exercise.parent / "exercise.1.cpp").read_bytes() == (lab / "solution.cpp").read_bytes()
+      and exercise.read_bytes() == (lab / "exercise.cpp").read_bytes())
+expect("another folder", run("lab", "start", "3", COHORT_LABS="mine/labs"), 0, "mine/labs/03_collectives")
+expect("giving up", run("lab", "solution", "3", "--give-up", "--dir", "mine/labs"), 0, "ring_all_reduce")
+check("... is kept", "gave_up" in json.loads((scratch / "mine/labs/progress.json").read_text())["3"])
+(scratch / "mine/labs/progress.json").write_text("{")
+expect("damaged progress", run("lab", "ls", "--dir", "mine/labs"), 5, "mine/labs/progress.json")
+
+# 2. An instructor's table.
+for name, source in (("ada", lab / "solution.cpp"), ("bob", lab / "wrong/ring_adds_twice.cpp"), ("eve", None)):
+    folder = scratch / "class" / name / "03_collectives"
+    folder.mkdir(parents=True)
+    if source:
+        shutil.copy(source, folder / "exercise.cpp")
+    else:
+        (folder / "exercise.cpp").write_text("no C++")
+code, stdout, stderr = run("lab", "collect", "class")
+rows = {(row["learner"], row["exercise"]): row for row in csv.DictReader(io.StringIO(stdout))}
+check("a class's table", code == 0 and len(rows) == 12 and rows["ada", "3.3"]["result"] == "passed" and rows["bob", "3.3"]["result"] == "not right"
+      and "twice" in rows["bob", "3.3"]["message"] and rows["eve", "3.1"]["result"] == "does not compile", stdout + stderr)
+
+# 3. In a real run: the losses are those of MPI's all-reduce; four ranks with a learner's code prove equal to one, with a wrong one they differ.
+RUN = root / "inputs/lab03_collectives.toml"
+SHORT = ["--set", "train.global_batch=48", "--set", "train.steps=8", "--set", "schedule.warmup_steps=2", "--set", "model.layers=3"]
+
+
+def losses(name):
+    with open(scratch / "runs" / name / "metrics.jsonl", encoding="utf-8") as file:
+        return [json.loads(line)["loss"] for line in file if '"loss"' in line]
+
+
+expect("not written, in a run", run("train", RUN, *SHORT, "--set", "run.name=empty", "--with", "labs/03_collectives", ranks=3), 2,
+       "ring_all_reduce is not written yet")
+shutil.copy(lab / "solution.cpp", exercise)
+expect("trained with MPI's", run("train", RUN, *SHORT, "--set", "run.name=mpi", ranks=3), 0)
+for name in ("naive", "tree", "ring"):
+    words = f"labs/03_collectives{'' if name == 'ring' else f':{name}_all_reduce'}"
+    expect(f"trained with the learner's {name}", run("train", RUN, *SHORT, "--set", f"run.name={name}", "--with", words, ranks=3), 0,
+           f"{name}_all_reduce of labs/03_collectives/exercise.cpp")
+    mine, theirs = losses(name), losses("mpi")
+    # The orders of three summands differ, by a rounding of fp32 a step.
+    check("... has its losses", len(mine) == 8 and all(abs(a - b) <= 1e-5 * b for a, b in zip(mine, theirs)), (mine, theirs))
+expect("proved", run("prove", RUN, *SHORT, "--steps", "2", "--layout", "data=hooks", "--layout", "data=bucketed", "--with", "labs/03_collectives", ranks=3),
+       0, "equal")
+shutil.copy(lab / "wrong/ring_adds_twice.cpp", exercise)
+expect("a wrong one is found", run("prove", RUN, *SHORT, "--steps", "2", "--layout", "data=hooks", "--with", "labs/03_collectives:ring_all_reduce", ranks=3),
+       11, "DIFFERS")
+expect("strategies without all-reduce", run("train", RUN, "--set", "parallel.data=zero1", "--set", "run.name=z", "--with", "labs/03_collectives:ring_all_reduce",
+                                            ranks=2), 2, "zero1", "naive, hooks or bucketed")
+expect("prove without a layout", run("prove", RUN, "--with", "labs/03_collectives"), 2, "--layout data=hooks")
+expect("no such folder", run("train", RUN, "--with", "labs/04_none"), 2, "name the folder of a lab")
+expect("a function that no run uses", run("train", RUN, "--with", "labs/03_collectives:predict_all_reduce"), 2, "naive_all_reduce, tree_all_reduce, ring_all_reduce")
+
+shutil.rmtree(scratch)
+sys.exit(1 if failures else 0)
