@@ -55,6 +55,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_logs_command(app, action);
   cohort::add_watch_command(app, action);
   cohort::add_report_command(app, action);
+  cohort::add_trace_command(app, action);
   cohort::add_compare_command(app, action);
   cohort::add_preflight_command(app, action);
   cohort::add_topo_command(app, action);

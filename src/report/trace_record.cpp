@@ -24,7 +24,8 @@ struct Request {
 struct RankEvents {
   std::string label;
   std::map<int, std::vector<TracedSpan>> tracks;
-  std::map<std::string, Request> open;  // requests, by their number
+  std::vector<std::pair<double, double>> steps;  // their begins and ends
+  std::map<std::string, Request> open;           // requests, by their number
 };
 
 using Intervals = std::vector<std::pair<double, double>>;
@@ -115,7 +116,7 @@ class Reader {
       if (event.at("name") == "process_labels") events_.label = event.at("args").value("labels", "");
     } else if (type == "X") {
       take_span(event);
-    } else if (type == "b") {
+    } else if (type == "b" && is_in_a_step(1e-6 * event.at("ts").get<double>())) {
       const json& about = event.at("args");
       events_.open[event.at("id")] = {1e-6 * event.at("ts").get<double>(), about.at("group"), about.at("operation")};
       TracedOperations& operations = operations_of(about.at("group"), about.at("operation"));
@@ -129,16 +130,23 @@ class Reader {
       }
     } else if (type == "e") {
       const auto begun = events_.open.find(event.at("id"));
-      if (begun == events_.open.end()) fail_here("this request ends, but never began");
+      if (begun == events_.open.end()) return;  // before the first step
       operations_of(begun->second.group, begun->second.operation).seconds +=
           1e-6 * event.at("ts").get<double>() - begun->second.begin;
       events_.open.erase(begun);
     }
   }
 
+  // Requests come behind the spans of their rank. The trace itself begins and ends with a barrier, which is in no step.
+  bool is_in_a_step(double moment) const {
+    return std::any_of(events_.steps.begin(), events_.steps.end(),
+                       [&](const auto& step) { return step.first <= moment && moment < step.second; });
+  }
+
   void take_span(const json& event) {
     const double begin = 1e-6 * event.at("ts").get<double>();
     const json& about = event.at("args");
+    if (event.at("cat") == "step") events_.steps.emplace_back(begin, begin + 1e-6 * event.at("dur").get<double>());
     events_.tracks[event.at("tid").get<int>()].push_back({.begin = begin,
                                                           .end = begin + 1e-6 * event.at("dur").get<double>(),
                                                           .kind = event.at("cat"),
@@ -161,7 +169,8 @@ class Reader {
 
   void end_rank() {
     if (rank_ < 0) return;
-    TracedRankTimes rank{.label = std::move(events_.label)};
+    TracedRankTimes rank;
+    rank.label = std::move(events_.label);
     const std::vector<TracedSpan>& host = events_.tracks[0];
     const std::vector<TracedSpan>& device = events_.tracks[kComputeStream];
     for (const TracedSpan& span : host) {
@@ -188,7 +197,7 @@ class Reader {
       if (span.begin < step.begin || span.begin >= step.end) continue;
       if (span.kind == "phase" && (span.name == "validation" || span.name == "checkpoint")) aside.push_back(&span);
       while (!aside.empty() && aside.back()->end <= span.begin) aside.pop_back();
-      if (span.kind != "wait" || !aside.empty() || events_.tracks.contains(kComputeStream)) continue;
+      if (span.kind != "wait" || !aside.empty() || !events_.tracks[kComputeStream].empty()) continue;
       rank.exposed += span.end - span.begin;
       operations_of(span.group, span.operation).exposed += span.end - span.begin;
     }
