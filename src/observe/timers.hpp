@@ -69,13 +69,18 @@ class StepTimers {
     Scope(StepTimers& timers, Phase phase) : Scope(timers, timers.switch_to(static_cast<int>(phase)), phase) {
       if (timers.entered_) timers.entered_(phase);  // if this throws, the destructor runs: the other constructor is through
     }
-    ~Scope() { timers_.switch_to(outer_); }
+    ~Scope() {
+      timers_.switch_to(outer_);
+      span_.end_at(timers_.mark_);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Scope(StepTimers& timers, int outer, Phase phase)
-        : timers_(timers), outer_(outer), span_(TraceSpan::Kind::phase, name_of(phase).data()) {}
+        : timers_(timers), outer_(outer), span_(TraceSpan::Kind::phase, name_of(phase).data()) {
+      span_.begin_at(timers.mark_);
+    }
 
     StepTimers& timers_;
     int outer_;

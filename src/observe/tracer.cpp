@@ -64,6 +64,8 @@ void Tracer::abandon() {
   const std::lock_guard lock(mutex_);
   wanted_ &= ~kTraced;
   clock_ = nullptr;
+  spans_ = {};
+  operations_ = {};
 }
 
 void Tracer::add(TraceSpan span) {
@@ -139,7 +141,7 @@ void TraceScope::close() {
                  .name = name_,
                  .pass = facts_.pass,
                  .begin = begin_,
-                 .end = steady_seconds(),
+                 .end = end_ != 0.0 ? end_ : steady_seconds(),
                  .micro_batch = facts_.micro_batch,
                  .chunk = facts_.chunk};
   if (device_begin_ >= 0) {

@@ -79,7 +79,7 @@ class Tracer {
   void begin(DeviceClock* clock = nullptr);
   /// Stops: spans that are open now, of other threads, end here. The device must be idle.
   void end();
-  /// The same on the way out of an error, of which nothing is to be known any more.
+  /// Stops if need be, on the way out of an error, too, and forgets all.
   void abandon();
   /// When, in seconds of steady_seconds().
   double began() const { return began_; }
@@ -140,6 +140,11 @@ class TraceScope {
   ~TraceScope() {
     if (open_) close();
   }
+  /// For who has read the clock already: the span has these times, and agrees with what else is made of them.
+  void begin_at(double seconds) {
+    if (begin_ != 0.0) begin_ = seconds;
+  }
+  void end_at(double seconds) { end_ = seconds; }
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
@@ -155,7 +160,7 @@ class TraceScope {
   TraceSpan::Kind kind_{};
   const char* name_ = nullptr;
   Facts facts_{};
-  double begin_ = 0.0;
+  double begin_ = 0.0, end_ = 0.0;  // 0: not traced; not known
   std::int64_t device_begin_ = -1;
 };
 

@@ -107,7 +107,10 @@ void delete_run(const fs::path& folder) {
     remove_if_empty(folder / "logs" / name);
   }
   for (const char* name : {"metrics.jsonl", "ranks.jsonl", "samples.jsonl", "run.toml"}) remove_file(folder / name);
-  for (const fs::path& trace : trace_files(folder)) remove_file(trace);
+  for (const std::string& name : names_in(folder)) {
+    const bool unfinished = name.ends_with(".tmp");  // of a run that was killed while it wrote
+    if (is_trace_file(unfinished ? fs::path(name).stem().string() : name)) remove_file(folder / name);
+  }
 }
 
 void forget_faults(const fs::path& folder) {

@@ -41,7 +41,8 @@ class Unfinished {
     check();
   }
   void commit() {
-    if (trouble_.empty()) file_.close();
+    if (!file_.is_open()) return;
+    file_.close();
     check();
     try {
       if (trouble_.empty()) commit_file(temporary_, path_);
@@ -94,14 +95,15 @@ RunTrace::RunTrace(const Mesh& mesh, bool on_gpu) : mesh_(mesh) {
   step_began_ = steady_seconds();
 }
 
-RunTrace::~RunTrace() {
-  if (!ended_) Tracer::of_process().abandon();
-}
+RunTrace::~RunTrace() { Tracer::of_process().abandon(); }
 
-void RunTrace::end_step(Count step) {
+void RunTrace::end_step(Count step) { end_span(TraceSpan::Kind::step, fmt::format("step {}", step)); }
+
+void RunTrace::end_rest() { end_span(TraceSpan::Kind::work, "after the last step"); }
+
+void RunTrace::end_span(TraceSpan::Kind kind, std::string name) {
   const double now = steady_seconds();
-  Tracer::of_process().add(
-      {.kind = TraceSpan::Kind::step, .name = fmt::format("step {}", step), .begin = step_began_, .end = now});
+  Tracer::of_process().add({.kind = kind, .name = std::move(name), .begin = step_began_, .end = now});
   step_began_ = now;
 }
 
@@ -117,7 +119,6 @@ void RunTrace::end_tracing() {
                 .end = work.end});
   }
   tracer.end();
-  ended_ = true;
 }
 
 RunTrace::Written RunTrace::finish(const fs::path& run_folder, nlohmann::ordered_json facts, const std::string& host) {

@@ -33,6 +33,8 @@ class RunTrace {
 
   /// The step ended here; it began where the one before it ended.
   void end_step(Count step);
+  /// What came after the last step, such as a last save, ends here.
+  void end_rest();
 
   struct Written {
     std::filesystem::path file;
@@ -46,6 +48,7 @@ class RunTrace {
   Written finish(const std::filesystem::path& run_folder, nlohmann::ordered_json facts, const std::string& host);
 
  private:
+  void end_span(TraceSpan::Kind kind, std::string name);
   void end_tracing();
   /// What rank 0 writes, and the others send it.
   Written write(const std::filesystem::path& run_folder, const std::string& head, const std::string& own) const;
@@ -56,7 +59,6 @@ class RunTrace {
   std::string without_kernels_;  // why
   ClockOffset first_;
   double step_began_ = 0.0;
-  bool ended_ = false;
 };
 
 }  // namespace cohort

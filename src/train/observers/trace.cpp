@@ -36,7 +36,9 @@ class Trace : public StepObserver {
 
   // Stopped on the way: what there is.
   void end_run(bool /*completed*/) override {
-    if (trace_) finish();
+    if (!trace_) return;
+    trace_->end_rest();
+    finish();
   }
 
  private:
