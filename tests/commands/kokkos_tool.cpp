@@ -1,5 +1,5 @@
-// A tool of Kokkos (github.com/kokkos/kokkos-tools describes the interface) that writes down the names of all kernels and regions, one a
-// line, into the file that COHORT_KOKKOS_NAMES names.
+// A tool of Kokkos (github.com/kokkos/kokkos-tools describes the interface) that writes down the names of all kernels and
+// regions, one a line, into the file that COHORT_KOKKOS_NAMES names.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
