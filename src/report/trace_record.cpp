@@ -72,27 +72,30 @@ class Reader {
   [[noreturn]] void fail_here(const char* what) const { fail(ExitCode::io, "{}:{}: {}", file_.string(), line_ + 1, what); }
 
   void take(std::string& line, bool& whole) {
-    if (line_ == 1) return take_head(line);
-    if (line_ < kHeadLines) return;
-    if (line == "]}") {
-      whole = true;
-      return;
+    try {
+      if (line_ == 1) {
+        take_head(line);
+      } else if (line_ >= kHeadLines) {
+        whole = line == "]}";
+        if (!whole) take_line(line);
+      }
+    } catch (const json::exception&) {
+      fail_here("this is not as cohort writes it");
     }
+  }
+
+  void take_line(std::string& line) {
     if (!line.empty() && line.back() == ',') line.pop_back();
     const json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_object()) return;  // the last line of a file that is cut off, which read() tells
-    try {
-      take_event(event);
-    } catch (const json::exception&) {
-      fail_here("this event is not as cohort writes them");
-    }
+    if (event.is_object()) take_event(event);  // else it is the last line of a file that is cut off, which read() tells
   }
 
   void take_head(const std::string& line) {
     constexpr std::string_view kKey = "\"otherData\":";
     const bool has_key = line.starts_with(kKey) && line.ends_with(',');
     const json head = has_key ? json::parse(line.substr(kKey.size(), line.size() - kKey.size() - 1), nullptr, false) : json();
-    if (!head.is_object() || head.value("program", "") != "cohort") fail_here("not a trace of cohort");
+    const bool has_facts = head.is_object() && head.contains("steps") && head.contains("clock");
+    if (!has_facts || head.value("program", "") != "cohort") fail_here("not a trace of cohort");
     record_.run = head.value("run", "");
     record_.layout = head.value("layout", "");
     record_.strategy = head.value("strategy", "");
