@@ -5,12 +5,13 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 
 import trace_schema
-from launched import Launched
+from launched import Launched, environment_without_launcher
 from training import Running, Training
 
 job = Launched(sys.argv[1:])
@@ -112,6 +113,20 @@ kinds = {(about["group"], about["operation"]) for _, _, about in trace_schema.re
 job.check("tensor: sums among tp", ("tp", "all_reduce") in kinds, kinds)
 saver = [event["name"] for event, _ in trace_schema.slices(trace_of("mixed"), 3, track=1)]
 job.check("mixed: the saver's thread", "saving a checkpoint" in saver, saver)
+
+# A rank whose clock is 5000 s ahead, as on another node: in a time namespace, where that is allowed.
+ahead = ["unshare", "--time", "--fork", "--monotonic", "5000"]
+if subprocess.run([*ahead, "true"], capture_output=True).returncode != 0:
+    print("skipped clocks that differ: no time namespaces here")
+else:
+    words = [job.program, *training.words("ahead", "--trace", "steps=3-5", **SHORT, **PIPELINE)]
+    done = subprocess.run([*job.mpirun, "-np", "1", *words, ":", "-np", "1", *ahead, *words], env=environment_without_launcher(), capture_output=True,
+                          text=True, timeout=120)
+    job.check("clocks that differ", done.returncode == 0, done.stderr)
+    faults = trace_schema.faults(trace_of("ahead"))
+    job.check("... are made one", not faults, say(faults))
+    last = max(event.get("ts", 0) for event in trace_of("ahead")["traceEvents"])
+    job.check("... and time begins at 0", last < 60e6, last)
 
 # 3. The check itself sees what is wrong.
 sound = trace_of("pipeline")
