@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -100,10 +101,18 @@ int end_with(int code) {
   return code;
 }
 
+// By way of a text: of a long one, a stream would lose why it could not be written.
+int print_answer(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream answer;
+  const int code = app.exit(error, answer);
+  cohort::print_to_console(answer.str());
+  return code;
+}
+
 // Help and the version are answers, printed once for all ranks. All else is a usage error.
 int end_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-    return cohort::is_printing_rank() ? end_with(app.exit(error)) : 0;
+    return cohort::is_printing_rank() ? end_with(print_answer(app, error)) : 0;
   const CLI::App* command = chosen(&app);
   std::string message = error.what();
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;

@@ -31,8 +31,11 @@ void Tracer::add_range_tool(RangeTool tool) {
 void Tracer::begin(DeviceClock* clock) {
   {
     const std::lock_guard lock(mutex_);
+    constexpr std::size_t kUsual = 1 << 15;  // address space alone, until they come
     spans_.clear();
     operations_.clear();
+    spans_.reserve(kUsual);
+    operations_.reserve(kUsual);
     clock_ = clock;
     began_ = steady_seconds();
     wanted_ |= kTraced;
