@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_logs_command(app, action);
   cohort::add_watch_command(app, action);
   cohort::add_report_command(app, action);
+  cohort::add_trace_command(app, action);
   cohort::add_compare_command(app, action);
   cohort::add_preflight_command(app, action);
   cohort::add_topo_command(app, action);
@@ -105,10 +107,18 @@ int end_with(int code) {
   return code;
 }
 
+// By way of a text: of a long one, a stream would lose why it could not be written.
+int print_answer(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream answer;
+  const int code = app.exit(error, answer);
+  cohort::print_to_console(answer.str());
+  return code;
+}
+
 // Help and the version are answers, printed once for all ranks. All else is a usage error.
 int end_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-    return cohort::is_printing_rank() ? end_with(app.exit(error)) : 0;
+    return cohort::is_printing_rank() ? end_with(print_answer(app, error)) : 0;
   const CLI::App* command = chosen(&app);
   std::string message = error.what();
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || command == &app;

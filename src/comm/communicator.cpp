@@ -100,8 +100,15 @@ void Communicator::note(const char* operation, Form form, Count elements, DType 
   if (observer_) observer_({operation, &name_, elements, dtype, elements * size_of(dtype), size_, form == Form::asynchronous});
   record_ = FlightRecorder::kNone;
   if (size_ == 1 || recording() == Recording::none) return;
-  OperationRecord record{
-      .operation = operation, .group = name_, .members = members_, .elements = elements, .dtype = dtype, .site = site};
+  OperationRecord record{.operation = operation,
+                         .group = name_,
+                         .members = members_,
+                         .elements = elements,
+                         .dtype = dtype,
+                         .ranks = size_,
+                         .asynchronous = form == Form::asynchronous,
+                         .on_device = recording() == Recording::backend,
+                         .site = site};
   if (peer < 0) {
     record.number = ++collectives_;
   } else {

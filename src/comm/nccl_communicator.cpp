@@ -262,6 +262,11 @@ std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, std::st
 
 void check_nccl_progress() { NcclQueue::of_process().check(); }
 
+std::optional<double> take_stalled_seconds() {
+  NcclQueue& queue = NcclQueue::of_process();
+  return queue.used() ? std::optional(queue.take_stalled()) : std::nullopt;
+}
+
 void set_collective_timeout(double seconds) { NcclQueue::of_process().watch().set_timeout(seconds); }
 
 }  // namespace cohort

@@ -31,6 +31,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "comm/communicator.hpp"
@@ -48,6 +49,10 @@ int nccl_version();
 /// To be called while waiting for the device (gpu::synchronize() takes it): throws Error(internal) if NCCL has failed, or if an
 /// operation waits for its peers for longer than the timeout. Costs a few microseconds.
 void check_nccl_progress();
+
+/// Exposed communication on the device: seconds that the compute stream stood still for NCCL's operations since the last call,
+/// which it must have passed. Nothing if this process has no NCCL group.
+std::optional<double> take_stalled_seconds();
 
 /// How long an operation may wait for its peers, see collective_watch.hpp. Connecting a new group has two minutes, or this if
 /// shorter.

@@ -34,6 +34,32 @@ void abort_together(const std::vector<ncclComm_t>& comms) {
   while (*left > 0 && Clock::now() < deadline) std::this_thread::sleep_for(kPause);
 }
 
+void begin_traced(NcclOperation& operation) {
+  DeviceClock* const clock = Tracer::device_clock();
+  if (clock == nullptr) return;
+  const CollectiveFacts& facts = operation.facts();
+  operation.begun = clock->mark(kCommunicationStream);
+  operation.traced = Tracer::of_process().add_operation({.operation = facts.operation,
+                                                         .group = facts.group,
+                                                         .number = static_cast<std::uint64_t>(facts.number),
+                                                         .elements = facts.elements,
+                                                         .dtype = facts.dtype,
+                                                         .ranks = facts.size,
+                                                         .asynchronous = true,
+                                                         .on_device = true});
+}
+
+void end_traced(const NcclOperation& operation) {
+  DeviceClock* const clock = Tracer::device_clock();
+  if (clock == nullptr || operation.begun < 0) return;
+  Tracer::of_process().add({.kind = TraceSpan::Kind::transfer,
+                            .thread = kCommunicationStream,
+                            .name = operation.facts().operation,
+                            .operation = operation.traced,
+                            .device_begin = operation.begun,
+                            .device_end = clock->mark(kCommunicationStream)});
+}
+
 /// A call on a non-blocking communicator may return before its work is done.
 bool is_good(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
@@ -96,6 +122,7 @@ void NcclQueue::flush() {
 void NcclQueue::launch(const Launch& next, const Call& call) {
   settle();
   next.operation->ready.order(gpu::communication_stream());
+  begin_traced(*next.operation);
   next.operation->stage = NcclOperation::Stage::launching;
   launching_ = next;
   watch_.add(next.operation);
@@ -111,6 +138,7 @@ bool NcclQueue::settled() {
   if (state == ncclInProgress) return false;
   check_state(*launching_->group, state);
   launching_->operation->finished.record(gpu::communication_stream());
+  end_traced(*launching_->operation);
   launching_->operation->stage = NcclOperation::Stage::launched;
   launching_.reset();
   return true;
@@ -144,7 +172,18 @@ void NcclQueue::order_compute_after(NcclOperation& operation) {
   operation.require_alive();
   if (operation.stage == NcclOperation::Stage::posted) flush();
   if (operation.stage == NcclOperation::Stage::launching) settle();
+  DeviceClock* const clock = Tracer::device_clock();
+  const std::int64_t begin = clock != nullptr ? clock->mark() : -1;
+  stalls_.begin();
   operation.finished.order(gpu::compute_stream());
+  stalls_.end();
+  if (clock == nullptr) return;
+  Tracer::of_process().add({.kind = TraceSpan::Kind::stall,
+                            .thread = kComputeStream,
+                            .name = operation.facts().operation,
+                            .operation = operation.traced,
+                            .device_begin = begin,
+                            .device_end = clock->mark()});
 }
 
 void NcclQueue::check() {
@@ -181,6 +220,7 @@ void NcclQueue::leave(NcclGroup& group) {
     check();
   }
   std::erase(groups_, &group);
+  if (groups_.empty()) stalls_ = {};  // its events, while there is a device
 }
 
 void NcclQueue::stop(const std::string& why) noexcept {

@@ -20,6 +20,8 @@
 #include "comm/collective_watch.hpp"
 #include "comm/communicator.hpp"
 #include "gpu/device.hpp"
+#include "gpu/stall_meter.hpp"
+#include "observe/tracer.hpp"
 
 namespace cohort {
 
@@ -54,6 +56,8 @@ class NcclOperation : public InFlight {
   Stage stage = Stage::posted;
   gpu::Event ready;     // its inputs, on the compute stream
   gpu::Event finished;  // recorded behind it on the communication stream
+  // Of a trace: its number there, and where it begins on the communication stream; -1: it is not traced.
+  std::int64_t traced = -1, begun = -1;
 
  private:
   std::shared_ptr<const std::string> stopped_;
@@ -81,6 +85,11 @@ class NcclQueue {
   /// The compute stream waits for the operation from now on. The host waits until NCCL has put it on the stream.
   void order_compute_after(NcclOperation& operation);
 
+  /// Seconds that the compute stream stood still for operations since the last call; it must have passed them all.
+  double take_stalled() { return stalls_.take(); }
+  /// Whether there is a group.
+  bool used() const { return !groups_.empty(); }
+
   /// See check_nccl_progress().
   void check();
   CollectiveWatch& watch() { return watch_; }
@@ -105,6 +114,7 @@ class NcclQueue {
   std::optional<Batch> batch_;
   std::optional<Launch> launching_;
   CollectiveWatch watch_;
+  gpu::StallMeter stalls_;
 };
 
 /// NCCL's words for a result, with the detail of the last thing that went wrong.

@@ -15,6 +15,7 @@
 #include "plan/traffic.hpp"
 #include "report/comparison.hpp"
 #include "report/report_page.hpp"
+#include "report/traced_part.hpp"
 #include "runtime/failure_exit.hpp"
 #include "train/counted_step.hpp"
 #include "train/estimate.hpp"
@@ -73,7 +74,11 @@ int write_report(const ReportOptions& options) {
   for (const std::string& folder : options.runs) runs.push_back(read_run_record(folder));
   tell_names_apart(runs);
   std::vector<ordered_json> reports;
-  for (const RunRecord& run : runs) reports.push_back(report_of(run, planned_of(run)));
+  for (const RunRecord& run : runs) {
+    ordered_json more = traced_part(run.folder);
+    more.update(planned_of(run));
+    reports.push_back(report_of(run, more));
+  }
   const std::string page = report_page(reports, cohort_version());
   write_file_atomically(out, page);
   fmt::print("{}: {}, {}\n", out.string(), counted(static_cast<Count>(reports.size()), "run"),

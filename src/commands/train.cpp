@@ -40,6 +40,7 @@ struct TrainOptions {
   std::string run_file;
   std::vector<std::string> overrides;
   std::vector<std::string> faults;
+  std::string trace;
   bool resume = false;
   bool resume_if_any = false;
   std::string resume_from;
@@ -149,6 +150,7 @@ int train(const TrainOptions& options) {
   RunConfig config = load_run(runtime, *world, options.run_file, options.overrides, ranks, options.dry_run);
   TrainerOptions trainer_options;
   fail_together(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
+  fail_together(*world, "the steps to trace", [&] { trainer_options.trace = parse_trace_range(options.trace, config); });
   if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
   for (const std::string& warning : startup_warnings(runtime)) warn(*world, warning);
   const RunData data = open_data(*world, config, DataUse::training);
@@ -189,6 +191,8 @@ void add_train_command(CLI::App& app, Action& action) {
       "                                                                train on two ranks\n"
       "  cohort train inputs/lab2_mlp.toml --unset schedule.warmup_steps --set run.name=cold\n"
       "                                                                without a key of the file: its default applies\n"
+      "  cohort train inputs/lab2_mlp.toml --set run.name=traced --trace steps=10-12\n"
+      "                                                                trace three steps, for ui.perfetto.dev\n"
       "  cohort train --help-keys                                      every key of a run file\n"
       "and with the text that inputs/demo.toml and the labs read (`make stories` writes it, too):\n"
       "  mkdir -p data\n"
@@ -212,6 +216,8 @@ void add_train_command(CLI::App& app, Action& action) {
   command->add_option("--fault", options->faults, "Break a rank on purpose, in a step (may be repeated)")
       ->type_name("KIND:rank=R,step=S")
       ->allow_extra_args(false);
+  command->add_option("--trace", options->trace, "Trace these steps on all ranks, into RUN/trace.json: where their time goes")
+      ->type_name("steps=FIRST-LAST");
   auto* resume = command->add_flag("--resume", options->resume,
                                    "Resume from the newest checkpoint of the run folder; an error if there is none");
   auto* if_any = command->add_flag("--resume-if-any", options->resume_if_any,

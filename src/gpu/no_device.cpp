@@ -5,6 +5,7 @@
 #include "gpu/graph.hpp"
 #include "gpu/links.hpp"
 #include "gpu/memory_probe.hpp"
+#include "gpu/nvtx_ranges.hpp"
 
 namespace cohort::gpu {
 namespace {
@@ -19,6 +20,7 @@ void need_device_unless_counting() {
 }  // namespace
 
 bool built() { return false; }
+std::optional<RangeTool> nvtx_range_tool() { return std::nullopt; }
 int visible_devices() { return 0; }
 std::string why_no_device() {
   return "this build of Cohort has no CUDA: configure with the preset cuda, or set device.kind = \"cpu\"";

@@ -72,6 +72,12 @@ void FlightRecorder::finish(Id id) {
   if (record == nullptr) return;
   record->finished = clock_();
   last_finished_ = id;
+  if (on_finish_ != nullptr) on_finish_(*record);
+}
+
+void FlightRecorder::on_finish(Listener listener) {
+  const std::lock_guard lock(mutex_);
+  on_finish_ = listener;
 }
 
 void FlightRecorder::set_step(Count step) {

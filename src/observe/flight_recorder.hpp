@@ -33,12 +33,17 @@ struct OperationRecord {
   int peer = -1;             // of a message, by its number in the job; -1: a collective
   Count elements = 0;
   DType dtype = DType::u8;
+  int ranks = 1;                // of the group
+  bool asynchronous = false;    // the caller did not wait at once
+  bool on_device = false;       // the host never waits for it, and learns of its end some time later
   std::source_location site{};  // who called
   Count step = 0;               // the training step in which it was started, 1 the first; 0: before that
   double started = 0.0;         // seconds of the recorder's clock
   double waiting_since = 0.0;   // when the rank began to wait for it; 0: it does not
   double finished = 0.0;        // 0: in flight
 
+  /// Payload of this rank.
+  Bytes bytes() const { return elements * size_of(dtype); }
   bool waits() const { return waiting_since > 0.0 && finished == 0.0; }
   /// "all_reduce of 12345 fp32 on 'dp' (number 88, data_parallel.cpp:120)", "recv of 64 fp32 from rank 2 on 'pp' (engine.cpp:9)".
   std::string str() const;
@@ -72,6 +77,11 @@ class FlightRecorder {
   /// From now on the file at `path` has the step and the activity as they are; its folder exists. Where it cannot be written it
   /// is missing or out of date, and nothing else happens.
   void keep_in(const std::filesystem::path& path);
+
+  /// `listener` is told of each operation that ends from now on, by the thread that saw its end; null ends it. For a short time:
+  /// the recorder is locked meanwhile.
+  using Listener = void (*)(const OperationRecord& record);
+  void on_finish(Listener listener);
 
   /// Something happened that is not an operation: a piece of a file was written. Who does something long without operations calls
   /// it now and then, or the monitor takes the process for stuck.
@@ -116,6 +126,7 @@ class FlightRecorder {
   std::uint64_t progress_by(double now) const;  // with the lock
 
   TimeSource clock_;
+  Listener on_finish_ = nullptr;
   mutable std::mutex mutex_;
   std::array<OperationRecord, kRecords> ring_{};
   Id last_ = kNone;  // number n is in slot n % kRecords

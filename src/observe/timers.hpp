@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "observe/clock.hpp"
+#include "observe/tracer.hpp"
 #include "observe/waiting.hpp"
 
 namespace cohort {
@@ -40,6 +41,19 @@ class StepTimers {
   /// less the waits in them. On a GPU it is only the host's part: its waits for the device, whose kernels work and communicate,
   /// cannot be told apart.
   double own_work() const { return own_work_; }
+  /// Exposed communication: seconds of the step in which this rank waited for other ranks and computed nothing, validation and
+  /// checkpoints left out. On a CPU: those in which the thread of the step waited in operations among ranks
+  /// (observe/waiting.hpp). On a GPU: those in which the compute stream waited for operations on the communication stream; the
+  /// host's waits, during which the device works, do not count until it is done. What overlaps with work is not exposed.
+  double exposed() const { return exposed_ + (current_ == kNoPhase ? waited_() - waited_mark_ : 0.0); }
+  /// ... as a share of training_seconds().
+  double exposed_share() const { return training_seconds() > 0.0 ? exposed() / training_seconds() : 0.0; }
+  /// On a GPU, when it is done with the step and no scope is open: what the device says takes the place of the host's waits so
+  /// far.
+  void set_exposed(double seconds) {
+    exposed_ = seconds;
+    waited_mark_ = waited_();
+  }
   /// Seconds since begin_step().
   double step_seconds() const { return clock_() - step_begin_; }
   /// Of these, those in which the model was trained: without validation and checkpoints.
@@ -52,18 +66,25 @@ class StepTimers {
   /// Counts the time until the end of the C++ scope into a phase.
   class Scope {
    public:
-    Scope(StepTimers& timers, Phase phase) : Scope(timers, timers.switch_to(static_cast<int>(phase))) {
+    Scope(StepTimers& timers, Phase phase) : Scope(timers, timers.switch_to(static_cast<int>(phase)), phase) {
       if (timers.entered_) timers.entered_(phase);  // if this throws, the destructor runs: the other constructor is through
     }
-    ~Scope() { timers_.switch_to(outer_); }
+    ~Scope() {
+      timers_.switch_to(outer_);
+      span_.end_at(timers_.mark_);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    Scope(StepTimers& timers, int outer) : timers_(timers), outer_(outer) {}
+    Scope(StepTimers& timers, int outer, Phase phase)
+        : timers_(timers), outer_(outer), span_(TraceSpan::Kind::phase, name_of(phase).data()) {
+      span_.begin_at(timers.mark_);
+    }
 
     StepTimers& timers_;
     int outer_;
+    TraceScope span_;
   };
   [[nodiscard]] Scope scope(Phase phase) { return Scope(*this, phase); }
 
@@ -82,6 +103,7 @@ class StepTimers {
   Clock waited_;
   double waited_mark_;  // waited_() when the current phase began to run
   double own_work_ = 0.0;
+  double exposed_ = 0.0;
 };
 
 }  // namespace cohort

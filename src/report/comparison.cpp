@@ -138,6 +138,10 @@ std::string comparison_table(std::span<const RunRecord> runs) {
     const StepSeries* const mfu = run.find("mfu");
     return mfu == nullptr ? "" : fmt::format("{:.1f} %", 100.0 * median_of(mfu->values));
   });
+  add("exposed communication, median", [](const RunRecord& run) {
+    const StepSeries* const exposed = run.find("exposed_communication");
+    return exposed == nullptr ? "" : fmt::format("{:.1f} %", 100.0 * median_of(exposed->values));
+  });
   add("time", [](const RunRecord& run) { return human_seconds(sum_of(run.find("seconds.step"))); });
   add("memory of a rank", [](const RunRecord& run) {
     const StepSeries* const memory = run.find("memory.max");

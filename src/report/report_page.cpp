@@ -59,6 +59,7 @@ ordered_json curves_of(const RunRecord& run) {
                                      {"rate", "tokens_per_second"},
                                      {"mfu", "mfu"},
                                      {"memory", "memory.max"},
+                                     {"exposed", "exposed_communication"},
                                      {"bits_per_byte", "validation_bits_per_byte"},
                                      {"loss_scale", "loss_scale"}}) {
     if (const StepSeries* const series = run.find(figure)) curves[name] = points_of(thinned(*series, kPoints));
@@ -124,6 +125,8 @@ ordered_json tiles_of(const RunRecord& run) {
   if (const StepSeries* const rate = run.find("tokens_per_second"))
     add(run.unit == "tokens" ? "tokens/s, median" : "samples/s, median", human_count(median_of(rate->values)));
   if (const StepSeries* const mfu = run.find("mfu")) add("MFU, median", fmt::format("{:.1f} %", 100.0 * median_of(mfu->values)));
+  if (const StepSeries* const exposed = run.find("exposed_communication"))
+    add("exposed communication, median", fmt::format("{:.1f} %", 100.0 * median_of(exposed->values)));
   add("time", human_seconds(sum_of(run.find("seconds.step"))));
   if (const StepSeries* const memory = run.find("memory.max"))
     add("memory of a rank", human_bytes(static_cast<Bytes>(*std::max_element(memory->values.begin(), memory->values.end()))));

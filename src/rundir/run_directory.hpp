@@ -1,5 +1,6 @@
-// The folder of a run: resolved run file, metrics.jsonl, logs/rank_N/train.log, checkpoints/, and what else Cohort writes there
-// (flight/, faults/, lock). The file RUN/cohort-run says that it is one: in a folder without it nothing is replaced or removed.
+// The folder of a run: resolved run file, metrics.jsonl, trace.json, logs/rank_N/train.log, checkpoints/, and what else Cohort
+// writes there (flight/, faults/, lock). The file RUN/cohort-run says that it is one: in a folder without it nothing is replaced
+// or removed.
 #pragma once
 
 #include <filesystem>

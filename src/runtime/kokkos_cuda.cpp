@@ -41,6 +41,12 @@ void stop_kokkos() {
   }
 }
 
+std::optional<RangeTool> kokkos_range_tool() {
+  if (!Kokkos::Profiling::profileLibraryLoaded()) return std::nullopt;
+  return RangeTool{.push = [](const char* name) { Kokkos::Profiling::pushRegion(name); },
+                   .pop = [] { Kokkos::Profiling::popRegion(); }};
+}
+
 std::string kokkos_host_space() { return Kokkos::DefaultHostExecutionSpace::name(); }
 std::string kokkos_default_space() { return Kokkos::DefaultExecutionSpace::name(); }
 

@@ -10,6 +10,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "gpu/device.hpp"
+#include "gpu/nvtx_ranges.hpp"
+#include "observe/tracer.hpp"
 #include "runtime/affinity.hpp"
 #include "runtime/device_choice.hpp"
 #include "runtime/failure_exit.hpp"
@@ -66,6 +68,10 @@ std::vector<std::string> monitor_addresses() {
   if (near == static_cast<std::ptrdiff_t>(networks.size())) return addresses;
   for (std::string& address : own_addresses()) addresses.push_back(std::move(address));
   return addresses;
+}
+
+void take_range_tool(const std::optional<RangeTool>& tool) {
+  if (tool) Tracer::of_process().add_range_tool(*tool);
 }
 
 }  // namespace
@@ -131,11 +137,14 @@ void Runtime::open_device(DeviceKind kind, bool share) {
   FlightRecorder::of_process().set_activity("opening the device");
   if (kind == DeviceKind::cpu) {
     owns_kokkos_ = start_kokkos(std::nullopt);
+    take_range_tool(kokkos_range_tool());
     return;
   }
   const int index = choose_device(host_, local_rank(), share);
   owns_kokkos_ = start_kokkos(index);
   gpu::open(index);
+  take_range_tool(kokkos_range_tool());
+  take_range_tool(gpu::nvtx_range_tool());
   device_name_ = fmt::format("{} (device {}, {})", gpu::facts().name, index, gpu::facts().pci_id);
 }
 

@@ -262,6 +262,9 @@ StepResult TrainStep::finish_step(StepTimers& timers) {
     const auto scope = timers.scope(Phase::device);
     gpu::synchronize(check_nccl_progress);
   }
+  if (exec_.gpu()) {
+    if (const auto stalled = take_stalled_seconds()) timers.set_exposed(*stalled);
+  }
   if (keeps_tuning_) {  // one step has made every kind of product
     ops::save_gemm_tuning(config_.device.gemm_tuning);
     keeps_tuning_ = false;

@@ -24,7 +24,7 @@ Trainer::Trainer(const RunConfig& config, const RunData& data, Communicator& wor
   checkpoints_ = checkpoints.get();
   if (resumed) set_aside_later_steps(run_);
   run_.open_logs(resumed);
-  observers_ = observers_of(run_, options.faults, std::move(checkpoints));
+  observers_ = observers_of(run_, options, std::move(checkpoints));
   for (const auto& observer : observers_) observer->begin_run();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/trace_range.hpp"
 #include "mesh/mesh.hpp"
 #include "observe/log.hpp"
 #include "observe/progress.hpp"
@@ -26,6 +27,7 @@ struct TrainerOptions {
   bool allow_changes = false;                      // resume although keys that bind the run have changed
   std::string cohort_version, git_revision;        // recorded in checkpoints
   std::vector<FaultSection> faults;                // what goes wrong on purpose, see faults_of()
+  std::optional<TraceRange> trace;                 // steps whose trace is written
   const RunLock* lock = nullptr;                   // held by the caller; null: nobody else can be there
   LauncherFacts launcher;                          // the job, for logs and metrics
 };

@@ -54,7 +54,7 @@ CASES = (
 
 
 # What a run's metrics say of time, which is never the same twice.
-TIMES = ("time", "seconds", "mfu", "mfu_causal", "tokens_per_second", "own_work", "slowest_rank", "memory", "run")
+TIMES = ("time", "seconds", "mfu", "mfu_causal", "tokens_per_second", "own_work", "exposed_communication", "slowest_rank", "memory", "run")
 
 
 def records(name):

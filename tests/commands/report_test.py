@@ -17,7 +17,7 @@ folder = tempfile.TemporaryDirectory(prefix="cohort_report_")
 training = Training(job, folder.name)
 KEYS = {"train__steps": 24, "train__validate_every": 8, "log__every": 4, "schedule__warmup_steps": 0}
 for name, more in (("one", {}), ("again", {}), ("other", {"optimizer__learning_rate": 1e-4})):
-    job.expect(name, job.run(training.words(name, **KEYS, **more), 2), 0, lines=0)
+    job.expect(name, job.run(training.words(name, "--trace", "steps=5-7", **KEYS, **more), 2), 0, lines=0)
 one, again, other = (training.path(name) for name in ("one", "again", "other"))
 
 # 1. What a run records for it.
@@ -54,6 +54,8 @@ job.check("... and holds the losses", first["curves"]["loss"]["y"] == [float(f"{
 job.check("... the plan", [row[0] for row in first["memory_plan"]] == ["parameters", "gradients", "optimizer", "activations", "buffers", "all"], first["memory_plan"])
 job.check("... traffic, ranks, checkpoints and the sample", first["traffic"] and first["ranks"]["ranks"] == 2 and first["checkpoints"] and first["samples"], first["traffic"])
 
+job.check("... and the timeline of a step of both ranks", first["trace"]["timeline"]["step"] == 6 and len(first["trace"]["timeline"]["rows"]) == 2, first.get("trace"))
+
 # A run that is being written, and one that is not there.
 torn = training.path("torn")
 shutil.copytree(one, torn)
@@ -77,7 +79,7 @@ else:
         made = done.stdout
         errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         job.check(f"{width} pixels: the script has no error", done.returncode == 0 and not errors, done.stderr[-2000:])
-        job.check(f"{width} pixels: all pictures are there", made.count("<svg") >= 7 and made.count("<path") >= 10 and made.count("<canvas") == 2, made.count("<svg"))
+        job.check(f"{width} pixels: all pictures are there", made.count("<svg") >= 10 and made.count("<path") >= 10 and made.count("<canvas") == 2, made.count("<svg"))
         job.check(f"{width} pixels: with names for those who do not see them", made.count('role="img"') == made.count("<svg") + 2, "")
         widest = max(float(value) for value in re.findall(r'viewBox="0 0 ([\d.]+)', made))
         job.check(f"{width} pixels: nothing is wider than the window", widest <= max(width, 500), widest)  # a window has 500 pixels at least

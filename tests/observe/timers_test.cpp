@@ -92,8 +92,16 @@ TEST(StepTimers, OwnWorkIsWithoutWaits) {
     waited += 1;
   }
   EXPECT_EQ(timers.own_work(), 1 - 0.5 + 8 - 6 + 16);
+  EXPECT_EQ(timers.exposed(), 0.5 + 6 + 32 + 1) << "also between phases, but not in validations and saves";
+  EXPECT_EQ(timers.exposed_share(), timers.exposed() / timers.training_seconds());
+  waited += 4;  // by now
+  EXPECT_EQ(timers.exposed(), 43.5);
+  timers.set_exposed(2.0);  // by the device
+  waited += 0.25;
+  EXPECT_EQ(timers.exposed(), 2.25);
   timers.begin_step();
   EXPECT_EQ(timers.own_work(), 0);
+  EXPECT_EQ(timers.exposed(), 0);
 }
 
 TEST(StepTimers, EachStepStartsAtZero) {

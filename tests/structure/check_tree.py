@@ -19,6 +19,7 @@ LIBRARY_HEADERS = [
     ("CBLAS and oneDNN", r"(openblas/)?cblas\.h|(oneapi/dnnl/)?dnnl.*", r"ops/cpu/gemm_[^/]*"),
     ("SentencePiece", r"sentencepiece_\w+\.h", r"data/sentencepiece/sentencepiece_model\.cpp"),
     ("NCCL", r"nccl\.h", r"comm/[^/]*nccl[^/]*"),
+    ("CUPTI", r"cupti.*", r"gpu/[^/]*cupti[^/]*"),
     ("NVML", r"nvml\.h", r"[^/]+/[^/]*nvml[^/]*"),
     ("cuBLASLt", r"cublas.*", r"ops/cuda/gemm/[^/]*cublaslt[^/]*"),
     ("CUDA", r"(cuda|cudnn|cub/|nv).*", r"gpu/[^/]*cuda[^/]*|ops/cuda/[^/]+/([^/]*\.cuh?|[^/]*cublaslt[^/]*)"),

@@ -70,8 +70,8 @@ std::vector<nlohmann::json> read_metrics(const fs::path& path) {
   std::istringstream lines(text_of(path));
   for (std::string line; std::getline(lines, line);) {
     metrics.push_back(nlohmann::json::parse(line));
-    for (const char* measured :
-         {"time", "seconds", "tokens_per_second", "mfu", "mfu_causal", "gpu", "own_work", "slowest_rank", "memory", "run"})
+    for (const char* measured : {"time", "seconds", "tokens_per_second", "mfu", "mfu_causal", "gpu", "own_work",
+                                 "exposed_communication", "slowest_rank", "memory", "run"})
       metrics.back().erase(measured);
   }
   return metrics;

@@ -13,5 +13,13 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nv
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+# CUPTI, for the kernels in a trace. Optional: some toolkits come without it.
+find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/extras/CUPTI/include)
+mark_as_advanced(CUPTI_INCLUDE_DIR)
+set(COHORT_CUPTI OFF)
+if(CUPTI_INCLUDE_DIR AND TARGET CUDA::cupti)
+  set(COHORT_CUPTI ON)
+  target_include_directories(CUDA::cupti INTERFACE ${CUPTI_INCLUDE_DIR})
+endif()
 find_package(NCCL REQUIRED)  # tools/cmake/FindNCCL.cmake
 

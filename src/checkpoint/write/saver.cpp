@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "comm/mpi_communicator.hpp"
+#include "observe/tracer.hpp"
 
 namespace cohort {
 namespace {
@@ -44,6 +45,8 @@ void CheckpointSaver::save(const std::vector<StateShard>& shards, const Training
   std::vector<WriteItem> parts = snapshot(shards);
   const double stall = seconds_since(begin);
   in_flight_ = std::async(std::launch::async, [this, parts = std::move(parts), state, begin, stall]() mutable {
+    constexpr int kThread = 1;  // the first in the background
+    const BackgroundSpan span(kThread, "saving a checkpoint");
     Report report;
     report.saved = save_parts(*comm_, run_folder_, std::move(parts), state, options_);
     report.seconds = seconds_since(begin);

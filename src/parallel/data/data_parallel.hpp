@@ -69,6 +69,8 @@ class DataParallel : public Hooks {
   virtual void begin_gradients() { model_.parameters().zero_gradients(); }
   /// Forward and backward of one micro-batch.
   virtual void run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers);
+  /// That of `model` with these hooks, which records the layers for a trace.
+  void run_through(Model& model, const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers);
   /// After the last backward: gradients must be global when it returns.
   virtual void finish_gradients(StepTimers& timers) = 0;
 
@@ -84,6 +86,7 @@ class DataParallel : public Hooks {
   std::unique_ptr<Communicator> kept_;
   MicroBatchRunner* runner_ = nullptr;
   bool last_micro_batch_ = false;
+  int micro_batch_ = 0;  // that runs, if there is no runner
   StepTimers* timers_ = nullptr;
 };
 

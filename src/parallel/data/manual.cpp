@@ -22,15 +22,8 @@ void Manual::weights_changed() {
 void Manual::run_micro_batch(const StepContext& context, const ModelInput& input, float gradient_scale, StepTimers& timers) {
   COHORT_CHECK(input.samples % 2 == 0, "manual splits a micro-batch of {} samples in two", input.samples);
   for (int half = 0; half < 2; ++half) {
-    Model& model = half == 0 ? model_ : *replica_;
     const ModelInput part = input.slice(half * input.samples / 2, (half + 1) * input.samples / 2);
-    const Arena::Scope activations(*context.activations);
-    {
-      const auto scope = timers.scope(Phase::forward);
-      model.forward(context, part, gradient_scale, *this);
-    }
-    const auto scope = timers.scope(Phase::backward);
-    model.backward(context, part, *this);
+    run_through(half == 0 ? model_ : *replica_, context, part, gradient_scale, timers);
   }
 }
 

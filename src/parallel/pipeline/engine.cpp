@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "parallel/data/layer_spans.hpp"
+
 namespace cohort::pipeline {
 
 /// One step under way. Its requests end with it, before the memory that they use.
@@ -125,8 +127,10 @@ class Engine::Step : public Hooks {
     Slot& slot = engine_.take_slot(i);
     slot.saved = {.memory = &slot.arena};
     slot.input = from_other_rank(action) ? input : Tensor{};
+    const TraceScope span(TraceSpan::Kind::micro_batch, "forward", action.micro_batch, action.chunk);
+    LayerSpans hooks(*this);
     return engine_.model_.forward_chunk(static_cast<std::size_t>(action.chunk), context_, input_of(action), input,
-                                        gradient_scale_, *this, slot.saved);
+                                        gradient_scale_, hooks, slot.saved);
   }
 
   Tensor backward(std::size_t i, const Tensor& gradient) {
@@ -134,7 +138,9 @@ class Engine::Step : public Hooks {
     const Action& action = engine_.actions_[i];
     Slot& slot = engine_.slots_.at(engine_.places_[i]);
     const Tensor dx = gradient.defined() ? gradient : take_message(action);
-    engine_.model_.backward_chunk(static_cast<std::size_t>(action.chunk), context_, input_of(action), dx, *this, slot.saved);
+    const TraceScope span(TraceSpan::Kind::micro_batch, "backward", action.micro_batch, action.chunk);
+    LayerSpans hooks(*this);
+    engine_.model_.backward_chunk(static_cast<std::size_t>(action.chunk), context_, input_of(action), dx, hooks, slot.saved);
     await_sent({Pass::forward, action.micro_batch, action.chunk});
     if (slot.input.defined()) give_back(slot.input);
     slot.input = {};

@@ -1,5 +1,4 @@
-"use strict";
-// Draws the report from the JSON in #data. Plain SVG, no library.
+// Draws the report from the JSON in #data. Plain SVG, no library. Behind trace.js in one script.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
@@ -216,6 +215,7 @@ function drawCurves() {
   chart(place, data.runs[0].unit === "tokens" ? "Tokens per second" : "Samples per second", of("rate"), {fromZero: true});
   if (some("mfu")) chart(place, "Model FLOPs utilisation", of("mfu"), {fromZero: true, text: percent});
   if (some("memory")) chart(place, "Memory of the rank that uses most", of("memory"), {fromZero: true, text: bytes});
+  if (some("exposed")) chart(place, "Exposed communication, of the training time (rank 0)", of("exposed"), {fromZero: true, text: percent});
   if (some("loss_scale")) chart(place, "Loss scale (fp16)", of("loss_scale"), {log: true});
 }
 
@@ -342,12 +342,14 @@ window.addEventListener("resize", () => {
   width = window.innerWidth;
   drawCurves();
   drawPhases();
+  drawTraces();
 });
 
 drawSummary();
 drawFindings();
 drawCurves();
 drawPhases();
+drawTraces();
 drawRanks();
 drawPlanned();
 drawLists();

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "comm/consensus.hpp"
@@ -58,6 +59,7 @@ class MetricsFile : public StepObserver {
     nlohmann::ordered_json seconds{{"step", run_.timers.step_seconds()}};
     for (Phase phase : kPhases) seconds[std::string(name_of(phase))] = run_.timers.seconds(phase);
     record["seconds"] = std::move(seconds);
+    if (run_.world.size() > 1) record["exposed_communication"] = std::round(1e6 * run_.timers.exposed_share()) / 1e6;
     for (const auto& [name, figure] : step.figures.items()) record[name] = figure;
     if (step.evaluation) record.update(figures_of(*step.evaluation));
     if (std::exchange(is_first_, false)) {

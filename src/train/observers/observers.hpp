@@ -8,7 +8,7 @@
 namespace cohort {
 
 /// All observers of a run, in the order in which they are called. // Collective over: world
-Observers observers_of(TrainingRun& run, const std::vector<FaultSection>& faults, std::unique_ptr<StepObserver> checkpoints);
+Observers observers_of(TrainingRun& run, const TrainerOptions& options, std::unique_ptr<StepObserver> checkpoints);
 
 /// A step that was skipped, since its loss or gradient is not a number: continues if that is as it should be, else throws.
 std::unique_ptr<StepObserver> make_nonfinite_guard(TrainingRun& run);
@@ -39,5 +39,7 @@ std::unique_ptr<StepObserver> make_exports(TrainingRun& run);
 std::unique_ptr<StepObserver> make_requests(TrainingRun& run);
 /// After the last step: some text of the model's.
 std::unique_ptr<StepObserver> make_final_sample(TrainingRun& run);
+/// The trace of these steps (train/trace_file.hpp). Null: none are asked for. // Collective over: world
+std::unique_ptr<StepObserver> make_trace(TrainingRun& run, const std::optional<TraceRange>& range);
 
 }  // namespace cohort

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "comm/consensus.hpp"
 #include "gpu/device.hpp"
 #include "observe/metrics.hpp"
@@ -34,15 +34,11 @@ class RankFigures : public StepObserver {
 
   Wish end_step(StepRecord& record) override {
     stragglers_.add(record.step, run_.timers.step_seconds(), run_.timers.own_work());
+    if (!is_first_) add_exposed();  // the first step prepares memory and kernels
+    is_first_ = false;
     if (!run_.is_reported(record.step)) return {};
-    const std::array<double, 2> own{stragglers_.steps() > 0 ? stragglers_.own_work() : 0.0, static_cast<double>(memory())};
-    std::vector<double> all(2 * static_cast<std::size_t>(run_.world.size()));
-    run_.world.all_gather(own.data(), all.data(), 2, DType::f64);
-    std::vector<double> work, bytes;
-    for (std::size_t i = 0; i < all.size(); i += 2) {
-      work.push_back(all[i]);
-      bytes.push_back(all[i + 1]);
-    }
+    const std::vector<double> work = gathered(stragglers_.steps() > 0 ? stragglers_.own_work() : 0.0);
+    const std::vector<double> bytes = gathered(static_cast<double>(memory()));
     const auto most = std::max_element(bytes.begin(), bytes.end());
     record.memory = static_cast<Bytes>(*most);
     record.figures["memory"] = {{"max", *record.memory}, {"rank", most - bytes.begin()}};
@@ -53,7 +49,28 @@ class RankFigures : public StepObserver {
     return {};
   }
 
+  void end_run(bool /*completed*/) override {
+    if (run_.world.size() == 1 || is_first_) return;
+    std::vector<double> shares = gathered(training_ > 0.0 ? exposed_ / training_ : 0.0);
+    std::sort(shares.begin(), shares.end());
+    run_.say(fmt::format("exposed communication: {:.1f} % of the training time (median of {}; {:.1f} to {:.1f} %)",
+                         100.0 * shares[shares.size() / 2], counted(run_.world.size(), "rank"), 100.0 * shares.front(),
+                         100.0 * shares.back()));
+  }
+
  private:
+  void add_exposed() {
+    exposed_ += run_.timers.exposed();
+    training_ += run_.timers.training_seconds();
+  }
+
+  // Of all ranks.
+  std::vector<double> gathered(double own) const {
+    std::vector<double> all(static_cast<std::size_t>(run_.world.size()));
+    run_.world.all_gather(&own, all.data(), 1, DType::f64);
+    return all;
+  }
+
   // In use: of the GPU, or of the host by this process.
   Bytes memory() const {
     if (run_.train_step.device() != DeviceKind::gpu) return resident_memory();
@@ -80,7 +97,9 @@ class RankFigures : public StepObserver {
 
   TrainingRun& run_;
   Stragglers stragglers_;
-  std::optional<MetricsWriter> writer_;  // rank 0
+  std::optional<MetricsWriter> writer_;    // rank 0
+  bool is_first_ = true;                   // step since this start
+  double exposed_ = 0.0, training_ = 0.0;  // seconds of all steps but that
 };
 
 }  // namespace
