@@ -9,10 +9,12 @@
 #include "ops/activation.hpp"
 #include "ops/adamw.hpp"
 #include "ops/attention.hpp"
+#include "ops/copy_columns.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
+#include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
 #include "plan/calibrate.hpp"
 #include "tensor/convert.hpp"
@@ -73,10 +75,10 @@ class OpMeter {
       const Tensors qkv = values({rows, shape.packed_width()}), dqkv = values({rows, shape.packed_width()});
       const Tensors out = values({rows, shape.width()}), dout = values({rows, shape.width()});
       const Tensor lse = fp32({shape.batch, shape.heads, shape.tokens});
-      const Tensor scratch = Tensor::zeros("calibration", {std::max<Bytes>(1, ops::attention_scratch_bytes(exec_, shape, type_.dtype))},
-                                           DType::u8, exec_.device);
+      const Tensor scratch = scratch_of(ops::attention_scratch_bytes(exec_, shape, type_.dtype));
       measure([&](std::size_t i) { ops::attention_forward(exec_, shape, out[i], lse, qkv[i], scratch); });
       measure([&](std::size_t i) { ops::attention_backward(exec_, shape, dqkv[i], dout[i], out[i], lse, qkv[i], scratch); });
+      partial_attention(shape, qkv[0], lse);
       const Tensor cosines = fp32({shape.tokens, shape.head_size / 2}), sines = fp32({shape.tokens, shape.head_size / 2});
       measure([&](std::size_t i) { ops::rope_forward(exec_, shape, qkv[i], cosines, sines); });
       measure([&](std::size_t i) { ops::rope_backward(exec_, shape, dqkv[i], cosines, sines); });
@@ -112,6 +114,21 @@ class OpMeter {
     return tensors;
   }
 
+  // The second half of the queries against the first half of the keys, all of which they see.
+  void partial_attention(const ops::AttentionShape& shape, const Tensor& q, const Tensor& lse) {
+    const Count half = shape.tokens / 2;
+    const ops::PartialAttention block{shape, {half, half, half}, {0, 0, half}};
+    const Tensor kv = values({shape.batch * shape.tokens, 2 * shape.kv_heads * shape.head_size})[0];
+    const Tensor out = fp32({shape.batch * shape.tokens, shape.width()}), dq = fp32(out.shape()), dkv = fp32(kv.shape());
+    const Tensor dout = values(out.shape())[0];
+    const Tensor scratch = scratch_of(ops::partial_attention_scratch_bytes(exec_, block, type_.dtype));
+    measure([&](std::size_t) { ops::partial_attention_forward(exec_, block, out, lse, q, kv, scratch); });
+    measure([&](std::size_t) { ops::partial_attention_backward(exec_, block, dq, dkv, dout, dout, lse, q, kv, scratch); });
+    measure([&](std::size_t) { ops::attention_merge(exec_, block, out, lse, dq, lse); });
+  }
+
+  Tensor scratch_of(Bytes bytes) const { return made({std::max<Bytes>(1, bytes)}, DType::u8); }
+
   void product(Count rows, Count n, Count k) {
     const Tensors x = values({rows, k}), y = values({rows, n}), weight = values({n, k}), residual = values({rows, n});
     const Tensor dweight = fp32({n, k}), bias = made({n}, type_.dtype), dbias = fp32({n});
@@ -132,6 +149,7 @@ class OpMeter {
     measure([&](std::size_t i) { ops::add(exec_, z[i], x[i], y[i]); });
     measure([&](std::size_t i) { z[i].zero(); });
     measure([&](std::size_t i) { z[i].copy_from(x[i]); });
+    measure([&](std::size_t i) { ops::copy_columns(exec_, z[i], 0, x[i], 0, n / 2); });
     measure([&](std::size_t i) { ops::bias_backward(exec_, dbias, x[i]); });
     measure([&](std::size_t i) { ops::layernorm_forward(exec_, z[i], mean, rstd, x[i], weight, bias, 1e-5f); });
     measure([&](std::size_t i) { ops::layernorm_backward(exec_, z[i], dweight, dbias, y[i], x[i], weight, mean, rstd); });

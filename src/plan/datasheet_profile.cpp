@@ -29,6 +29,7 @@ constexpr Shares shares_of(GpuGeneration generation) {
   return {};
 }
 
+constexpr double kEpilogueShare = 0.87;  // of the rate of products, by those that also compute a GELU or its gradient
 constexpr double kMemoryShare = 0.85;   // of the bandwidth, by kernels that only read and write
 constexpr double kLinkShare = 0.80;     // of the bandwidth of links, by long collectives of NCCL
 constexpr double kNetworkShare = 0.85;  // the same between nodes
@@ -64,6 +65,7 @@ MachineProfile datasheet_profile(const std::string& gpu) {
   profile.rates = {.sixteen_bits = sustained("fp16", shares.products),
                    .tf32 = sustained("tf32", shares.products),
                    .fp32 = sustained("fp32", shares.products),
+                   .epilogue_share = kEpilogueShare,
                    .attention_forward = sustained("fp16", shares.attention_forward),
                    .attention_backward = sustained("fp16", shares.attention_backward),
                    .bytes_per_second = kMemoryShare * kGiga * sheet->memory_gb_per_s,
@@ -82,6 +84,7 @@ MachineProfile usual_cpu_profile() {
   profile.rates = {.sixteen_bits = 50e9,
                    .tf32 = 50e9,
                    .fp32 = 50e9,
+                   .epilogue_share = 1.0,
                    .attention_forward = 20e9,
                    .attention_backward = 20e9,
                    .bytes_per_second = 5e9,

@@ -20,8 +20,9 @@ constexpr Datasheet kDatasheets[] = {
     {"H200", hopper, 989.4, 494.7, 66.9, 140, 4800, 450, 400},
     {"H100 NVL", hopper, 835.5, 417.7, 60, 94, 3900, 300, 400},
     {"H100 PCIe", hopper, 756.5, 378, 51.2, 80, 2000, 64, 200},
-    // The 96 GB variant of Meta's Grand Teton servers, at 500 W of 700: the clock falls about as the square root of the power.
-    {"H100 HBM2e 500W", hopper, 989.4, 494.7, 66.9, 95, 2400, 450, 400, 0.85},
+    // The 96 GB variant of Meta's Grand Teton servers, at 500 W of 700. Some 130 W do not depend on the clock, and the rest goes
+    // about as its square.
+    {"H100 HBM2e 500W", hopper, 989.4, 494.7, 66.9, 95, 2400, 450, 400, 0.80},
     {"H100", hopper, 989.4, 494.7, 66.9, 80, 3350, 450, 400},
     {"H800", hopper, 989.4, 494.7, 66.9, 80, 3350, 200, 400},
     {"H20", hopper, 148, 74, 44, 96, 4000, 450, 400},

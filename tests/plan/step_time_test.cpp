@@ -16,7 +16,7 @@ const std::shared_ptr<const std::vector<int>> kTwo = std::make_shared<std::vecto
 // An op of `bytes` bytes takes as many seconds; so does an all-gather of twice as many over two ranks.
 MachineProfile seconds_as_bytes(double hidden) {
   MachineProfile profile;
-  profile.rates = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0};
+  profile.rates = {.sixteen_bits = 1.0, .tf32 = 1.0, .fp32 = 1.0, .attention_forward = 1.0, .attention_backward = 1.0, .bytes_per_second = 1.0};
   profile.node = {0.0, 1.0};
   profile.hidden = hidden;
   return profile;

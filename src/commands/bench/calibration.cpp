@@ -1,4 +1,5 @@
 // `cohort bench calibration`: a profile of this machine, which `cohort plan` reads.
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -54,7 +55,7 @@ void describe_machine(MachineProfile& profile, const Runtime& runtime, const Cal
 }
 
 void print_profile(const MachineProfile& profile, const std::string& file, double seconds) {
-  Table table({"", "fastest measured"});
+  Table table({"", "measured"});
   const auto best = [&](OpKind kind, double OpSample::*size) {
     double most = 0.0;
     for (const OpSample& one : profile.ops) {
@@ -64,7 +65,11 @@ void print_profile(const MachineProfile& profile, const std::string& file, doubl
   };
   table.add({"matrix products", fmt::format("{:.4g} GFLOP/s a rank", 1e-9 * best(OpKind::product, &OpSample::flops))});
   table.add({"attention", fmt::format("{:.4g} GFLOP/s a rank", 1e-9 * best(OpKind::attention, &OpSample::flops))});
-  table.add({"element-wise ops", fmt::format("{:.4g} GB/s a rank", 1e-9 * best(OpKind::pointwise, &OpSample::bytes))});
+  const auto copies = std::max_element(profile.ops.begin(), profile.ops.end(), [](const OpSample& a, const OpSample& b) {
+    return (a.op == "copy" ? a.bytes : 0.0) < (b.op == "copy" ? b.bytes : 0.0);
+  });
+  table.add({"memory", fmt::format("{:.4g} GB/s a rank, copying {}", 1e-9 * copies->bytes / copies->seconds,
+                                   human_bytes(static_cast<Bytes>(copies->bytes / 2.0)))});
   const auto link = [&](const char* name, const LinkRates& rates) {
     if (rates.bytes_per_second > 0.0)
       table.add({name, fmt::format("{:.3g} us a hop, {:.3g} GB/s a rank", 1e6 * rates.hop, 1e-9 * rates.bytes_per_second)});
