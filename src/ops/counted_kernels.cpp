@@ -93,16 +93,21 @@ AttentionShape queries_of(const PartialAttention& block) {
   return shape;
 }
 
+// Kernels compute whole tiles: a block on the diagonal, of which half is seen, takes longer for each pair that counts.
+std::string_view name_by_place(const PartialAttention& block, std::string_view off_diagonal, std::string_view on_diagonal) {
+  return visible_pairs(block.queries, block.keys) < block.queries.count * block.keys.count ? on_diagonal : off_diagonal;
+}
+
 void partial_attention_forward(const Exec&, const PartialAttention& block, const Tensor& out, const Tensor& lse, const Tensor& q,
                                const Tensor& kv, const Tensor&, const DropoutKey&) {
-  note_attention("partial_attention_forward", q, queries_of(block), visible_pairs(block.queries, block.keys), kForwardProducts,
+  note_attention(name_by_place(block, "partial_attention_forward", "diagonal_attention_forward"), q, queries_of(block), visible_pairs(block.queries, block.keys), kForwardProducts,
                  {&out, &lse, &kv});
 }
 
 void partial_attention_backward(const Exec&, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
                                 const Tensor& dout, const Tensor&, const Tensor& lse, const Tensor& q, const Tensor& kv,
                                 const Tensor&, const DropoutKey&) {
-  note_attention("partial_attention_backward", q, queries_of(block), visible_pairs(block.queries, block.keys), kBackwardProducts,
+  note_attention(name_by_place(block, "partial_attention_backward", "diagonal_attention_backward"), q, queries_of(block), visible_pairs(block.queries, block.keys), kBackwardProducts,
                  {&dq, &dkv, &dout, &lse, &kv});
 }
 

@@ -25,7 +25,7 @@ class LinkMeter {
       : calibration_(calibration),
         group_(group),
         nodes_(nodes),
-        memory_(Tensor::zeros("calibration", {largest_of(calibration.device) / size_of(DType::f32) + group.size()}, DType::f32,
+        memory_(Tensor::zeros("calibration", {2 * largest_of(calibration.device) / size_of(DType::f32)}, DType::f32,
                               calibration.device)),
         other_(Tensor::zeros("calibration", memory_.shape(), DType::f32, calibration.device)) {}
 
@@ -37,23 +37,38 @@ class LinkMeter {
       const auto add = [&](const char* operation, Bytes of, const std::function<void()>& call) {
         samples.push_back({operation, group_.size(), nodes_, of, time(call)});
       };
-      void* const data = memory_.raw();
-      add("all_reduce", whole, [&] { group_.all_reduce(data, elements * group_.size(), DType::f32, ReduceOp::sum); });
-      add("reduce_scatter", whole, [&] { group_.reduce_scatter(data, own_block(elements), elements, DType::f32, ReduceOp::sum); });
-      add("all_gather", whole, [&] { group_.all_gather(own_block(elements), data, elements, DType::f32); });
-      add("recv", whole, [&] { pass_on(elements * group_.size()); });
+      add("all_reduce", whole, [&] { group_.all_reduce(next(whole).raw(), whole / size_of(DType::f32), DType::f32, ReduceOp::sum); });
+      add("reduce_scatter", whole, [&] {
+        const Tensor data = next(whole);
+        group_.reduce_scatter(data.raw(), own_block(data, elements), elements, DType::f32, ReduceOp::sum);
+      });
+      add("all_gather", whole, [&] {
+        const Tensor data = next(whole);
+        group_.all_gather(own_block(data, elements), data.raw(), elements, DType::f32);
+      });
+      add("recv", whole, [&] { pass_on(next(whole)); });
     }
     return samples;
   }
 
  private:
-  void* own_block(Count elements) const { return memory_.slice(group_.rank() * elements, (group_.rank() + 1) * elements).raw(); }
+  // Another part of the memory each time: what a step sends is as a rule not in the caches of those who get it.
+  Tensor next(Bytes bytes) {
+    const Count elements = bytes / size_of(DType::f32);
+    if (at_ + elements > memory_.elements()) at_ = 0;
+    const Tensor part = memory_.slice(at_, at_ + elements);
+    at_ += elements;
+    return part;
+  }
+  void* own_block(const Tensor& data, Count elements) const {
+    return data.slice(group_.rank() * elements, (group_.rank() + 1) * elements).raw();
+  }
 
   // Every rank sends to the next one.
-  void pass_on(Count elements) {
+  void pass_on(const Tensor& data) {
     const int next = (group_.rank() + 1) % group_.size(), before = (group_.rank() + group_.size() - 1) % group_.size();
-    Request sent = group_.send_async(memory_.raw(), elements, DType::f32, next);
-    group_.recv(other_.raw(), elements, DType::f32, before);
+    Request sent = group_.send_async(data.raw(), data.elements(), DType::f32, next);
+    group_.recv(other_.raw(), data.elements(), DType::f32, before);
     sent.wait();
   }
 
@@ -85,6 +100,7 @@ class LinkMeter {
   Communicator& group_;
   int nodes_;
   Tensor memory_, other_;
+  Count at_ = 0;  // in memory_
   Tensor factor_ = Tensor::zeros("calibration", {128, 128}), product_ = Tensor::zeros("calibration", {128, 128});
 };
 

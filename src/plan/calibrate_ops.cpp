@@ -114,16 +114,18 @@ class OpMeter {
     return tensors;
   }
 
-  // The second half of the queries against the first half of the keys, all of which they see.
+  // The second half of the queries against the first half of the keys, all of which they see, and against their own.
   void partial_attention(const ops::AttentionShape& shape, const Tensor& q, const Tensor& lse) {
     const Count half = shape.tokens / 2;
-    const ops::PartialAttention block{shape, {half, half, half}, {0, 0, half}};
+    const ops::PartialAttention block{shape, {half, half, half}, {0, 0, half}}, diagonal{shape, {half, half, half}, {half, half, half}};
     const Tensor kv = values({shape.batch * shape.tokens, 2 * shape.kv_heads * shape.head_size})[0];
     const Tensor out = fp32({shape.batch * shape.tokens, shape.width()}), dq = fp32(out.shape()), dkv = fp32(kv.shape());
     const Tensor dout = values(out.shape())[0];
     const Tensor scratch = scratch_of(ops::partial_attention_scratch_bytes(exec_, block, type_.dtype));
-    measure([&](std::size_t) { ops::partial_attention_forward(exec_, block, out, lse, q, kv, scratch); });
-    measure([&](std::size_t) { ops::partial_attention_backward(exec_, block, dq, dkv, dout, dout, lse, q, kv, scratch); });
+    for (const ops::PartialAttention& one : {block, diagonal}) {
+      measure([&](std::size_t) { ops::partial_attention_forward(exec_, one, out, lse, q, kv, scratch); });
+      measure([&](std::size_t) { ops::partial_attention_backward(exec_, one, dq, dkv, dout, dout, lse, q, kv, scratch); });
+    }
     measure([&](std::size_t) { ops::attention_merge(exec_, block, out, lse, dq, lse); });
   }
 
