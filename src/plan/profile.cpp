@@ -11,7 +11,9 @@ namespace {
 double estimated(const OpRates& rates, const OpWork& work) {
   const bool half = size_of(work.dtype) == 2;
   const double products = half ? rates.sixteen_bits : work.tf32 ? rates.tf32 : rates.fp32;
-  double flops = work.op.starts_with("linear_gelu") ? rates.epilogue_share * products : products;
+  const auto side = static_cast<double>(std::min({work.m, work.n, work.k}));
+  double flops = products * side / (side + rates.half_side);
+  if (work.op.starts_with("linear_gelu")) flops *= rates.epilogue_share;
   if (work.kind == OpKind::attention) {
     const bool backward = work.op.ends_with("backward");
     flops = (backward ? rates.attention_backward : rates.attention_forward) * products / rates.sixteen_bits;

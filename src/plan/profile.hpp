@@ -36,6 +36,7 @@ struct CollectiveSample {
 /// What data sheets say, less what programs do not reach of it.
 struct OpRates {
   double sixteen_bits = 0.0, tf32 = 0.0, fp32 = 0.0;                 // FLOP/s of large products
+  double half_side = 0.0;                                            // shortest side of a product that reaches half of that
   double epilogue_share = 1.0;                                       // of that by products with a GELU in them
   double attention_forward = 0.0, attention_backward = 0.0;          // FLOP/s in 16 bits; in other types less as products are
   double bytes_per_second = 0.0;                                     // of memory

@@ -13,27 +13,32 @@
 namespace cohort {
 namespace {
 
-// Every layout of the ranks in the words of layout_from_words().
-std::vector<std::string> words_of_layouts(int ranks, int ranks_per_node) {
+constexpr Count kLeastTokens = 1024;  // of a sample on a rank of cp
+
+// The strategies, or schedules, worth weighing for a mesh, as words of layout_from_words().
+std::vector<std::string> ways_to_run(const MeshShape& mesh, int ranks_per_node) {
+  const int replicas = mesh.size({Axis::dp, Axis::cp});
+  if (mesh.size(Axis::pp) > 1) {
+    const std::string data = replicas > 1 ? ",data=zero1" : ",data=bucketed";
+    return {data, data + ",schedule=interleaved,chunks=2"};
+  }
+  if (replicas == 1) return {",data=bucketed"};
+  std::vector<std::string> ways{",data=bucketed", ",data=zero1", ",data=zero2", ",data=zero3"};
+  const int of_node = ranks_per_node / mesh.size(Axis::tp);
+  if (of_node > 1 && of_node < replicas && replicas % of_node == 0) ways.push_back(fmt::format(",data=zero3,shard_ranks={}", of_node));
+  return ways;
+}
+
+std::vector<std::string> words_of_layouts(const RunConfig& config, int ranks, int ranks_per_node) {
   std::vector<std::string> all;
   const auto every = static_cast<std::size_t>(ranks) * 64;
   for (const MeshShape& mesh : nearest_meshes(MeshShape(ranks, 1, 1, 1), ranks, every)) {
-    const int tp = mesh.size(Axis::tp), replicas = mesh.size({Axis::dp, Axis::cp});
+    const int tp = mesh.size(Axis::tp), cp = mesh.size(Axis::cp);
     if (tp > ranks_per_node) continue;  // its messages in every layer would leave the node
-    std::string degrees = fmt::format("dp={},pp={},cp={},tp={}", mesh.size(Axis::dp), mesh.size(Axis::pp), mesh.size(Axis::cp), tp);
-    if (tp > 1) degrees += ",sequence=true";
-    all.push_back(degrees + ",data=bucketed");
-    if (replicas > 1) all.push_back(degrees + ",data=zero1");
-    if (mesh.size(Axis::pp) > 1) {
-      all.push_back(degrees + ",schedule=interleaved,chunks=2,data=" + (replicas > 1 ? "zero1" : "bucketed"));
-      continue;
-    }
-    if (replicas == 1) continue;
-    all.push_back(degrees + ",data=zero2");
-    all.push_back(degrees + ",data=zero3");
-    const int of_node = ranks_per_node / tp;
-    if (of_node > 1 && of_node < replicas && replicas % of_node == 0)
-      all.push_back(fmt::format("{},data=zero3,shard_ranks={}", degrees, of_node));
+    if (cp > 1 && config.model.context / cp < kLeastTokens) continue;
+    const std::string degrees = fmt::format("dp={},pp={},cp={},tp={}{}", mesh.size(Axis::dp), mesh.size(Axis::pp), cp, tp,
+                                            tp > 1 ? ",sequence=true" : "");
+    for (const std::string& way : ways_to_run(mesh, ranks_per_node)) all.push_back(degrees + way);
   }
   return all;
 }
@@ -54,7 +59,7 @@ Suggestion weigh_layout(Layout layout, const PlannedMachine& machine) {
 
 Suggestions suggest_layouts(const RunConfig& config, int ranks, const PlannedMachine& machine) {
   Suggestions suggestions;
-  for (const std::string& words : words_of_layouts(ranks, machine.ranks_per_node)) {
+  for (const std::string& words : words_of_layouts(config, ranks, machine.ranks_per_node)) {
     try {
       Suggestion one = weigh_layout(layout_from_words(config, words, ranks), machine);
       (one.time.seconds > 0.0 ? suggestions.fitting : suggestions.too_large).push_back(std::move(one));

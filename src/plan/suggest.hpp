@@ -34,10 +34,10 @@ struct Suggestions {
 /// One layout: counted, and timed if it fits.
 Suggestion weigh_layout(Layout layout, const PlannedMachine& machine);
 
-/// All dp, pp, cp and tp of `ranks` ranks with the strategies bucketed and zero1, without a pipeline also zero2 and zero3 (over
-/// all ranks, and over those of a node), with one also interleaved in two chunks, for the global batch of the run; tensor
-/// parallelism with sequence parallelism, and inside a node. `config` is validated for any number of ranks and its vocabulary
-/// known.
+/// All dp, pp, cp and tp of `ranks` ranks that may be worth it, for the global batch of the run. Without a pipeline: bucketed and
+/// the three stages of ZeRO (the third also among the ranks of a node). With one: zero1, 1f1b and interleaved in two chunks.
+/// Tensor parallelism with sequence parallelism, and inside a node; context parallelism as long as a rank keeps 1,024 tokens of a
+/// sample. `config` is validated for any number of ranks and its vocabulary known.
 Suggestions suggest_layouts(const RunConfig& config, int ranks, const PlannedMachine& machine);
 
 /// "81 % computing, 12 % waiting for dp, 7 % bubble": where a step's time goes, the largest part first, without what is less than

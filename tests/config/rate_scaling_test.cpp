@@ -10,7 +10,7 @@
 #include "config/validate.hpp"
 #include "support/expect_error.hpp"
 
-namespace cohort {
+namespace cohort::test {
 namespace {
 
 RunConfig run(std::vector<std::string> overrides) {
@@ -54,4 +54,4 @@ TEST(RateScaling, NeedsTheBatchOfTheRate) {
 }
 
 }  // namespace
-}  // namespace cohort
+}  // namespace cohort::test

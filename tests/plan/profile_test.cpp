@@ -114,8 +114,7 @@ TEST(Profiles, MeetTheirSamplesAndLieBetweenThem) {
 
 TEST(Links, CostWhatTheirAlgorithmsCost) {
   const MachineProfile h100 = datasheet_profile("h100");
-  constexpr Bytes kLong = Bytes{1} << 30;
-  const auto time = [&](const char* operation, GroupSpan span, Bytes bytes = kLong) { return h100.seconds_of(operation, span, bytes); };
+  const auto time = [&](const char* operation, GroupSpan span, Bytes bytes = kGiB) { return h100.seconds_of(operation, span, bytes); };
   EXPECT_EQ(time("all_reduce", {1, 1, 1}), 0.0);
   EXPECT_NEAR(time("all_reduce", {8, 1, 8}), 2.0 * time("all_gather", {8, 1, 8}), 0.02 * time("all_reduce", {8, 1, 8}));
   EXPECT_EQ(time("all_gather", {8, 1, 8}), time("reduce_scatter", {8, 1, 8}));

@@ -92,7 +92,7 @@ TEST(StepTime, KnowsWhatStrategiesOverlap) {
   const auto exposed = [&](const std::vector<std::string>& overrides, int ranks_per_node) {
     return planned(gpu_run(4, overrides), profile, ranks_per_node).split.exposed.at("dp");
   };
-  EXPECT_LT(exposed({"parallel.data=bucketed", "parallel.bucket_mib=4"}, 1), 0.7 * exposed({"parallel.data=naive"}, 1));
+  EXPECT_LT(exposed({"parallel.data=bucketed", "parallel.bucket_mib=4"}, 1), 0.8 * exposed({"parallel.data=naive"}, 1));
   EXPECT_LT(exposed({"parallel.data=bucketed"}, 4), exposed({"parallel.data=bucketed"}, 1)) << "links in a node are faster";
   const StepTime zero3 = planned(gpu_run(4, {"parallel.data=zero3"}), profile, 4);
   EXPECT_LT(zero3.split.communicating(), zero3.communication) << "the next block's weights come while one computes";
@@ -105,7 +105,7 @@ TEST(StepTime, OfAPipelineHasItsBubble) {
   const RunConfig config = gpu_run(4, {"parallel.pp=4", "model.layers=8", "model.vocabulary=96"});
   const StepTime time = planned(config, profile);
   const double formula = 3.0 / (static_cast<double>(config.train.accumulation) + 3.0);
-  EXPECT_NEAR(time.bubble(), formula, 0.05);
+  EXPECT_NEAR(time.bubble(), formula, 0.06);
   const RunConfig interleaved = gpu_run(4, {"parallel.pp=4", "model.layers=8", "parallel.schedule=interleaved", "parallel.chunks=2"});
   EXPECT_LT(planned(interleaved, profile).bubble(), time.bubble());
 }

@@ -19,6 +19,20 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kMostLayouts = 8;
+constexpr std::size_t kColumns = 100;
+
+// In lines of kColumns, those after the first indented.
+std::string wrapped(const std::string& paragraph) {
+  std::string text, line;
+  for (const std::string& word : split(paragraph, ' ')) {
+    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+      text += line + "\n";
+      line = " ";
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return text + line + "\n";
+}
 
 void print_split(const StepTime& time) {
   Table table({"a step", "ms", ""});
@@ -41,23 +55,27 @@ void print_split(const StepTime& time) {
 
 void print_curve(const std::vector<ScalingPoint>& points, const char* title) {
   if (points.empty()) return;
-  Table table({"ranks", "global batch", "step ms", "tokens/s", "efficiency", "of a step"});
-  for (const ScalingPoint& point : points)
-    table.add({std::to_string(point.ranks), std::to_string(point.global_batch), fmt::format("{:.4g}", 1e3 * point.time.seconds),
-               human_count(point.tokens_per_second), fmt::format("{:.1f} %", 100.0 * point.efficiency),
-               words_of_split(point.time.split)});
+  Table table({"ranks", "global batch", "step ms", "tokens/s", "efficiency", "computing", "waiting", "bubble"});
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100.0 * share); };
+  for (const ScalingPoint& point : points) {
+    const StepTime& time = point.time;
+    table.add({std::to_string(point.ranks), std::to_string(point.global_batch), fmt::format("{:.4g}", 1e3 * time.seconds),
+               human_count(point.tokens_per_second), percent(point.efficiency), percent(time.split.computing() / time.seconds),
+               percent(time.split.communicating() / time.seconds), percent(time.bubble())});
+  }
   fmt::print("\n{}:\n{}", title, table.str(0));
 }
 
 void print_plan(const MachinePlan& plan) {
-  fmt::print("{}\n\n", words_of_machine(plan));
-  for (const std::string& paragraph : explanation(plan)) fmt::print("{}\n", paragraph);
+  fmt::print("{}\n", wrapped(words_of_machine(plan)));
+  for (const std::string& paragraph : explanation(plan)) fmt::print("{}", wrapped(paragraph));
   fmt::print("\n");
   print_suggestions(plan.found, plan.ranks, plan.machine, kMostLayouts);
   print_split(plan.best().time);
   print_curve(plan.curve.weak, "More ranks, each with as many samples (weak scaling)");
   print_curve(plan.curve.strong, "More ranks for the same global batch (strong scaling)");
-  fmt::print("\nAn estimate ends where the machine begins: measure it with `cohort bench calibration`, and the layout with `--measure`.\n");
+  if (!plan.machine.profile.measured)
+    fmt::print("\nEstimates: `cohort bench calibration` measures a machine, and --profile plans for it.\n");
 }
 
 nlohmann::ordered_json json_of(const StepTime& time) {

@@ -65,6 +65,8 @@ std::string words_of_others(const MachinePlan& plan) {
       words.push_back(fmt::format("{} does not fit ({} at least)", name, human_bytes(large->memory)));
     }
   }
+  if (const Count batch = plan.reference.train.global_batch; batch % plan.ranks != 0)
+    words.push_back(fmt::format("data parallelism alone needs a global batch that is a multiple of {} (train.global_batch is {})", plan.ranks, batch));
   return words.empty() ? "" : "Other ways: " + join(words, "; ") + ".";
 }
 
@@ -97,16 +99,16 @@ std::string words_of_scaling(const MachinePlan& plan) {
 }
 
 std::string words_of_cost(const MachinePlan& plan) {
-  std::string text = fmt::format("Cost: {} tokens take {:.3g} days and {:.4g} GPU-hours, failures included", human_count(plan.tokens), plan.days(),
+  std::string text = fmt::format("Cost: {} tokens take {:.3g} days and {:.0f} GPU-hours, failures included", human_count(plan.tokens), plan.days(),
                                  plan.gpu_hours());
-  if (plan.price > 0.0) return text + fmt::format(", {:.4g} at {} a GPU-hour.", plan.price * plan.gpu_hours(), plan.price);
+  if (plan.price > 0.0) return text + fmt::format(": {:.0f} at {:g} a GPU-hour.", plan.price * plan.gpu_hours(), plan.price);
   return text + " (--price gives the cost).";
 }
 
 std::string words_of_failures(const MachinePlan& plan) {
   const Goodput& goodput = plan.goodput;
   return fmt::format(
-      "Failures: with one in {:.4g} hours of a GPU (--failure-hours) the job fails every {}; if saving takes {:.3g} s and a restart {:.3g} s, "
+      "Failures: with one in {:.0f} hours of a GPU (--failure-hours) the job fails every {}; if saving takes {:.3g} s and a restart {:.3g} s, "
       "save every {}: {:.1f} % of the time becomes training (Young 1974, Daly 2006).",
       plan.failures.rank_seconds / 3600.0, human_seconds(goodput.failure_seconds), plan.failures.save_seconds,
       plan.failures.restart_seconds, human_seconds(goodput.interval_seconds), 100.0 * goodput.share);
@@ -115,9 +117,17 @@ std::string words_of_failures(const MachinePlan& plan) {
 }  // namespace
 
 std::string words_of_machine(const MachinePlan& plan) {
-  return fmt::format("{}, {} parameters, on {} of {}, {} a node: {}.", plan.reference.model.kind,
-                     human_count(static_cast<double>(plan.parameters)), counted(plan.ranks, "rank"), plan.machine.profile.name,
-                     plan.machine.ranks_per_node, plan.machine.profile.basis);
+  const MachineProfile& profile = plan.machine.profile;
+  const bool gpus = profile.device == DeviceKind::gpu;
+  std::string text = fmt::format("{}, {} parameters, {}, on {} ({}, {} a node): {}", plan.reference.model.kind,
+                                 human_count(static_cast<double>(plan.parameters)), plan.reference.precision.policy,
+                                 counted(plan.ranks, gpus ? "GPU" : "rank"), profile.name, plan.machine.ranks_per_node,
+                                 profile.basis);
+  if (profile.measured) return text + ".";
+  return text + fmt::format("; matrix products in 16 bits at {:.4g} TFLOP/s, memory at {:.4g} GB/s, links at {:.4g} GB/s inside a node "
+                            "and {:.4g} GB/s a rank between nodes.",
+                            1e-12 * profile.rates.sixteen_bits, 1e-9 * profile.rates.bytes_per_second,
+                            1e-9 * profile.node.bytes_per_second, 1e-9 * profile.network.bytes_per_second);
 }
 
 std::vector<std::string> explanation(const MachinePlan& plan) {

@@ -17,7 +17,6 @@ namespace {
 
 // Lines for people; JSON has all.
 constexpr std::size_t kMostLines = 20;
-constexpr std::size_t kMostReasons = 5;
 constexpr std::size_t kMostTooLarge = 3;
 
 void print_too_large(const Suggestions& found, const PlannedMachine& machine) {
@@ -30,12 +29,12 @@ void print_too_large(const Suggestions& found, const PlannedMachine& machine) {
   }
 }
 
-void print_refused(const Suggestions& found) {
+void print_refused(const Suggestions& found, std::size_t most) {
   if (found.refused.empty()) return;
   fmt::print("\nRefused for this run:\n");
-  for (std::size_t i = 0; i < std::min(found.refused.size(), kMostReasons); ++i) fmt::print("  {}\n", found.refused[i]);
-  if (found.refused.size() > kMostReasons)
-    fmt::print("  ... and for {}\n", counted(static_cast<Count>(found.refused.size() - kMostReasons), "more reason"));
+  for (std::size_t i = 0; i < std::min(found.refused.size(), most); ++i) fmt::print("  {}\n", found.refused[i]);
+  if (found.refused.size() > most)
+    fmt::print("  ... and for {} (--json lists all)\n", counted(static_cast<Count>(found.refused.size() - most), "more reason"));
 }
 
 nlohmann::ordered_json json_of(const Suggestion& one) {
@@ -103,22 +102,22 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
 }
 
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
-  Table table({"layout", "micro-batch x accumulation", "memory", "moved", "step", "of which"});
+  Table table({"layout", "batch", "memory", "step", "where the time goes"});
   for (std::size_t i = 0; i < std::min(found.fitting.size(), lines); ++i) {
     const Suggestion& one = found.fitting[i];
     const TrainSection& train = one.layout.config.train;
     table.add({one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation), human_bytes(one.memory),
-               human_bytes(one.moved), fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
+               fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
   }
   fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
              found.fitting.size() == 1 ? "fits" : "fit", machine.memory > 0 ? " into " + human_bytes(machine.memory) : "",
-             table.str(6));
+             table.str(5));
   if (found.fitting.size() > lines)
     fmt::print("... and {} (--json lists all)\n", counted(static_cast<Count>(found.fitting.size() - lines), "slower layout"));
-  fmt::print("memory: of the rank that needs the most; moved: bytes that it sends in a step; step: on {}\n({}).\n",
+  fmt::print("batch: micro-batch x accumulation; memory: of the rank that needs the most; step: on {},\n{}.\n",
              machine.profile.name, machine.profile.basis);
   print_too_large(found, machine);
-  print_refused(found);
+  print_refused(found, lines / 4);
 }
 
 nlohmann::ordered_json to_json(const Suggestions& found) {
