@@ -33,24 +33,27 @@ struct StageTimes {
   std::vector<double> forward, backward;  // by chunk, of one micro-batch
 };
 
+// The passes of the last micro-batch also start reductions, and wait behind them: what they take longer than the others counts as
+// what comes after the last pass.
 StageTimes times_of_stage(const TapedStep& run, const Replay& played, int chunks) {
   const auto clock = [&](double place) { return played.clock.at(static_cast<std::size_t>(place)); };
+  const auto is_last = [&](const pipeline::Event& pass) {
+    return run.micro_batches > 1 && pass.action.micro_batch + 1 == run.micro_batches;
+  };
   StageTimes times{.before = clock(run.passes.front().start),
                    .after = played.clock.back() - clock(run.passes.back().end),
                    .forward = std::vector<double>(static_cast<std::size_t>(chunks)),
                    .backward = std::vector<double>(static_cast<std::size_t>(chunks))};
-  std::vector<double> counts(static_cast<std::size_t>(chunks));
+  const auto of = [&](const pipeline::Event& pass) -> double& {
+    auto& passes = pass.action.pass == pipeline::Pass::forward ? times.forward : times.backward;
+    return passes[static_cast<std::size_t>(pass.action.chunk)];
+  };
+  const auto others = static_cast<double>(std::max<Count>(1, run.micro_batches - 1));
   for (const pipeline::Event& pass : run.passes) {
-    const auto chunk = static_cast<std::size_t>(pass.action.chunk);
-    // The last micro-batch starts reductions as well, whose time it does not share with the others.
-    if (run.micro_batches > 1 && pass.action.micro_batch + 1 == run.micro_batches) continue;
-    const bool forward = pass.action.pass == pipeline::Pass::forward;
-    (forward ? times.forward : times.backward)[chunk] += clock(pass.end) - clock(pass.start);
-    if (forward) counts[chunk] += 1.0;
+    if (!is_last(pass)) of(pass) += (clock(pass.end) - clock(pass.start)) / others;
   }
-  for (std::size_t chunk = 0; chunk < counts.size(); ++chunk) {
-    times.forward[chunk] /= counts[chunk];
-    times.backward[chunk] /= counts[chunk];
+  for (const pipeline::Event& pass : run.passes) {
+    if (is_last(pass)) times.after += std::max(0.0, clock(pass.end) - clock(pass.start) - of(pass));
   }
   return times;
 }
