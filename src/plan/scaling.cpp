@@ -15,7 +15,8 @@ namespace {
 std::string words_with(const ParallelSection& p, int dp) {
   std::string words = fmt::format("dp={},pp={},cp={},tp={},data={}", dp, p.pp, p.cp, p.tp, p.data);
   if (p.sequence) words += ",sequence=true";
-  if (p.pp > 1) words += fmt::format(",schedule={},chunks={}", p.schedule, p.chunks);
+  if (p.pp > 1) words += ",schedule=" + p.schedule;
+  if (p.chunks > 1) words += fmt::format(",chunks={}", p.chunks);
   const Count replicas = dp * p.cp;
   if (p.shard_ranks > 0 && p.shard_ranks < replicas && replicas % p.shard_ranks == 0)
     words += fmt::format(",shard_ranks={}", p.shard_ranks);
@@ -63,6 +64,7 @@ ScalingCurve scaling_curve(const RunConfig& reference, const Suggestion& best, c
     if (const auto point = point_of(grown, words, dp * of_replica, machine)) curve.weak.push_back(*point);
     if (const auto point = point_of(reference, words, dp * of_replica, machine)) curve.strong.push_back(*point);
   }
+  COHORT_CHECK(!curve.weak.empty(), "the layout {} does not fit itself", best.layout.name);
   set_efficiency(curve.weak);
   set_efficiency(curve.strong);
   return curve;

@@ -70,6 +70,20 @@ TEST(Suggestions, SayWhyNot) {
   EXPECT_TRUE(std::any_of(none.refused.begin(), none.refused.end(), names("parallel.tp = 5")));
 }
 
+// Whatever the layout is, the curve passes through it.
+TEST(Scaling, IsKnownOfEveryLayout) {
+  const PlannedMachine machine = cpus();
+  for (const Suggestion& one : suggest_layouts(run(), 4, machine).fitting) {
+    const ScalingCurve curve = scaling_curve(run(), one, machine);
+    for (const auto* points : {&curve.weak, &curve.strong}) {
+      const auto same = std::find_if(points->begin(), points->end(), [](const ScalingPoint& point) { return point.ranks == 4; });
+      ASSERT_NE(same, points->end()) << one.layout.name;
+      EXPECT_DOUBLE_EQ(same->time.seconds, one.time.seconds) << one.layout.name;
+      EXPECT_EQ(same->memory, one.memory) << one.layout.name;
+    }
+  }
+}
+
 TEST(Scaling, KeepsTheLayoutAndAddsReplicas) {
   const PlannedMachine machine = cpus();
   const Suggestion best = suggest_layouts(run(), 4, machine).fitting.front();

@@ -7,6 +7,7 @@
 #include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "comm/consensus.hpp"
 #include "commands/bench/bench.hpp"
 #include "commands/bench/model_options.hpp"
 #include "commands/bench/random_batches.hpp"
@@ -135,12 +136,14 @@ int bench_layouts(const BenchLayoutsOptions& options) {
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
   std::optional<MachineProfile> profile;
-  if (!options.profile.empty()) profile = read_profile(options.profile);
-  std::vector<Layout> layouts;  // all are known to fit the run before the first is measured
-  for (const std::string& precision : options.precisions) {
-    const RunConfig config = config_of(options, precision, world->size());
-    for (const std::string& words : options.layouts) layouts.push_back(layout_from_words(config, words, world->size()));
-  }
+  std::vector<Layout> layouts;
+  fail_together(*world, "looking at the layouts", [&] {  // all, before the first is measured
+    if (!options.profile.empty()) profile = read_profile(options.profile);
+    for (const std::string& precision : options.precisions) {
+      const RunConfig config = config_of(options, precision, world->size());
+      for (const std::string& words : options.layouts) layouts.push_back(layout_from_words(config, words, world->size()));
+    }
+  });
   set_up_job(runtime, *world, layouts.front().config);
   std::vector<MeasuredLayout> all;
   for (const Layout& layout : layouts) {
@@ -165,9 +168,16 @@ void add_bench_layouts(CLI::App& bench, Action& action) {
       "\n"
       "Examples:\n"
       "  mpirun -np 4 cohort bench layouts                            data parallelism against ZeRO, in three precisions\n"
-      "  mpirun -np 2 cohort bench layouts --precision fp32 --layout tp=2 --layout pp=2 --layout dp=2,data=zero3\n"
+      "  mpirun -np 2 cohort bench layouts --precision fp32 --layout tp=2 --layout pp=2 --layout data=zero3\n"
       "  srun --mpi=pmix cohort bench layouts --device cuda --shape gpt2-124m --micro-batch 16");
   const auto options = std::make_shared<BenchLayoutsOptions>();
+  ModelSection& model = options->config.model;
+  model.layers = 4;
+  model.width = 128;
+  model.heads = 4;
+  model.context = 128;
+  model.vocabulary = 1024;
+  options->config.train.micro_batch = 8;
   add_model_options(*command, options->config);
   command
       ->add_option("--layout", options->layouts,

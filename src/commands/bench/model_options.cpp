@@ -24,12 +24,6 @@ std::vector<std::string> decoder_kinds() {
 }  // namespace
 
 void add_model_options(CLI::App& command, RunConfig& c) {
-  c.model.layers = 6;
-  c.model.width = 384;
-  c.model.heads = 6;
-  c.model.context = 256;
-  c.model.vocabulary = 65;
-  c.train.micro_batch = 8;
   command
       .add_option("--shape",
                    "Predefined model: sets model, layers, width, heads, context, vocabulary; other options override it")

@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-/// A small model by default; `config` must live as long as the command.
+/// What `config` says is the default; it must live as long as the command.
 void add_model_options(CLI::App& command, RunConfig& config);
 
 /// Reads no data, whatever `config` says of it: its tokens are random. Sets what the overrides say and validates it for so many

@@ -211,6 +211,12 @@ void add_bench_step(CLI::App& bench, Action& action) {
       "  cohort bench step --device cuda --precision bf16 --shape gpt2-124m --micro-batch 64 --accumulation 8");
   const auto options = std::make_shared<BenchOptions>();
   RunConfig& c = options->config;
+  c.model.layers = 6;
+  c.model.width = 384;
+  c.model.heads = 6;
+  c.model.context = 256;
+  c.model.vocabulary = 65;
+  c.train.micro_batch = 8;
   add_model_options(*command, c);
   command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))

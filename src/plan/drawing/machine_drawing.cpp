@@ -14,7 +14,7 @@ namespace {
 
 // Lengths in pixels.
 constexpr double kLeft = 70.0, kTop = 64.0, kPlotWidth = 400.0, kPlotHeight = 320.0;
-constexpr double kBetween = 90.0, kBarsWidth = 400.0, kRight = 24.0, kBottom = 100.0;
+constexpr double kBetween = 90.0, kBarsWidth = 400.0, kRight = 24.0, kBottom = 84.0;
 constexpr const char* kInk = "#1a1a1a";
 constexpr const char* kGrid = "#dddddd";
 constexpr const char* kWeak = "#2563b0";
@@ -113,7 +113,7 @@ class MachinePicture : private SvgPicture {
           places[i].first, places[i].second, colour, points[i].ranks, human_count(points[i].tokens_per_second),
           100.0 * points[i].efficiency);
     }
-    if (!points.empty()) text(places.back().first - 8, places.back().second + 16, "end", fmt::format("{:.0f} %", 100.0 * points.back().efficiency));
+    if (!points.empty()) text(places.back().first - 4, places.back().second + 34, "end", fmt::format("{:.0f} %", 100.0 * points.back().efficiency));
   }
 
   void legend_of_curves() {
