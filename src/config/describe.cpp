@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "config/rate_scaling.hpp"
 #include "config/schema.hpp"
 
 namespace cohort {
@@ -67,8 +68,10 @@ std::string to_toml(const RunConfig& config) {
       if (key.section != section.name) continue;
       const std::string value = value_as_toml(key, config);
       const bool idle = !is_used(key, config) && value == value_as_toml(key, defaults);
-      text +=
-          beside(fmt::format("{}{} = {}", idle ? "# " : "", key.name, value), key.help + (idle ? users_of(key) : ""), 36, "# ");
+      std::string help = key.help + (idle ? users_of(key) : "");
+      if (const std::string rate = scaled_rate_in_words(config); !rate.empty() && key.full_name() == "optimizer.learning_rate")
+        help += "; scaled: " + rate;
+      text += beside(fmt::format("{}{} = {}", idle ? "# " : "", key.name, value), help, 36, "# ");
     }
   }
   return text;

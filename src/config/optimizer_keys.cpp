@@ -64,6 +64,12 @@ std::vector<KeySpec> optimizer_keys() {
   std::vector<KeySpec> keys{
       KEY(optimizer, kind, Choices{optimizer_kinds()}, "optimizer: " + optimizers_in_words(), {}),
       KEY(optimizer, learning_rate, kPositive, "peak learning rate", {}),
+      KEY(optimizer, rate_scaling, Choices{{"none", "linear", "sqrt"}},
+          "of the peak rate by global_batch / rate_batch: linear (Goyal et al. 2017) for SGD; sqrt (Hoffer et al. 2017, Malladi et "
+          "al. 2022) for Adam and its kin",
+          {}),
+      KEY(optimizer, rate_batch, IntegerRange{0, 1'000'000'000}, "train.global_batch that learning_rate is for",
+          KeySpec::OnlyWith{"optimizer.rate_scaling", {"linear", "sqrt"}}),
   };
   for (KeySpec& key : shared_optimizer_keys()) keys.push_back(std::move(key));
   keys.push_back(KEY(optimizer, weight_decay, kNotNegative, "decay of matrices; norms and biases do not decay", {}));
@@ -79,7 +85,9 @@ std::vector<KeySpec> optimizer_keys() {
 const std::vector<KeySpec>& group_keys() {
   static const std::vector<KeySpec> kKeys = [] {
     std::vector<KeySpec> keys = optimizer_keys();
-    std::erase_if(keys, [](const KeySpec& key) { return key.name == "groups" || key.name == "learning_rate"; });
+    std::erase_if(keys, [](const KeySpec& key) {
+      return key.name == "groups" || key.name == "learning_rate" || key.name == "rate_scaling" || key.name == "rate_batch";
+    });
     keys.push_back(KEY(optimizer, learning_rate_factor, kNotNegative, "multiplies the learning rate", {}));
     for (KeySpec& key : keys) key.section = "optimizer.groups";
     return keys;

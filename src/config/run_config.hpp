@@ -146,6 +146,8 @@ struct OptimizerGroup {
 struct OptimizerSection {
   std::string kind = "adamw";
   double learning_rate = 1e-3;
+  std::string rate_scaling = "none";  // none | linear | sqrt: of learning_rate by the global batch (config/rate_scaling.hpp)
+  Count rate_batch = 0;               // global batch that learning_rate is for
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;

@@ -333,7 +333,7 @@ bool is_used(const KeySpec& key, const RunConfig& config) {
   const auto has_effect_with = [&](const std::string& value) {
     return std::find(key.only_with.values.begin(), key.only_with.values.end(), value) != key.only_with.values.end();
   };
-  if (key.section == "optimizer") {
+  if (key.section == "optimizer" && key.only_with.key == "optimizer.kind") {
     const auto kinds = optimizers_at_work(config.optimizer);
     return std::any_of(kinds.begin(), kinds.end(), [&](const OptimizerRules* rules) { return has_effect_with(rules->kind); });
   }

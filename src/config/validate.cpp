@@ -150,6 +150,14 @@ void check_batch(RunConfig& config) {
   }
 }
 
+void check_rate_scaling(const RunConfig& config) {
+  if (config.optimizer.rate_scaling == "none" || config.optimizer.rate_batch > 0) return;
+  fail(ExitCode::config,
+       "{}optimizer.rate_scaling = \"{}\" needs the global batch that optimizer.learning_rate = {:g} is for: set "
+       "optimizer.rate_batch",
+       where_set(config, {"optimizer.rate_scaling"}), config.optimizer.rate_scaling, config.optimizer.learning_rate);
+}
+
 void check_stages(const RunConfig& config) {
   try {
     check_pipeline(config.model, config.parallel, config.train.accumulation);
@@ -232,6 +240,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   check_offload(config, where_set(config, {"parallel.offload"}));
   choose_bucket(config);
   check_batch(config);
+  check_rate_scaling(config);
   check_validation(config);
   check_stages(config);
   validate_checkpointing(config, [&](const char* key) { return where_set(config, {key}); });

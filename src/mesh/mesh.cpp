@@ -20,7 +20,7 @@ std::unique_ptr<Communicator> make_group(Communicator& world, const MeshShape& s
 /// The same ranks and name, for device memory. // Collective over: host
 std::unique_ptr<Communicator> make_device_group(Communicator& host, bool shared) {
   if (host.size() == 1) return make_self_communicator(host.name(), DeviceKind::gpu);
-  if (counting()) return make_counting_communicator(host.name(), host.rank(), host.size());
+  if (counting()) return make_counting_communicator(host);
   return shared ? make_staged_communicator(host, host.name()) : make_nccl_communicator(host, host.name());
 }
 

@@ -1,6 +1,8 @@
 #include "ops/tuned.hpp"
 
 #include "base/counting.hpp"
+#include "base/work_tape.hpp"
+#include "ops/counted_kernels.hpp"
 #include "ops/cpu/kernels.hpp"
 #include "ops/cuda/ops.hpp"
 
@@ -70,7 +72,8 @@ TunedScratch cuda_scratch() {
 
 const TunedKernels& tuned_kernels(const Exec& exec) {
   static const TunedKernels none, cpu = cpu_kernels(), cuda = cuda_kernels();
-  if (exec.kernels == Kernels::portable || counting()) return none;
+  if (counting()) return WorkTape::of_thread() != nullptr ? counted_kernels(exec) : none;
+  if (exec.kernels == Kernels::portable) return none;
   return exec.gpu() ? cuda : cpu;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/work_tape.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
 #include "ops/fast_math.hpp"
@@ -116,6 +117,7 @@ void embedding_part_forward(const Exec& exec, const Tensor& out, std::span<const
   COHORT_CHECK(table.shape()[0] == part.rows() && table.shape().columns() == n, "embedding: rows {}, table {} of {} entries",
                out.shape().str(), table.shape().str(), part.rows());
   const bool positions = position_table.defined();
+  note_traffic("embedding_forward", out.dtype(), (positions ? 3 : 2) * out.bytes());
   with_storage_type(out, [&]<class T>(T) {
     gather_kernel(exec, rows, n, out.data<T>(), tokens.data(), static_cast<const T*>(table.data<T>()),
                   positions ? static_cast<const T*>(position_table.data<T>()) : nullptr,
@@ -142,6 +144,7 @@ void embedding_part_backward(const Exec& exec, const Tensor& dtable, const Tenso
       exec, "cohort::embedding_part_ids", 1, rows, KOKKOS_LAMBDA(Count, Count r) {
         own[r] = all[r] >= begin && all[r] < end ? static_cast<std::int32_t>(all[r] - begin) : 0;
       });
+  note_traffic("embedding_part_backward", dout.dtype(), dout.bytes());
   with_storage_type(dout, [&]<class T>(T) { clear_other_rows_kernel(exec, rows, n, dout.data<T>(), all, begin, end); });
   embedding_backward(exec, dtable, {}, {own, tokens.size()}, dout);
 }
@@ -150,6 +153,7 @@ void softmax_statistics(const Exec& exec, const Tensor& largest, const Tensor& s
                         std::span<const std::int32_t> targets, const VocabularyPart& part) {
   check_ids(exec, "target", targets, logits.shape().rows(), part.vocabulary, true);
   const Softmax s = softmax_of(logits, largest, sums, targets, part);
+  note_traffic("cross_entropy_forward", logits.dtype(), logits.bytes());
   with_storage_type(logits, [&]<class T>(T) { statistics_kernel<T>(exec, s, logits.data<T>()); });
 }
 
@@ -186,6 +190,7 @@ void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tenso
 void softmax_gradient(const Exec& exec, const Tensor& logits, const Tensor& largest_of_all, const Tensor& sums,
                       std::span<const std::int32_t> targets, const VocabularyPart& part, float scale) {
   const Softmax s = softmax_of(logits, largest_of_all, sums, targets, part);
+  note_traffic("softmax_gradient", logits.dtype(), 2 * logits.bytes());
   with_storage_type(logits, [&]<class T>(T) { gradient_kernel<T>(exec, s, logits.data<T>(), scale); });
 }
 

@@ -6,7 +6,7 @@
 namespace cohort {
 
 /// The rate used by optimizer step `step` (0 is the first), with W = schedule.warmup_steps, D = schedule.decay_steps, peak =
-/// optimizer.learning_rate and final = peak * schedule.final_fraction:
+/// peak_learning_rate() (config/rate_scaling.hpp) and final = peak * schedule.final_fraction:
 ///   step < W:       peak * (step + 1) / W       the first step's rate is peak / W, never 0
 ///   W <= step < D:  falls from peak (at step W) towards final; with p = (step - W) / (D - W):
 ///                   cosine:   final + (peak - final) * (1 + cos(pi p)) / 2    (Loshchilov & Hutter 2017, without restarts)

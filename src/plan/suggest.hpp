@@ -1,41 +1,47 @@
-// Which layouts of a number of ranks fit, and what each would cost.
+// Which layouts of a number of ranks fit into memory, how long a step would take in each, and what it would wait for.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/device_kind.hpp"
 #include "config/run_config.hpp"
+#include "plan/profile.hpp"
+#include "plan/step_time.hpp"
 #include "train/proof.hpp"
 
 namespace cohort {
 
-/// What a rank can do, to weigh work against messages.
-struct RankSpeed {
-  double flops_per_second = 0.0;
-  double bytes_per_second = 0.0;  // that it sends
+/// What a plan is for.
+struct PlannedMachine {
+  MachineProfile profile;
+  int ranks_per_node = 1;
+  Bytes memory = 0;  // of a rank; 0 = no limit
 };
-
-/// Rough figures: of a CPU core and a shared network, or of a large GPU with one 400 Gbit/s link.
-RankSpeed usual_speed(DeviceKind device);
 
 struct Suggestion {
   Layout layout;
-  Bytes memory = 0;      // of the rank that needs most
-  Bytes moved = 0;       // by the rank that sends most, in a step (traffic.hpp)
-  double bubble = 0.0;   // pipeline: the share of its time that a rank waits
-  double seconds = 0.0;  // of a step: work / (1 - bubble), then messages, as if nothing overlapped
+  Bytes memory = 0;  // of the rank that needs most
+  Bytes moved = 0;   // by the rank that sends most, in a step (traffic.hpp)
+  StepTime time;     // of none that does not fit
 };
 
 struct Suggestions {
-  std::vector<Suggestion> fitting;   // the fastest first
-  Bytes least_memory = 0;            // of all layouts that the run allows, also of those that do not fit; 0 if it allows none
-  std::vector<std::string> refused;  // reasons why others are none, each once
+  std::vector<Suggestion> fitting;    // the fastest first
+  std::vector<Suggestion> too_large;  // the smallest first
+  std::vector<std::string> refused;   // reasons why others are none, each once
 };
 
-/// All dp, pp, cp and tp of `ranks` ranks with the strategies bucketed and zero1, without a pipeline also zero2 and zero3, for
-/// the global batch of the run; tensor parallelism with sequence parallelism. `most_memory` is what a rank has, 0 for no limit.
-/// `config` is validated for any number of ranks and its vocabulary known. Each layout is counted (train/counted_step.hpp).
-Suggestions suggest_layouts(const RunConfig& config, int ranks, Bytes most_memory, const RankSpeed& speed);
+/// One layout: counted, and timed if it fits.
+Suggestion weigh_layout(Layout layout, const PlannedMachine& machine);
+
+/// All dp, pp, cp and tp of `ranks` ranks that may be worth it, for the global batch of the run. Without a pipeline: bucketed and
+/// the three stages of ZeRO (the third also among the ranks of a node). With one: zero1, 1f1b and interleaved in two chunks.
+/// Tensor parallelism with sequence parallelism, and inside a node; context parallelism as long as a rank keeps 1,024 tokens of a
+/// sample. `config` is validated for any number of ranks and its vocabulary known.
+Suggestions suggest_layouts(const RunConfig& config, int ranks, const PlannedMachine& machine);
+
+/// "81 % computing, 12 % waiting for dp, 7 % bubble": where a step's time goes, the largest part first, without what is less than
+/// half a per cent.
+std::string words_of_split(const StepSplit& split);
 
 }  // namespace cohort

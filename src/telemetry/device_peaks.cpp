@@ -2,45 +2,45 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
+#include <iterator>
 
 namespace cohort {
 namespace {
 
-// TFLOP/s without sparsity; with boost clocks, and sums in fp32. 0: the device has no such units.
-struct Peak {
-  std::string_view name;  // in the driver's name
-  double sixteen_bits, tf32, fp32;
-};
+using enum GpuGeneration;
 
 // The first that fits counts.
-constexpr Peak kPeaks[] = {
-    {"GB200", 2500, 1250, 80},
-    {"B300", 2250, 1100, 75},
-    {"B200", 2250, 1100, 75},
-    {"GH200", 989.4, 494.7, 66.9},
-    {"H200 NVL", 835.5, 417.7, 60},
-    {"H200", 989.4, 494.7, 66.9},
-    {"H100 NVL", 835.5, 417.7, 60},
-    {"H100 PCIe", 756.5, 378, 51.2},
-    {"H100", 989.4, 494.7, 66.9},
-    {"H800", 989.4, 494.7, 66.9},
-    {"H20", 148, 74, 44},
-    {"A100", 312, 156, 19.5},
-    {"A800", 312, 156, 19.5},
-    {"A30", 165, 82, 10.3},
-    {"A40", 149.7, 74.8, 37.4},
-    {"RTX A6000", 154.8, 77.4, 38.7},
-    {"A10G", 70, 35, 35},
-    {"A10", 125, 62.5, 31.2},
-    {"L40S", 362, 183, 91.6},
-    {"L40", 181, 90.5, 90.5},
-    {"L4", 121, 60, 30.3},
-    {"RTX 5090", 209.5, 104.8, 104.8},
-    {"RTX 4090", 165.2, 82.6, 82.6},
-    {"RTX 3090", 71, 35.6, 35.6},
-    {"V100", 125, 0, 15.7},
-    {"T4", 65, 0, 8.1},
+constexpr Datasheet kDatasheets[] = {
+    // name, generation, TFLOP/s: 16 bits, tf32, fp32, GiB, GB/s, links GB/s, network Gbit/s
+    {"GB200", blackwell, 2500, 1250, 80, 186, 8000, 900, 400},
+    {"B300", blackwell, 2250, 1100, 75, 268, 8000, 900, 800},
+    {"B200", blackwell, 2250, 1100, 75, 180, 8000, 900, 400},
+    {"GH200", hopper, 989.4, 494.7, 66.9, 95, 4000, 450, 400},
+    {"H200 NVL", hopper, 835.5, 417.7, 60, 140, 4800, 450, 400},
+    {"H200", hopper, 989.4, 494.7, 66.9, 140, 4800, 450, 400},
+    {"H100 NVL", hopper, 835.5, 417.7, 60, 94, 3900, 300, 400},
+    {"H100 PCIe", hopper, 756.5, 378, 51.2, 80, 2000, 64, 200},
+    // The 96 GB variant of Meta's Grand Teton servers, at 500 W of 700. Some 130 W do not depend on the clock, and the rest goes
+    // about as its square.
+    {"H100 HBM2e 500W", hopper, 989.4, 494.7, 66.9, 95, 2400, 450, 400, 0.80},
+    {"H100", hopper, 989.4, 494.7, 66.9, 80, 3350, 450, 400},
+    {"H800", hopper, 989.4, 494.7, 66.9, 80, 3350, 200, 400},
+    {"H20", hopper, 148, 74, 44, 96, 4000, 450, 400},
+    {"A100", ampere, 312, 156, 19.5, 80, 2039, 300, 200},
+    {"A800", ampere, 312, 156, 19.5, 80, 2039, 200, 200},
+    {"A30", ampere, 165, 82, 10.3, 24, 933, 32, 100},
+    {"A40", ampere, 149.7, 74.8, 37.4, 48, 696, 32, 100},
+    {"RTX A6000", ampere, 154.8, 77.4, 38.7, 48, 768, 32, 100},
+    {"A10G", ampere, 70, 35, 35, 24, 600, 32, 100},
+    {"A10", ampere, 125, 62.5, 31.2, 24, 600, 32, 100},
+    {"L40S", ampere, 362, 183, 91.6, 48, 864, 32, 200},
+    {"L40", ampere, 181, 90.5, 90.5, 48, 864, 32, 200},
+    {"L4", ampere, 121, 60, 30.3, 24, 300, 32, 100},
+    {"RTX 5090", blackwell, 209.5, 104.8, 104.8, 32, 1792, 64, 100},
+    {"RTX 4090", ampere, 165.2, 82.6, 82.6, 24, 1008, 32, 100},
+    {"RTX 3090", ampere, 71, 35.6, 35.6, 24, 936, 32, 100},
+    {"V100", volta, 125, 0, 15.7, 32, 900, 150, 100},
+    {"T4", volta, 65, 0, 8.1, 16, 320, 16, 100},
 };
 
 bool is_word(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
@@ -53,18 +53,48 @@ bool has_words(std::string_view text, std::string_view name) {
   return (at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]));
 }
 
+// "H100 PCIe", "h100_pcie": "h100-pcie".
+std::string plain(std::string_view name) {
+  std::string text;
+  for (const char letter : name)
+    text += is_word(letter) ? static_cast<char>(std::tolower(static_cast<unsigned char>(letter))) : '-';
+  return text;
+}
+
+template <class Fits>
+const Datasheet* first_of_table(const Fits& fits) {
+  const auto* const found = std::find_if(std::begin(kDatasheets), std::end(kDatasheets), fits);
+  return found == std::end(kDatasheets) ? nullptr : found;
+}
+
 }  // namespace
 
-std::optional<double> datasheet_flops(const std::string& device, const std::string& policy) {
-  // A part of a card (MIG), or one of another power and clock under the same name.
-  if (has_words(device, "MIG") || has_words(device, "Laptop")) return std::nullopt;
-  const auto* const peak =
-      std::find_if(std::begin(kPeaks), std::end(kPeaks), [&](const Peak& one) { return has_words(device, one.name); });
-  if (peak == std::end(kPeaks)) return std::nullopt;
-  const bool has_bf16 = peak->tf32 > 0.0;  // both came with Ampere
+std::optional<double> Datasheet::flops(std::string_view policy) const {
+  const bool has_bf16 = tf32 > 0.0;  // both came with Ampere
   if (policy == "bf16" && !has_bf16) return std::nullopt;
-  const double teraflops = policy == "fp32" ? peak->fp32 : policy == "tf32" ? peak->tf32 : peak->sixteen_bits;
+  const double teraflops = policy == "fp32" ? fp32 : policy == "tf32" ? tf32 : sixteen_bits;
   return teraflops > 0.0 ? std::optional(1e12 * teraflops) : std::nullopt;
+}
+
+const Datasheet* datasheet_of_device(std::string_view device) {
+  // A part of a card (MIG), or one of another power and clock under the same name.
+  if (has_words(device, "MIG") || has_words(device, "Laptop")) return nullptr;
+  return first_of_table([&](const Datasheet& one) { return has_words(device, one.name); });
+}
+
+const Datasheet* datasheet_named(std::string_view name) {
+  return first_of_table([wanted = plain(name)](const Datasheet& one) { return plain(one.name) == wanted; });
+}
+
+std::vector<std::string> datasheet_names() {
+  std::vector<std::string> names;
+  for (const Datasheet& one : kDatasheets) names.push_back(plain(one.name));
+  return names;
+}
+
+std::optional<double> datasheet_flops(const std::string& device, const std::string& policy) {
+  const Datasheet* const found = datasheet_of_device(device);
+  return found == nullptr ? std::nullopt : found->flops(policy);
 }
 
 }  // namespace cohort

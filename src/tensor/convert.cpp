@@ -1,5 +1,6 @@
 #include "tensor/convert.hpp"
 
+#include "base/work_tape.hpp"
 #include "tensor/spaces.hpp"
 #include "tensor/storage_type.hpp"
 
@@ -17,6 +18,7 @@ void convert_elements(DeviceKind device, Count n, To* to, const From* from) {
 void convert(const Tensor& to, const Tensor& from) {
   COHORT_CHECK(to.elements() == from.elements() && to.device() == from.device(), "convert: {} on {} from {} on {}",
                to.shape().str(), name_of(to.device()), from.shape().str(), name_of(from.device()));
+  note_traffic("convert", from.dtype(), to.bytes() + from.bytes());
   with_storage_type(to, [&]<class To>(To) {
     with_storage_type(from, [&]<class From>(From) {
       convert_elements<To, From>(to.device(), to.elements(), to.data<To>(), from.data<From>());

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/counting.hpp"
+#include "base/work_tape.hpp"
 #include "gpu/device.hpp"
 #include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
@@ -111,7 +112,7 @@ Tensor Tensor::slice(Count begin, Count end) const {
 }
 
 void Tensor::zero() const {
-  if (counting()) return;
+  if (counting()) return note_traffic("zero", dtype_, bytes());
   if (on_host()) {
     std::memset(data_, 0, static_cast<std::size_t>(bytes()));
   } else {
@@ -122,7 +123,7 @@ void Tensor::zero() const {
 void Tensor::copy_from(const Tensor& other) const {
   COHORT_CHECK(other.shape() == shape_ && other.dtype() == dtype_, "copy of {} {} into {} {}", name_of(other.dtype()),
                other.shape().str(), name_of(dtype_), shape_.str());
-  if (counting()) return;
+  if (counting()) return note_traffic("copy", dtype_, 2 * bytes());
   if (on_host() && other.on_host()) {
     std::memcpy(data_, other.raw(), static_cast<std::size_t>(bytes()));
   } else if (!on_host() && !other.on_host()) {

@@ -57,20 +57,26 @@ class Counting {
     trace_.reset();
     const std::vector<ModelInput> inputs(static_cast<std::size_t>(micro_batches), input_.put());
     StepTimers timers;
+    if (pipeline::Engine* const engine = train_step_->pipeline()) engine->record_next_step();
+    taped_.micro_batches = micro_batches;
+    const TapeScope writing(taped_.tape);
     train_step_->start_step({.micro_batches = inputs, .own_valid_targets = 1, .global_valid_targets = 1}, timers);
+    if (pipeline::Engine* const engine = train_step_->pipeline()) taped_.passes = engine->events();
     return trace_.totals();
   }
 
   // Every micro-batch of a step of `micro_batches` has a buffer like that of the one that was run.
-  CountedStep result(CommTrace::Table traffic, Count micro_batches) const {
+  CountedStep result(CommTrace::Table traffic, Count micro_batches) {
     const DeviceKind device = device_of(config_);
     KindsOfMemory memory = kinds_of_memory(device);
     if (const auto found = memory.others.find(InputBuffer::kLabel); found != memory.others.end()) found->second *= micro_batches;
-    return {.memory = std::move(memory),
+    return {.stage = mesh_.index(Axis::pp),
+            .memory = std::move(memory),
             .host = device == DeviceKind::cpu ? 0 : live_bytes_of_kinds(DeviceKind::cpu),
             .disk = counted_disk(),
             .arenas = train_step_->held_arenas(),
-            .traffic = std::move(traffic)};
+            .traffic = std::move(traffic),
+            .runs = {std::move(taped_)}};
   }
 
  private:
@@ -87,6 +93,7 @@ class Counting {
   Mesh mesh_;
   CountedInput input_;
   CommTrace trace_;
+  TapedStep taped_;
   std::unique_ptr<TrainStep> train_step_;
 };
 
@@ -135,17 +142,18 @@ CountedStep count_step(const RunConfig& config, int stage, int rank) {
   if (some + more >= all) return count_whole_step(config, stage, rank);
   RunConfig shorter = config;
   shorter.train.accumulation = some;
-  const CommTrace::Table without = count_run(shorter, stage, rank, all).traffic;
+  CountedStep without = count_run(shorter, stage, rank, all);
   shorter.train.accumulation = some + more;
   CountedStep counted = count_run(shorter, stage, rank, all);
   for (auto& [key, totals] : counted.traffic) {
-    const auto found = without.find(key);
-    const CommTrace::Totals less = found == without.end() ? CommTrace::Totals{} : found->second;
+    const auto found = without.traffic.find(key);
+    const CommTrace::Totals less = found == without.traffic.end() ? CommTrace::Totals{} : found->second;
     const Count times = (all - some - more) / more;
     totals.calls += times * (totals.calls - less.calls);
     totals.elements += times * (totals.elements - less.elements);
     totals.bytes += times * (totals.bytes - less.bytes);
   }
+  counted.runs.insert(counted.runs.begin(), std::move(without.runs.front()));
   return counted;
 }
 

@@ -12,20 +12,33 @@
 #include <string>
 #include <vector>
 
+#include "base/work_tape.hpp"
 #include "comm/trace.hpp"
 #include "config/run_config.hpp"
 #include "mesh/mesh.hpp"
+#include "parallel/pipeline/timeline.hpp"
 #include "tensor/memory_kind.hpp"
 #include "train/train_step.hpp"
 
 namespace cohort {
 
+/// What a step of so many micro-batches asks for, in order.
+struct TapedStep {
+  Count micro_batches = 0;
+  WorkTape tape;
+  std::vector<pipeline::Event> passes;  // of a pipeline: their places on the tape as times
+};
+
 struct CountedStep {
+  int stage = 0;         // of the pipeline
   KindsOfMemory memory;  // where the model runs
   Bytes host = 0;        // of the same kinds, in memory of the host beside a GPU
   Bytes disk = 0;        // scratch files
   StepArenas arenas;
   CommTrace::Table traffic;  // of a step, by group and operation
+  // Of the runs of count_step(), the one with the fewest micro-batches first: one run if all of them were run, else two, which
+  // differ by what is repeated.
+  std::vector<TapedStep> runs;
 };
 
 /// Of rank `rank` of pipeline stage `stage`, as ranks of the world are counted from its first on. That one is first along all

@@ -221,6 +221,11 @@ std::string describe_mixture(const RunConfig& config, const RunData& data) {
     text += fmt::format("source      {}: {}, {}, {:.2f} epochs\n", parts[i].name, data.sources[i].file->path(),
                         counted(parts[i].samples, "sample"), sampler.epochs(i, config.train.steps));
   }
+  return text + describe_stages(config);
+}
+
+std::string describe_stages(const RunConfig& config) {
+  std::string text;
   for (const DataStage& stage : config.data.stages) {
     double sum = 0.0;
     for (const auto& [name, weight] : stage.weights) sum += weight;

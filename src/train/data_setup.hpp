@@ -54,6 +54,8 @@ std::shared_ptr<const Tokenizer> tokenizer_of_model(Communicator& world, RunConf
 /// A line for each source of a mixture, with what it has and how often the run goes through it, and one for each stage; "" of
 /// other data.
 std::string describe_mixture(const RunConfig& config, const RunData& data);
+/// Of that the stages alone, for which no file is opened.
+std::string describe_stages(const RunConfig& config);
 
 /// What to say at the start: most rows of the embedding are for tokens that the data does not have; the run goes through a source
 /// of a mixture more than four times.

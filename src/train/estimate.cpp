@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
+#include "config/rate_scaling.hpp"
 #include "gpu/device.hpp"
 #include "models/model.hpp"
 #include "train/check_optimizer.hpp"
@@ -89,11 +90,14 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   const double samples = static_cast<double>(config.train.steps) * static_cast<double>(config.train.global_batch);
   std::string text = fmt::format("model       {}, {}\n", config.model.kind, parameters_in_words(config.model));
   text += fmt::format("batch       {}\n", batch_arithmetic(config));
-  text += fmt::format("length      {}, {} {}, {:.2f} epochs of {}\n", counted(config.train.steps, "step"),
-                      human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model),
-                      samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
+  text += fmt::format("length      {}, {} {}", counted(config.train.steps, "step"),
+                      human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model));
+  if (config.data.sources.empty())  // a mixture has epochs of each source: describe_mixture()
+    text += fmt::format(", {:.2f} epochs of {}", samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
+  text += "\n";
   if (const std::string optimizers = check_optimizer(config); !optimizers.empty())
     text += fmt::format("optimizer   {}\n", optimizers);
+  if (const std::string rate = scaled_rate_in_words(config); !rate.empty()) text += fmt::format("rate        {}\n", rate);
   text += fmt::format("precision   {}\n", config.precision.policy);
   text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
   return text + "\n";

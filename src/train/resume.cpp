@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "config/rate_scaling.hpp"
 #include "config/run_file.hpp"
 #include "config/schema.hpp"
 #include "config/validate.hpp"
@@ -42,7 +43,7 @@ std::string keep_schedule(const TrainingState& saved, RunConfig& now) {
   return fmt::format(
       "the learning rate keeps the decay that this run started with: to {:g} at step {}, not at step {} (train.steps); for "
       "another decay add --set schedule.decay_steps={} --allow-changes",
-      now.optimizer.learning_rate * schedule.final_fraction, schedule.decay_steps, now.train.steps, steps);
+      peak_learning_rate(now) * schedule.final_fraction, schedule.decay_steps, now.train.steps, steps);
 }
 
 std::vector<std::string> changes_since(const TrainingState& saved, const RunConfig& now, const std::string& data_now) {

@@ -12,6 +12,7 @@
 #include "comm/nccl_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
+#include "config/rate_scaling.hpp"
 #include "gpu/device.hpp"
 #include "observe/flight_recorder.hpp"
 #include "ops/gemm.hpp"
@@ -252,7 +253,7 @@ void TrainStep::update(StepTimers& timers) {
   sum_over(Axis::pp, scalars_.squares());
   decide_update(exec_, scalars_, loss_scale_.scale(), config_.train.clip_norm);
   const Count step = running_.step;
-  optimizer_->step(exec_, learning_rate(config_.schedule, config_.optimizer.learning_rate, step), scalars_.decisions(), step);
+  optimizer_->step(exec_, learning_rate(config_.schedule, peak_learning_rate(config_), step), scalars_.decisions(), step);
   strategy_->weights_changed();
   scalars_.fetch();
 }
@@ -274,7 +275,7 @@ StepResult TrainStep::finish_step(StepTimers& timers) {
   result.loss = mean(values.loss, running_.global_valid_targets);
   result.own_loss = mean(values.own_loss, running_.own_valid_targets);
   result.gradient_norm = without_sign_of_nan(values.norm);
-  result.learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, running_.step);
+  result.learning_rate = learning_rate(config_.schedule, peak_learning_rate(config_), running_.step);
   result.valid_targets = running_.global_valid_targets;
   result.skipped = values.decisions.skip != 0;
   result.at_floor = !loss_scale_.update(result.skipped);

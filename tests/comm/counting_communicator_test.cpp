@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/work_tape.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "comm/trace.hpp"
 #include "support/expect_error.hpp"
@@ -42,6 +43,33 @@ TEST(CountingCommunicator, IsDividedAsRealRanksAre) {
     EXPECT_EQ(real->rank(), counted->rank());
     EXPECT_EQ(counted->name(), "part");
   }
+}
+
+// Who takes part, and where the caller waits: at once in the blocking forms.
+TEST(CountingCommunicator, WritesItsOperationsOnATape) {
+  const auto world = make_counting_communicator("world", 6, 16);
+  const auto group = world->split_by([](int rank) { return rank % 4; }, "dp");
+  float value = 1.0f;
+  WorkTape tape;
+  {
+    const TapeScope writing(tape);
+    std::vector<float> all(4);
+    Request gathered = group->all_gather_async(&value, all.data(), 1, DType::f32);
+    EXPECT_FALSE(gathered.test());
+    group->all_reduce(&value, 1, DType::f32, ReduceOp::sum);
+    gathered.wait();
+    EXPECT_TRUE(group->send_async(&value, 1, DType::f32, 0).test());
+  }
+  group->all_reduce(&value, 1, DType::f32, ReduceOp::sum);  // on no tape
+  ASSERT_EQ(tape.entries().size(), 4u);
+  const auto& first = std::get<CollectiveStart>(tape.entries()[0]);
+  const auto& second = std::get<CollectiveStart>(tape.entries()[1]);
+  EXPECT_EQ(first.operation, "all_gather");
+  EXPECT_EQ(first.group, "dp");
+  EXPECT_EQ(*first.members, (std::vector<int>{2, 6, 10, 14}));
+  EXPECT_EQ(first.bytes, 16);
+  EXPECT_EQ(std::get<CollectiveWait>(tape.entries()[2]).id, second.id);
+  EXPECT_EQ(std::get<CollectiveWait>(tape.entries()[3]).id, first.id);
 }
 
 TEST(CountingCommunicator, DoesNotKnowOtherRanksColours) {

@@ -28,7 +28,7 @@ DEMO_STEPS = {"steps": 200}  # of demo.toml, whose first checkpoint is that of s
 FEW_STEPS = {"steps": 40, "warmup_steps": 4, "validate_every": 20, "every": 20}
 AS_THEY_ARE = ("gpt2_124m.toml", "lab2_mlp.toml")  # planned alone; and quick
 # Commands that repeat what they do -> what they are given here, options of the same name taken out.
-SHORTER = {"cohort bench step": "--steps 1 --warm-up 1 --layers 1", "cohort bench checkpoint": "--size 4MiB --repeats 1",
+SHORTER = {"cohort bench step": "--steps 1 --warm-up 1 --layers 1", "cohort bench checkpoint": "--size 4MiB --repeats 1", "cohort bench layouts": "--steps 1 --warm-up 1",
            "cohort bench generate": "--prompt 16 --tokens 4 --set model.layers=1", "cohort comm": "--max 64KiB --repeats 2", "cohort prove": "--steps 1"}
 
 # Parts of examples in help texts -> why they do not run here. Everything else must end with 0, or as in CODES.

@@ -34,6 +34,8 @@ std::vector<Launch> each_strategy() {
 
 const std::map<std::string, std::vector<Launch>>& launches() {
   static const std::map<std::string, std::vector<Launch>> kLaunches{
+      {"batch_sweep.toml",
+       {{2, {}}, {2, {"train.global_batch=8"}}, {2, {"train.global_batch=256"}}, {2, {"optimizer.rate_scaling=linear"}}}},
       {"demo.toml", {{4, {}}, {2, {}}, {1, {}}, {4, {"train.steps=50", "run.name=short"}}}},
       {"finetune.toml", {{2, {}}, {2, {"run.name=lora", "lora.rank=8", "optimizer.learning_rate=0.003"}}}},
       {"gpt2_124m.toml", {{1, {}}, {8, {}}, {1, {"device.kind=cpu"}}}},
@@ -48,6 +50,7 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"lab2_gpt2.toml", each_strategy()},
       {"lab2_mlp.toml", each_strategy()},
       {"lab3_two_nodes.toml", {{4, {}}}},
+      {"llama_8b.toml", {{8, {}}, {512, {}}}},
       {"mixture.toml", {{2, {}}, {1, {}}, {2, {"data.stages.2.weights.more=5", "run.name=other"}}}},
       {"muon.toml",
        {{4, {}},

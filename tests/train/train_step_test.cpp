@@ -84,6 +84,20 @@ TEST(TrainStep, AStepMovesTheWeightsAndSaysSo) {
   }
 }
 
+// Four samples a step with a rate for one, by both rules, against the rates written out: the same steps, bit for bit.
+TEST(TrainStep, TakesTheRateOfItsBatch) {
+  const auto trained = [](const std::vector<std::string>& overrides) {
+    Training training("gpt2", overrides);
+    const double rate = training.step(0).learning_rate;
+    return std::pair{rate, training.state()};
+  };
+  const std::string batch = "train.micro_batch=4", rate = "optimizer.learning_rate=0.0625", of_one = "optimizer.rate_batch=1";
+  const auto linear = trained({batch, rate, of_one, "optimizer.rate_scaling=linear"});
+  EXPECT_EQ(linear, trained({batch, "optimizer.learning_rate=0.25"}));
+  EXPECT_EQ(trained({batch, rate, of_one, "optimizer.rate_scaling=sqrt"}), trained({batch, "optimizer.learning_rate=0.125"}));
+  EXPECT_NE(linear.second, trained({batch, rate}).second);
+}
+
 TEST(TrainStep, NoStepIsMadeFromALossThatIsNotFinite) {
   for (const char* policy : {"fp32", "bf16", "fp16"}) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

@@ -8,6 +8,12 @@
 
 namespace cohort {
 
+/// `cohort bench step`.
+void add_bench_step(CLI::App& bench, Action& action);
+/// `cohort bench layouts`.
+void add_bench_layouts(CLI::App& bench, Action& action);
+/// `cohort bench calibration`.
+void add_bench_calibration(CLI::App& bench, Action& action);
 /// `cohort bench checkpoint`.
 void add_bench_checkpoint(CLI::App& bench, Action& action);
 /// `cohort bench generate`.

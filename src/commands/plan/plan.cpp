@@ -29,14 +29,21 @@ constexpr const char* kPlanFooter =
     "  --measure    runs two steps in the layout, counts every tensor and every message, and fails if a prediction, of a part "
     "or\n"
     "               of the total, is off by more than 0.1 %\n"
-    "  --suggest    all layouts of the ranks that fit into memory, fastest estimated step first\n"
+    "  --suggest    all layouts of the ranks that fit into memory, the fastest step first, and what each waits for\n"
     "run.initial_checkpoint is not opened: it affects none of this.\n"
+    "\n"
+    "With --gpu NAME or --profile FILE: how to run on that machine. The step is counted op by op and collective by collective,\n"
+    "and timed by a data sheet (estimates) or by what `cohort bench calibration` measured. In words and tables: the best layout\n"
+    "and why, what does not fit, what a step spends its time on, scaling to 16,384 ranks, GPU-hours, how often to save.\n"
+    "  cohort plan inputs/llama_8b.toml --gpu h100 --gpus 1024            how would you run this on 1,024 GPUs?\n"
+    "  cohort plan inputs/llama_8b.toml --gpu a100 --gpus 64 --tokens 1e12 --price 1.5 --svg plan.svg\n"
+    "                                                    and on 64 A100: what does it cost?\n"
     "\n"
     "The size of the vocabulary is that of the token file, or what is set. --measure trains on the token file; of the demo it\n"
     "is data/stories.h5, which `make stories` writes (`cohort train --help` has its commands):\n"
     "  cohort plan inputs/demo.toml --ranks 4 --set model.vocabulary=64 --set parallel.data=zero3\n"
     "                                                    what does ZeRO-3 save, and what does it send?\n"
-    "  cohort plan inputs/gpt2_124m.toml --set model.vocabulary=50257 --ranks 64 --suggest --memory-gib 80\n"
+    "  cohort plan inputs/gpt2_124m.toml --set model.vocabulary=50257 --gpus 64 --suggest --gpu h100\n"
     "  mpirun -np 4 cohort plan inputs/demo.toml --measure          do a few steps take what was predicted?\n"
     "\n"
     "With --schedule: the timeline of a pipeline. S stages hold 1/S of the layers each, and M micro-batches go through them.\n"
@@ -80,26 +87,57 @@ void refuse_beside_run_file(const CLI::App& command, const PlanRunOptions& optio
       fail(ExitCode::usage, "{} cannot be combined with a run file ({}): see --help", name, options.run_file);
   }
   if (options.measure && options.suggest) fail(ExitCode::usage, "--measure or --suggest, not both");
+  if (!options.gpu.empty() && !options.profile.empty()) fail(ExitCode::usage, "--gpu or --profile, not both");
+  if (options.measure && options.has_machine())
+    fail(ExitCode::usage, "--gpu and --profile plan for a machine; --measure runs on this one");
   if (options.measure && options.ranks > 0)
     fail(ExitCode::usage, "--ranks cannot be combined with --measure, which uses the ranks that mpirun or srun started");
   const auto only_with = [&](const char* name, const char* other, bool given) {
     if (command.get_option(name)->count() > 0 && !given) fail(ExitCode::usage, "{} needs {}", name, other);
   };
   only_with("--steps", "--measure", options.measure);
-  only_with("--svg", "--measure or --schedule", options.measure);
-  only_with("--memory-gib", "--suggest", options.suggest);
+  const bool machine = options.has_machine() && !options.suggest;
+  only_with("--svg", "--measure, --schedule, --gpu or --profile", options.measure || machine);
+  for (const char* name : {"--memory-gib", "--ranks-per-node", "--network-gbit"})
+    only_with(name, "--suggest, --gpu or --profile", options.suggest || machine);
+  for (const char* name : {"--tokens", "--price", "--failure-hours", "--checkpoint-seconds", "--restart-seconds"})
+    only_with(name, "--gpu or --profile, without --suggest", machine);
 }
 
 void refuse_without_run_file(const CLI::App& command) {
-  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib"}) {
+  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib", "--gpu", "--profile",
+                           "--ranks-per-node", "--network-gbit", "--tokens", "--price", "--failure-hours", "--checkpoint-seconds",
+                           "--restart-seconds"}) {
     if (command.get_option(name)->count() > 0) fail(ExitCode::usage, "{} needs a run file: cohort plan run.toml {}", name, name);
   }
+}
+
+void add_machine_options(CLI::App& command, PlanRunOptions& run) {
+  command.add_option("--gpu", run.gpu, "Plan for this GPU, by its data sheet: h100, a100, h200, b200, l40s, ...");
+  command.add_option("--profile", run.profile, "Plan for a machine that `cohort bench calibration` measured")->type_name("FILE");
+  command.add_option("--ranks-per-node,--gpus-per-node", run.ranks_per_node, "Ranks of a node [8, or the profile's]")
+      ->check(integer_from(1, 1'000'000));
+  command.add_option("--memory-gib", run.memory_gib, "GiB of memory per rank [the GPU's, less 4]")->check(number_above(0.0, 1e6));
+  command.add_option("--network-gbit", run.network_gbit, "Gbit/s of each GPU to other nodes [by the GPU]")
+      ->check(number_above(0.0, 1e6));
+  command.add_option("--tokens", run.tokens, "Tokens of the whole run [those of train.steps]")->check(number_above(0.0, 1e18));
+  command.add_option("--price", run.price, "Of a GPU-hour, in any currency")->check(number_above(0.0, 1e9));
+  command.add_option("--failure-hours", run.failure_hours, "Mean hours of one GPU between failures that end the run")
+      ->check(number_above(0.0, 1e12))
+      ->capture_default_str();
+  command.add_option("--checkpoint-seconds", run.checkpoint_seconds, "Time that saving takes from training")
+      ->check(number_above(0.0, 1e9))
+      ->capture_default_str();
+  command.add_option("--restart-seconds", run.restart_seconds, "From a failure until steps are made again")
+      ->check(number_from(0.0, 1e9))
+      ->capture_default_str();
 }
 
 int plan_of_run(const PlanRunOptions& options) {
   if (options.measure) return plan_measure(options);
   try {
-    return options.suggest ? plan_suggest(options) : plan_run(options);
+    if (options.suggest) return plan_suggest(options);
+    return options.has_machine() ? plan_machine(options) : plan_run(options);
   } catch (const Error& error) {
     throw SharedError(error.code(), error.what());  // all ranks read the same file: one says what is wrong
   }
@@ -141,11 +179,11 @@ void add_plan_command(CLI::App& app, Action& action) {
   const auto run = std::make_shared<PlanRunOptions>();
   command->add_option("run.toml", run->run_file, "The run file to plan");
   add_override_options(*command, run->overrides);
-  command->add_option("--ranks", run->ranks, "Plan for this many ranks, without starting them")->check(integer_from(1));
+  command->add_option("--ranks,--gpus", run->ranks, "Plan for this many ranks, without starting them")->check(integer_from(1));
   command->add_flag("--measure", run->measure, "Run some steps and compare them with the prediction");
   command->add_option("--steps", run->steps, "Steps of --measure")->check(integer_from(2, 1'000'000))->capture_default_str();
   command->add_flag("--suggest", run->suggest, "List the layouts that fit");
-  command->add_option("--memory-gib", run->memory_gib, "With --suggest: GiB of memory per rank")->check(number_above(0.0, 1e6));
+  add_machine_options(*command, *run);
   command->callback([&action, command, options, deepspeed, run] {
     action = [command, options, deepspeed, run] {
       if (!run->run_file.empty()) {

@@ -20,6 +20,7 @@
 #include "runtime/failure_exit.hpp"
 #include "runtime/launcher.hpp"
 #include "train/check_optimizer.hpp"
+#include "train/data_setup.hpp"
 #include "train/estimate.hpp"
 
 namespace cohort {
@@ -111,6 +112,7 @@ void print_plan(const Plan& plan) {
   fmt::print("batch       {}\n", batch_arithmetic(plan.config));
   fmt::print("model       {}, {} parameters; {} on the rank with the most\n", plan.config.model.kind,
              human_count(static_cast<double>(plan.parameters)), human_count(static_cast<double>(plan.own_parameters)));
+  fmt::print("{}", describe_stages(plan.config));
   fmt::print("compute     {:.3g} TFLOP per rank and step, from 6 N + 12 L C T per token\n", 1e-12 * plan.flops);
   if (parallel.pp > 1) {
     fmt::print("bubble      {:.1f} % of each rank's time is idle: (S-1)/(VM+S-1), S {}, V {}, M {}\n", 100.0 * plan.bubble,

@@ -1,11 +1,14 @@
-// `cohort plan RUN.toml --suggest`.
+// `cohort plan RUN.toml --suggest`, and what it shares with plans for a machine.
+#include "plan/suggest.hpp"
+
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/plan/run_costs.hpp"
-#include "plan/suggest.hpp"
+#include "config/run_file.hpp"
+#include "gpu/device.hpp"
 #include "runtime/failure_exit.hpp"
 #include "train/precision.hpp"
 
@@ -14,77 +17,130 @@ namespace {
 
 // Lines for people; JSON has all.
 constexpr std::size_t kMostLines = 20;
-constexpr std::size_t kMostReasons = 5;
+constexpr std::size_t kMostTooLarge = 3;
 
-void print_text(const Suggestions& found, int ranks, Bytes most_memory, const RankSpeed& speed) {
-  Table table({"layout", "micro-batch x accumulation", "memory", "moved", "bubble", "step"});
-  for (std::size_t i = 0; i < std::min(found.fitting.size(), kMostLines); ++i) {
-    const Suggestion& one = found.fitting[i];
-    const TrainSection& train = one.layout.config.train;
-    table.add({one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation), human_bytes(one.memory),
-               human_bytes(one.moved), fmt::format("{:.1f} %", 100.0 * one.bubble), fmt::format("{:.4g} ms", 1e3 * one.seconds)});
+void print_too_large(const Suggestions& found, const PlannedMachine& machine) {
+  if (found.too_large.empty()) return;
+  fmt::print("\n{} not fit into {}; the smallest of them:\n", counted(static_cast<Count>(found.too_large.size()), "layout does", "layouts do"),
+             human_bytes(machine.memory));
+  for (std::size_t i = 0; i < std::min(found.too_large.size(), kMostTooLarge); ++i) {
+    const Suggestion& one = found.too_large[i];
+    fmt::print("  {}: {}\n", one.layout.name, human_bytes(one.memory));
   }
-  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
-             found.fitting.size() == 1 ? "fits" : "fit", most_memory > 0 ? " into " + human_bytes(most_memory) : "", table.str());
-  if (found.fitting.size() > kMostLines)
-    fmt::print("... and {} (--json lists all)\n",
-               counted(static_cast<Count>(found.fitting.size() - kMostLines), "slower layout"));
-  fmt::print(
-      "memory: of the rank that needs the most; moved: bytes that it sends in a step; step: the work at {:.3g} TFLOP/s per\n"
-      "rank, stretched by the bubble, and the messages at {:.3g} GB/s, as if nothing overlapped. A first guess:\n"
-      "--measure the best.\n",
-      1e-12 * speed.flops_per_second, 1e-9 * speed.bytes_per_second);
-  if (found.refused.empty()) return;
-  fmt::print("\nRefused for this run:\n");
-  for (std::size_t i = 0; i < std::min(found.refused.size(), kMostReasons); ++i) fmt::print("  {}\n", found.refused[i]);
-  if (found.refused.size() > kMostReasons)
-    fmt::print("  ... and for {}\n", counted(static_cast<Count>(found.refused.size() - kMostReasons), "more reason"));
 }
 
-nlohmann::ordered_json to_json(const Suggestions& found) {
-  nlohmann::ordered_json json{{"layouts", nlohmann::ordered_json::array()}, {"refused", found.refused}};
-  for (const Suggestion& one : found.fitting) {
-    const ParallelSection& p = one.layout.config.parallel;
-    const TrainSection& train = one.layout.config.train;
-    json["layouts"].push_back({{"layout", one.layout.name},
-                               {"dp", p.dp},
-                               {"pp", p.pp},
-                               {"cp", p.cp},
-                               {"tp", p.tp},
-                               {"data", p.data},
-                               {"micro_batch", train.micro_batch},
-                               {"accumulation", train.accumulation},
-                               {"memory", one.memory},
-                               {"moved", one.moved},
-                               {"bubble", one.bubble},
-                               {"step_seconds", one.seconds}});
-  }
-  return json;
+void print_refused(const Suggestions& found, std::size_t most) {
+  if (found.refused.empty()) return;
+  fmt::print("\nRefused for this run:\n");
+  for (std::size_t i = 0; i < std::min(found.refused.size(), most); ++i) fmt::print("  {}\n", found.refused[i]);
+  if (found.refused.size() > most)
+    fmt::print("  ... and for {} (--json lists all)\n", counted(static_cast<Count>(found.refused.size() - most), "more reason"));
+}
+
+nlohmann::ordered_json json_of(const Suggestion& one) {
+  const ParallelSection& p = one.layout.config.parallel;
+  const TrainSection& train = one.layout.config.train;
+  return {{"layout", one.layout.name},
+          {"dp", p.dp},
+          {"pp", p.pp},
+          {"cp", p.cp},
+          {"tp", p.tp},
+          {"data", p.data},
+          {"shard_ranks", p.shard_ranks},
+          {"schedule", p.schedule},
+          {"chunks", p.chunks},
+          {"micro_batch", train.micro_batch},
+          {"accumulation", train.accumulation},
+          {"memory", one.memory},
+          {"moved", one.moved},
+          {"bubble", one.time.bubble()},
+          {"step_seconds", one.time.seconds},
+          {"reason", one.time.seconds > 0.0 ? words_of_split(one.time.split) : ""}};
 }
 
 }  // namespace
 
-int plan_suggest(const PlanRunOptions& options) {
-  const RunConfig run = read_plan_file(options);
+RunConfig reference_of_plan(const PlanRunOptions& options, DeviceKind device) {
+  PlanRunOptions of_device = options;
+  if (options.has_machine()) of_device.overrides.push_back(device == DeviceKind::gpu ? "device.kind=cuda" : "device.kind=cpu");
+  return reference_config(read_plan_file(of_device));
+}
+
+PlannedMachine machine_of_plan(const PlanRunOptions& options, const RunConfig& run) {
+  PlannedMachine machine;
+  if (!options.gpu.empty()) {
+    machine.profile = datasheet_profile(options.gpu);
+  } else if (!options.profile.empty()) {
+    machine.profile = read_profile(options.profile);
+  } else {
+    machine.profile = run.device.kind == "cuda" ? datasheet_profile("h100") : usual_cpu_profile();
+  }
+  constexpr double kBytesOfGbit = 1e9 / 8.0;
+  if (options.network_gbit > 0.0) machine.profile.network.bytes_per_second = kBytesOfGbit * options.network_gbit;
+  machine.ranks_per_node = options.ranks_per_node > 0 ? static_cast<int>(options.ranks_per_node) : machine.profile.ranks_per_node;
+  machine.memory = options.memory_gib > 0.0 ? static_cast<Bytes>(options.memory_gib * static_cast<double>(kGiB))
+                   : options.has_machine()  ? machine.profile.memory
+                                            : 0;
+  return machine;
+}
+
+int ranks_of_machine(const PlanRunOptions& options, const RunConfig& run) {
   const Count ranks = ranks_of_plan(options, run);
   if (ranks > std::numeric_limits<int>::max()) fail(ExitCode::usage, "--ranks {}: more than MPI can count", ranks);
-  const RunConfig config = reference_config(run);
-  const auto most_memory = static_cast<Bytes>(options.memory_gib * static_cast<double>(kGiB));
-  const RankSpeed speed = usual_speed(device_of(config));
-  const Suggestions found = suggest_layouts(config, static_cast<int>(ranks), most_memory, speed);
-  if (found.fitting.empty()) {
-    throw Error(ExitCode::config,
-                found.least_memory > 0
-                    ? fmt::format("no layout of {} fits into {}: the smallest needs {}; give more ranks, lower "
-                                  "train.micro_batch or set model.activation_checkpointing = true",
-                                  counted(ranks, "rank"), human_bytes(most_memory), human_bytes(found.least_memory))
-                    : fmt::format("no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front()));
+  return static_cast<int>(ranks);
+}
+
+void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& machine) {
+  if (!found.fitting.empty()) return;
+  if (found.too_large.empty())
+    fail(ExitCode::config, "no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front());
+  const Suggestion& smallest = found.too_large.front();
+  const bool keeps_all = !smallest.layout.config.model.activation_checkpointing;
+  fail(ExitCode::config, "no layout of {} fits into {}: the smallest ({}) needs {}; give more ranks, lower train.micro_batch{}",
+       counted(ranks, "rank"), human_bytes(machine.memory), smallest.layout.name, human_bytes(smallest.memory),
+       keeps_all ? " or set model.activation_checkpointing = true" : "");
+}
+
+void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
+  Table table({"layout", "batch", "memory", "step", "where the time goes"});
+  for (std::size_t i = 0; i < std::min(found.fitting.size(), lines); ++i) {
+    const Suggestion& one = found.fitting[i];
+    const TrainSection& train = one.layout.config.train;
+    table.add({one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation), human_bytes(one.memory),
+               fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
   }
+  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
+             found.fitting.size() == 1 ? "fits" : "fit", machine.memory > 0 ? " into " + human_bytes(machine.memory) : "",
+             table.str(5));
+  if (found.fitting.size() > lines)
+    fmt::print("... and {} (--json lists all)\n", counted(static_cast<Count>(found.fitting.size() - lines), "slower layout"));
+  fmt::print("batch: micro-batch x accumulation; memory: of the rank that needs the most; step: on {},\n{}.\n",
+             machine.profile.name, machine.profile.basis);
+  print_too_large(found, machine);
+  print_refused(found, lines / 4);
+}
+
+nlohmann::ordered_json to_json(const Suggestions& found) {
+  nlohmann::ordered_json json{
+      {"layouts", nlohmann::ordered_json::array()}, {"too_large", nlohmann::ordered_json::array()}, {"refused", found.refused}};
+  for (const Suggestion& one : found.fitting) json["layouts"].push_back(json_of(one));
+  for (const Suggestion& one : found.too_large)
+    json["too_large"].push_back({{"layout", one.layout.name}, {"memory", one.memory}});
+  return json;
+}
+
+int plan_suggest(const PlanRunOptions& options) {
+  const RunConfig run = read_plan_file(options);
+  const PlannedMachine machine = machine_of_plan(options, run);
+  const RunConfig config = reference_of_plan(options, machine.profile.device);
+  const int ranks = ranks_of_machine(options, run);
+  const Suggestions found = suggest_layouts(config, ranks, machine);
+  check_some_fit(found, ranks, machine);
   if (!is_printing_rank()) return 0;
   if (options.json) {
     fmt::print("{}\n", to_json(found).dump(1));
   } else {
-    print_text(found, static_cast<int>(ranks), most_memory, speed);
+    print_suggestions(found, ranks, machine, kMostLines);
   }
   return 0;
 }

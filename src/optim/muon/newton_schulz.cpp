@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/work_tape.hpp"
 #include "ops/adamw.hpp"
 #include "ops/linear.hpp"
 #include "ops/parallel.hpp"
@@ -36,6 +37,7 @@ class Scratch {
 // x [m, n] = the matrix, or its transpose, over its norm.
 template <class T>
 void load(const ops::Exec& exec, const Tensor& x, const Tensor& matrix, const Tensor& squares) {
+  note_traffic("copy", DType::f32, x.bytes() + matrix.bytes());
   const bool transposed = matrix.shape()[0] > matrix.shape()[1];
   const Count columns = x.shape()[1], stride = matrix.shape()[1];
   T* to = x.data<T>();
@@ -50,6 +52,7 @@ void load(const ops::Exec& exec, const Tensor& x, const Tensor& matrix, const Te
 
 template <class T>
 void store(const ops::Exec& exec, const Tensor& matrix, const Tensor& x) {
+  note_traffic("copy", DType::f32, x.bytes() + matrix.bytes());
   const bool transposed = matrix.shape()[0] > matrix.shape()[1];
   const Count columns = matrix.shape()[1], stride = x.shape()[1];
   float* to = matrix.f32();
@@ -62,6 +65,7 @@ void store(const ops::Exec& exec, const Tensor& matrix, const Tensor& x) {
 // x = a x + b y
 template <class T>
 void combine(const ops::Exec& exec, float a, const Tensor& x, float b, const Tensor& y) {
+  note_traffic("add", x.dtype(), 3 * x.bytes());
   const Count columns = x.shape()[1];
   T* xs = x.data<T>();
   const T* ys = y.data<T>();

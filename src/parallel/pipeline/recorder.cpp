@@ -1,5 +1,6 @@
 #include "parallel/pipeline/recorder.hpp"
 
+#include "base/work_tape.hpp"
 #include "observe/clock.hpp"
 
 namespace cohort::pipeline {
@@ -11,6 +12,7 @@ void Recorder::begin(Communicator& stages) {
 }
 
 Recorder::Moment Recorder::now() const {
+  if (const WorkTape* const tape = WorkTape::of_thread()) return {static_cast<double>(tape->entries().size()), nullptr};
   if (device_ == DeviceKind::cpu) return {steady_seconds(), nullptr};
   const auto point = std::make_shared<gpu::Event>(gpu::Event::Kind::timing);
   point->record(gpu::compute_stream());
@@ -18,8 +20,8 @@ Recorder::Moment Recorder::now() const {
 }
 
 double Recorder::since_zero(const Moment& moment) const {
-  return device_ == DeviceKind::cpu ? moment.seconds - zero_.seconds
-                                    : 1e-3 * gpu::milliseconds_between(*zero_.point, *moment.point);
+  return moment.point == nullptr ? moment.seconds - zero_.seconds
+                                 : 1e-3 * gpu::milliseconds_between(*zero_.point, *moment.point);
 }
 
 std::vector<Event> Recorder::events(int rank) const {

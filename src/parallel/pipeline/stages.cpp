@@ -1,5 +1,6 @@
 #include "parallel/pipeline/stages.hpp"
 
+#include <map>
 #include <set>
 
 namespace cohort::pipeline {
@@ -33,17 +34,23 @@ std::vector<ChunkSpec> chunks_of(const ModelSection& model, const Schedule& sche
   return chunks_at(stage_ranges(model.layers, schedule.virtual_stages(), end_costs(model)), schedule, rank);
 }
 
-std::vector<int> heaviest_ranks(const ModelSection& model, const Schedule& schedule) {
+std::vector<int> like_ranks(const ModelSection& model, const Schedule& schedule) {
   const std::vector<LayerRange> ranges = stage_ranges(model.layers, schedule.virtual_stages(), end_costs(model));
-  std::set<std::vector<Count>> seen;
+  std::map<std::vector<Count>, int> first_of_kind;
   std::vector<int> ranks;
   for (int rank = 0; rank < schedule.stages; ++rank) {
     std::vector<Count> kind;
     for (const ChunkSpec& chunk : chunks_at(ranges, schedule, rank))
       kind.insert(kind.end(), {chunk.layers(), chunk.embeds ? 1 : 0, chunk.has_head ? 1 : 0});
-    if (seen.insert(kind).second) ranks.push_back(rank);
+    ranks.push_back(first_of_kind.emplace(kind, rank).first->second);
   }
   return ranks;
+}
+
+std::vector<int> heaviest_ranks(const ModelSection& model, const Schedule& schedule) {
+  const std::vector<int> like = like_ranks(model, schedule);
+  const std::set<int> first(like.begin(), like.end());
+  return {first.begin(), first.end()};
 }
 
 }  // namespace cohort::pipeline

@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "gpu/device.hpp"
+#include "observe/clock.hpp"
+#include "ops/activation.hpp"
+#include "ops/adamw.hpp"
+#include "ops/attention.hpp"
+#include "ops/copy_columns.hpp"
+#include "ops/cross_entropy.hpp"
+#include "ops/embedding.hpp"
+#include "ops/linear.hpp"
+#include "ops/norm.hpp"
+#include "ops/partial_attention.hpp"
+#include "ops/pointwise.hpp"
+#include "plan/calibrate.hpp"
+#include "tensor/convert.hpp"
+#include "tensor/counting_scope.hpp"
+
+namespace cohort {
+namespace {
+
+// A step's operands were written by another op, and a layer's weights were last read long ago: calls take turns at copies, which
+// as a rule are not all in a core's cache.
+constexpr std::size_t kCopies = 4;
+
+// Sizes that a machine of this kind is used at, and which it does in a reasonable time.
+struct Sizes {
+  std::vector<Count> rows, widths;
+  std::vector<Bytes> pointwise;            // of a tensor
+  std::vector<ops::AttentionShape> heads;
+  double most_flops;                       // of a product
+};
+
+Sizes sizes_of(DeviceKind device) {
+  if (device == DeviceKind::gpu) {
+    return {.rows = {1024, 4096, 16384},
+            .widths = {768, 2048, 4096},
+            .pointwise = {256 * kKiB, 4 * kMiB, 64 * kMiB, 256 * kMiB},
+            .heads = {{64, 1024, 12, 12, 64}, {8, 2048, 32, 8, 64}, {2, 4096, 32, 8, 128}, {1, 8192, 32, 8, 128}},
+            .most_flops = 1e13};
+  }
+  return {.rows = {64, 256, 1024, 4096},
+          .widths = {64, 128, 256, 512, 1024},
+          .pointwise = {16 * kKiB, 128 * kKiB, kMiB, 8 * kMiB},
+          .heads = {{16, 64, 4, 4, 16}, {8, 64, 4, 4, 32}, {4, 128, 4, 4, 64}, {4, 256, 4, 4, 32}, {2, 256, 6, 6, 64}, {1, 1024, 4, 4, 64}},
+          .most_flops = 1.1e9};
+}
+
+class OpMeter {
+ public:
+  OpMeter(const Calibration& calibration, const CalibratedType& type)
+      : calibration_(calibration), type_(type), exec_{.device = calibration.device, .tf32 = type.tf32} {}
+
+  std::vector<OpSample> take() { return std::move(samples_); }
+
+  void products() {
+    const Sizes sizes = sizes_of(exec_.device);
+    for (const Count width : sizes.widths) {
+      for (const auto& [n, k] : {std::pair{width, width}, {4 * width, width}, {width, 4 * width}}) {
+        for (const Count rows : sizes.rows) {
+          if (2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k) <= sizes.most_flops)
+            product(rows, n, k);
+        }
+      }
+    }
+  }
+
+  void attention() {
+    for (const ops::AttentionShape& shape : sizes_of(exec_.device).heads) {
+      const Count rows = shape.batch * shape.tokens;
+      const Tensors qkv = values({rows, shape.packed_width()}), dqkv = values({rows, shape.packed_width()});
+      const Tensors out = values({rows, shape.width()}), dout = values({rows, shape.width()});
+      const Tensor lse = fp32({shape.batch, shape.heads, shape.tokens});
+      const Tensor scratch = scratch_of(ops::attention_scratch_bytes(exec_, shape, type_.dtype));
+      measure([&](std::size_t i) { ops::attention_forward(exec_, shape, out[i], lse, qkv[i], scratch); });
+      measure([&](std::size_t i) { ops::attention_backward(exec_, shape, dqkv[i], dout[i], out[i], lse, qkv[i], scratch); });
+      partial_attention(shape, qkv[0], lse);
+      const Tensor cosines = fp32({shape.tokens, shape.head_size / 2}), sines = fp32({shape.tokens, shape.head_size / 2});
+      measure([&](std::size_t i) { ops::rope_forward(exec_, shape, qkv[i], cosines, sines); });
+      measure([&](std::size_t i) { ops::rope_backward(exec_, shape, dqkv[i], cosines, sines); });
+    }
+  }
+
+  void pointwise() {
+    for (const Bytes bytes : sizes_of(exec_.device).pointwise) {
+      const Count columns = bytes >= kMiB ? 512 : 128;
+      rows_of(bytes / size_of(type_.dtype) / columns, columns);
+      flat(bytes / size_of(DType::f32));
+    }
+  }
+
+ private:
+  using Tensors = std::array<Tensor, kCopies>;
+
+  Tensor made(const Shape& shape, DType dtype) const { return Tensor::zeros("calibration", shape, dtype, exec_.device); }
+  Tensor fp32(const Shape& shape) const { return made(shape, DType::f32); }
+  // Small numbers, since zeros cost a GPU less power.
+  Tensors values(const Shape& shape) const {
+    const CounterRandom random(1, RandomPurpose::test);
+    const Tensor host = Tensor::zeros("calibration", shape);
+    for (Count i = 0; i < host.elements(); ++i)
+      host.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)) - 0.5);
+    Tensor narrow = Tensor::zeros("calibration", shape, type_.dtype);
+    convert(narrow, host);
+    Tensors tensors;
+    for (Tensor& tensor : tensors) {
+      tensor = made(shape, type_.dtype);
+      tensor.copy_from(exec_.gpu() ? narrow.to(exec_.device, "calibration") : narrow);
+    }
+    return tensors;
+  }
+
+  // The second half of the queries against the first half of the keys, all of which they see, and against their own.
+  void partial_attention(const ops::AttentionShape& shape, const Tensor& q, const Tensor& lse) {
+    const Count half = shape.tokens / 2;
+    const ops::PartialAttention block{shape, {half, half, half}, {0, 0, half}}, diagonal{shape, {half, half, half}, {half, half, half}};
+    const Tensor kv = values({shape.batch * shape.tokens, 2 * shape.kv_heads * shape.head_size})[0];
+    const Tensor out = fp32({shape.batch * shape.tokens, shape.width()}), dq = fp32(out.shape()), dkv = fp32(kv.shape());
+    const Tensor dout = values(out.shape())[0];
+    const Tensor scratch = scratch_of(ops::partial_attention_scratch_bytes(exec_, block, type_.dtype));
+    for (const ops::PartialAttention& one : {block, diagonal}) {
+      measure([&](std::size_t) { ops::partial_attention_forward(exec_, one, out, lse, q, kv, scratch); });
+      measure([&](std::size_t) { ops::partial_attention_backward(exec_, one, dq, dkv, dout, dout, lse, q, kv, scratch); });
+    }
+    measure([&](std::size_t) { ops::attention_merge(exec_, block, out, lse, dq, lse); });
+  }
+
+  Tensor scratch_of(Bytes bytes) const { return made({std::max<Bytes>(1, bytes)}, DType::u8); }
+
+  void product(Count rows, Count n, Count k) {
+    const Tensors x = values({rows, k}), y = values({rows, n}), weight = values({n, k}), residual = values({rows, n});
+    const Tensor dweight = fp32({n, k}), bias = made({n}, type_.dtype), dbias = fp32({n});
+    measure([&](std::size_t i) { ops::linear_forward(exec_, y[i], x[i], weight[i], bias); });
+    measure([&](std::size_t i) { ops::linear_residual_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
+    measure([&](std::size_t i) { ops::linear_backward_input(exec_, x[i], y[i], weight[i]); });
+    measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight, dbias, y[i], x[i]); });
+    if (!exec_.gpu()) return;  // there one kernel; here two, which are measured by themselves
+    measure([&](std::size_t i) { ops::linear_gelu_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
+    const Tensor own_bias = made({k}, type_.dtype), own_dbias = fp32({k});
+    measure([&](std::size_t i) { ops::linear_gelu_backward(exec_, x[i], own_dbias, y[i], weight[i], x[(i + 1) % kCopies], own_bias); });
+  }
+
+  void rows_of(Count rows, Count n) {
+    const Tensors x = values({rows, n}), y = values({rows, n}), z = values({rows, n});
+    const Tensor weight = made({n}, type_.dtype), bias = made({n}, type_.dtype), dweight = fp32({n}), dbias = fp32({n});
+    const Tensor mean = fp32({rows}), rstd = fp32({rows});
+    measure([&](std::size_t i) { ops::add(exec_, z[i], x[i], y[i]); });
+    measure([&](std::size_t i) { z[i].zero(); });
+    measure([&](std::size_t i) { z[i].copy_from(x[i]); });
+    measure([&](std::size_t i) { ops::copy_columns(exec_, z[i], 0, x[i], 0, n / 2); });
+    measure([&](std::size_t i) { ops::bias_backward(exec_, dbias, x[i]); });
+    measure([&](std::size_t i) { ops::layernorm_forward(exec_, z[i], mean, rstd, x[i], weight, bias, 1e-5f); });
+    measure([&](std::size_t i) { ops::layernorm_backward(exec_, z[i], dweight, dbias, y[i], x[i], weight, mean, rstd); });
+    measure([&](std::size_t i) { ops::rmsnorm_forward(exec_, z[i], rstd, x[i], weight, 1e-5f); });
+    measure([&](std::size_t i) { ops::rmsnorm_backward(exec_, z[i], dweight, y[i], x[i], weight, rstd); });
+    measure([&](std::size_t i) { ops::gelu_forward(exec_, z[i], x[i], bias); });
+    measure([&](std::size_t i) { ops::gelu_backward(exec_, z[i], dbias, y[i], x[i], bias); });
+    measure([&](std::size_t i) { ops::relu_forward(exec_, z[i], x[i], bias); });
+    measure([&](std::size_t i) { ops::relu_backward(exec_, z[i], dbias, y[i], x[i], bias); });
+    const Tensors wide = values({rows, 2 * n});
+    measure([&](std::size_t i) { ops::swiglu_forward(exec_, z[i], wide[i]); });
+    measure([&](std::size_t i) { ops::swiglu_backward(exec_, wide[i], y[i], wide[(i + 1) % kCopies]); });
+    vocabulary(x, y, rows, n);
+    const Tensor slots = Tensor::zeros("calibration", {1}, DType::i64, exec_.device);
+    const ops::DropoutKey key{.probability = 0.1, .seed = 1, .slots = {slots.data<Count>(), 1}};
+    measure([&](std::size_t i) { ops::dropout(exec_, z[i], key); });
+  }
+
+  // Ids and targets are zeros.
+  void vocabulary(const Tensors& x, const Tensors& y, Count rows, Count n) {
+    const Tensor ids = made({rows}, DType::i32);
+    const std::span<const std::int32_t> tokens(ids.data<std::int32_t>(), static_cast<std::size_t>(rows));
+    const Tensor table = made({64, n}, type_.dtype), dtable = fp32({64, n}), loss = made({1}, DType::f64);
+    measure([&](std::size_t i) { ops::embedding_forward(exec_, x[i], tokens, table, {}); });
+    measure([&](std::size_t i) { ops::embedding_backward(exec_, dtable, {}, tokens, y[i]); });
+    measure([&](std::size_t i) { ops::cross_entropy_forward(exec_, loss, x[i], n, tokens); });
+    measure([&](std::size_t i) { ops::cross_entropy_forward_backward(exec_, loss, x[i], n, tokens, 1e-3f); });
+  }
+
+  void flat(Count elements) {
+    const Tensor weight = fp32({elements}), m = fp32({elements}), v = fp32({elements}), gradient = fp32({elements});
+    const Tensor compute = type_.dtype == DType::f32 ? weight : made({elements}, type_.dtype);
+    const Tensor ranges = bytes_of(ops::AdamWRange{0, elements, 0.1f}), scalars = bytes_of(ops::OptimizerScalars{});
+    const Tensor sum = made({1}, DType::f64);
+    measure([&](std::size_t) {
+      ops::adamw(exec_, {weight, compute, m, v, gradient}, ranges, {1e-3f, 0.9f, 0.95f, 1e-8f, 1}, scalars);
+    });
+    measure([&](std::size_t) { ops::sum_of_squares(exec_, sum, gradient); });
+    if (type_.dtype != DType::f32) measure([&](std::size_t) { convert(compute, gradient); });
+  }
+
+  template <class Struct>
+  Tensor bytes_of(const Struct& value) const {
+    const Tensor host = Tensor::zeros("calibration", {static_cast<Count>(sizeof(Struct))}, DType::u8);
+    std::memcpy(host.raw(), &value, sizeof(Struct));
+    return exec_.gpu() ? host.to(exec_.device, "calibration") : host;
+  }
+
+  // What the op notes, and the mean over the ranks of its time.
+  template <class Call>
+  void measure(const Call& call) {
+    WorkTape tape;
+    {
+      const CountingScope counting;
+      const TapeScope writing(tape);
+      call(0);
+    }
+    COHORT_CHECK(tape.entries().size() == 1, "a call to be measured noted {} entries", tape.entries().size());
+    const auto work = std::get<OpWork>(tape.entries().front());
+    std::size_t turn = 0;
+    const double own = seconds_of_call(exec_.device, [&] { call(turn++ % kCopies); });
+    const double mean = all_reduce_value(calibration_.world, own, ReduceOp::sum) / calibration_.world.size();
+    samples_.push_back({std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes, mean});
+  }
+
+  const Calibration& calibration_;
+  CalibratedType type_;
+  ops::Exec exec_;
+  std::vector<OpSample> samples_;
+};
+
+}  // namespace
+
+double seconds_of_call(DeviceKind device, const std::function<void()>& call) {
+  constexpr double kRow = 2e-3;  // seconds, so that the clock and waking the device do not count
+  constexpr int kRows = 5;
+  const auto time_row = [&](int calls) {
+    const double begin = steady_seconds();
+    for (int i = 0; i < calls; ++i) call();
+    if (device == DeviceKind::gpu) gpu::synchronize();
+    return (steady_seconds() - begin) / calls;
+  };
+  time_row(1);
+  const int calls = std::clamp(static_cast<int>(kRow / std::max(time_row(1), 1e-8)), 1, 1000);
+  std::array<double, kRows> seconds{};
+  for (double& one : seconds) one = time_row(calls);
+  std::nth_element(seconds.begin(), seconds.begin() + kRows / 2, seconds.end());
+  return seconds[kRows / 2];
+}
+
+std::vector<OpSample> measure_ops(const Calibration& calibration) {
+  std::vector<OpSample> samples;
+  for (const CalibratedType& type : calibration.types) {
+    OpMeter meter(calibration, type);
+    const std::string name = type.tf32 ? "tf32" : std::string(name_of(type.dtype));
+    calibration.progress("matrix products, " + name);
+    meter.products();
+    calibration.progress("attention, " + name);
+    meter.attention();
+    calibration.progress("element-wise ops and the optimizer, " + name);
+    meter.pointwise();
+    for (OpSample& sample : meter.take()) samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+}  // namespace cohort

@@ -1,0 +1,123 @@
+// The time of steps from their tapes: written by hand, and counted of real steps.
+#include "plan/step_time.hpp"
+
+#include <gtest/gtest.h>
+
+#include "parallel/pipeline/pipeline_schedule.hpp"
+#include "plan/profile.hpp"
+#include "plan/replay.hpp"
+#include "planned_run.hpp"
+
+namespace cohort::test {
+namespace {
+
+const std::shared_ptr<const std::vector<int>> kTwo = std::make_shared<std::vector<int>>(std::vector<int>{0, 1});
+
+// An op of `bytes` bytes takes as many seconds; so does an all-gather of twice as many over two ranks.
+MachineProfile seconds_as_bytes(double hidden) {
+  MachineProfile profile;
+  profile.rates = {.sixteen_bits = 1.0, .tf32 = 1.0, .fp32 = 1.0, .attention_forward = 1.0, .attention_backward = 1.0, .bytes_per_second = 1.0};
+  profile.node = {0.0, 1.0};
+  profile.hidden = hidden;
+  return profile;
+}
+
+OpWork op(double seconds) { return {.op = "add", .bytes = seconds}; }
+
+TEST(Replay, HidesCollectivesBehindWork) {
+  WorkTape tape;
+  tape.add(op(1.0));
+  const std::size_t id = tape.start("all_gather", "dp.shards", kTwo, 6);
+  tape.add(op(2.0));
+  tape.wait(id);
+  tape.add(op(1.0));
+  const Replay all = replay(tape, seconds_as_bytes(1.0), 2);
+  EXPECT_DOUBLE_EQ(all.split.total(), 5.0);
+  EXPECT_DOUBLE_EQ(all.split.exposed.at("dp"), 1.0);
+  EXPECT_DOUBLE_EQ(all.communication, 3.0);
+  EXPECT_EQ(all.clock, (std::vector<double>{0.0, 1.0, 1.0, 3.0, 4.0, 5.0}));
+  EXPECT_DOUBLE_EQ(replay(tape, seconds_as_bytes(0.5), 2).split.total(), 6.0) << "half of what runs beside work slows it down";
+  EXPECT_DOUBLE_EQ(replay(tape, seconds_as_bytes(0.0), 2).split.total(), 7.0) << "as if one after the other";
+}
+
+TEST(Replay, SendsOneCollectiveAfterTheOther) {
+  WorkTape tape;
+  const std::size_t first = tape.start("all_gather", "dp", kTwo, 4);
+  const std::size_t second = tape.start("all_gather", "tp", kTwo, 2);
+  tape.wait(second);
+  tape.wait(first);
+  const Replay all = replay(tape, seconds_as_bytes(1.0), 2);
+  EXPECT_DOUBLE_EQ(all.split.exposed.at("tp"), 3.0) << "it waits for the one before";
+  EXPECT_DOUBLE_EQ(all.split.exposed.at("dp"), 0.0);
+}
+
+StepTime planned(const RunConfig& config, const MachineProfile& profile, int ranks_per_node = 8) {
+  return predict_step_time(config, count_stages(config), profile, ranks_per_node);
+}
+
+RunConfig gpu_run(Count ranks, std::vector<std::string> overrides = {}) {
+  for (const char* more : {"device.kind=cuda", "precision.policy=bf16", "model.width=1024", "model.context=1024"})
+    overrides.emplace_back(more);
+  return planned_run(ranks, overrides);
+}
+
+// As for traffic: what is repeated is played once, and taken as often as it is due.
+TEST(StepTime, OfManyMicroBatchesIsThatOfThreeExtended) {
+  const MachineProfile profile = datasheet_profile("h100");
+  for (const char* data : {"naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}) {
+    for (const char* more : {"parallel.tp=1", "parallel.tp=2", "parallel.cp=2"}) {
+      const RunConfig config = gpu_run(2, {std::string("parallel.data=") + data, more});
+      ASSERT_GT(config.train.accumulation, 3);
+      const double some = planned(config, profile).seconds;
+      const double all = predict_step_time(config, {count_whole_step(config, 0)}, profile, 8).seconds;
+      EXPECT_NEAR(some, all, 0.002 * all) << data << " " << more;
+    }
+  }
+}
+
+TEST(StepTime, IsTheSumOfItsParts) {
+  const MachineProfile profile = datasheet_profile("a100");
+  for (const char* more : {"parallel.data=zero3", "parallel.tp=2", "parallel.pp=2", "parallel.cp=2"}) {
+    const StepTime time = planned(gpu_run(4, {more}), profile);
+    EXPECT_NEAR(time.split.total(), time.seconds, 1e-9 * time.seconds) << more;
+    for (const double part : {time.split.products, time.split.attention, time.split.pointwise, time.split.optimizer})
+      EXPECT_GT(part, 0.0) << more;
+    EXPECT_GE(time.split.bubble, 0.0) << more;
+  }
+}
+
+// Li et al. 2020: buckets are reduced while backward goes on. The strategy's own code says when each starts.
+TEST(StepTime, KnowsWhatStrategiesOverlap) {
+  const MachineProfile profile = datasheet_profile("h100");
+  const auto exposed = [&](const std::vector<std::string>& overrides, int ranks_per_node) {
+    return planned(gpu_run(4, overrides), profile, ranks_per_node).split.exposed.at("dp");
+  };
+  EXPECT_LT(exposed({"parallel.data=bucketed", "parallel.bucket_mib=4"}, 1), 0.8 * exposed({"parallel.data=naive"}, 1));
+  EXPECT_LT(exposed({"parallel.data=bucketed"}, 4), exposed({"parallel.data=bucketed"}, 1)) << "links in a node are faster";
+  const StepTime zero3 = planned(gpu_run(4, {"parallel.data=zero3"}), profile, 4);
+  EXPECT_LT(zero3.split.communicating(), zero3.communication) << "the next block's weights come while one computes";
+}
+
+// With equal stages and free messages the schedule's formula holds.
+TEST(StepTime, OfAPipelineHasItsBubble) {
+  MachineProfile profile = datasheet_profile("h100");
+  profile.node = {0.0, 1e18};
+  const RunConfig config = gpu_run(4, {"parallel.pp=4", "model.layers=8", "model.vocabulary=96"});
+  const StepTime time = planned(config, profile);
+  const double formula = 3.0 / (static_cast<double>(config.train.accumulation) + 3.0);
+  EXPECT_NEAR(time.bubble(), formula, 0.06);
+  const RunConfig interleaved = gpu_run(4, {"parallel.pp=4", "model.layers=8", "parallel.schedule=interleaved", "parallel.chunks=2"});
+  EXPECT_LT(planned(interleaved, profile).bubble(), time.bubble());
+}
+
+TEST(StepTime, OfMoreWorkIsLonger) {
+  const MachineProfile profile = datasheet_profile("h100");
+  const auto seconds = [&](const std::vector<std::string>& overrides) { return planned(gpu_run(1, overrides), profile).seconds; };
+  const double one = seconds({});
+  EXPECT_NEAR(seconds({"train.global_batch=96"}) / one, 2.0, 0.1);
+  EXPECT_GT(seconds({"model.activation_checkpointing=true"}), 1.15 * one);
+  EXPECT_LT(seconds({"model.activation_checkpointing=true"}), 1.4 * one);
+}
+
+}  // namespace
+}  // namespace cohort::test
