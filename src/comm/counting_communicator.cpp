@@ -1,5 +1,6 @@
 #include "comm/counting_communicator.hpp"
 
+#include "base/counting_listener.hpp"
 #include "base/error.hpp"
 
 namespace cohort {
@@ -12,12 +13,24 @@ class CountingCommunicator : public Communicator {
 
  protected:
   Recording recording() const override { return Recording::none; }
-  Request do_all_reduce(void*, Count, DType, ReduceOp) override { return {}; }
-  Request do_reduce_scatter(const void*, void*, Count, DType, ReduceOp) override { return {}; }
-  Request do_all_gather(const void*, void*, Count, DType) override { return {}; }
-  Request do_broadcast(void*, Count, DType, int) override { return {}; }
-  Request do_send(const void*, Count, DType, int, int) override { return {}; }
-  Request do_recv(void*, Count, DType, int, int) override { return {}; }
+  Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp) override {
+    return told("all_reduce", elements, dtype, data, data);
+  }
+  Request do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp) override {
+    return told("reduce_scatter", size() * block_elements, dtype, send, recv);
+  }
+  Request do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) override {
+    return told("all_gather", size() * block_elements, dtype, send, recv);
+  }
+  Request do_broadcast(void* data, Count elements, DType dtype, int root) override {
+    return told("broadcast", elements, dtype, rank() == root ? data : nullptr, rank() == root ? nullptr : data);
+  }
+  Request do_send(const void* data, Count elements, DType dtype, int, int) override {
+    return told("send", elements, dtype, data, nullptr);
+  }
+  Request do_recv(void* data, Count elements, DType dtype, int, int) override {
+    return told("recv", elements, dtype, nullptr, data);
+  }
   void do_barrier() override {}
   std::unique_ptr<Communicator> do_split(int, int, std::string) override {
     fail_operation("split", "a counting group knows its own colour alone: use split_by");
@@ -32,6 +45,13 @@ class CountingCommunicator : public Communicator {
       ++members;
     }
     return make_counting_communicator(std::move(name), place, members);
+  }
+
+ private:
+  Request told(const char* operation, Count elements, DType dtype, const void* from, const void* to) const {
+    if (CountingListener* const listener = counting_listener())
+      listener->communicates({operation, name(), size(), elements * size_of(dtype), from, to});
+    return {};
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/random.hpp"
 #include "ops/columns.hpp"
+#include "ops/op_note.hpp"
 #include "ops/tuned.hpp"
 
 namespace cohort::ops {
@@ -95,12 +96,14 @@ void dropout_kernel(const Exec& exec, Count rows, Count n, Count sample_rows, T*
 }  // namespace
 
 void add_bias(const Exec& exec, const Tensor& x, const Tensor& bias) {
+  const OpNote note("add_bias", {&x, &bias}, {&x});
   const Count n = x.shape().columns();
   COHORT_CHECK(bias.elements() == n, "add_bias: bias {} to {}", bias.shape().str(), x.shape().str());
   with_storage_type(x, [&]<class T>(T) { add_bias_kernel(exec, x.shape().rows(), n, x.data<T>(), bias.data<T>()); });
 }
 
 void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
+  const OpNote note("bias_backward", {&dx}, {&dbias});
   if (const auto kernel = tuned_kernels(exec).bias_backward) return kernel(exec, dbias, dx);
   const Count n = dx.shape().columns();
   COHORT_CHECK(dbias.elements() == n, "bias_backward: {} from {}", dbias.shape().str(), dx.shape().str());
@@ -108,6 +111,7 @@ void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
 }
 
 void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) {
+  const OpNote note("add", {&x, &y}, {&out});
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(),
                x.shape().str(), y.shape().str());
   with_storage_type(out, [&]<class T>(T) {
@@ -116,10 +120,12 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) 
 }
 
 void scale(const Exec& exec, const Tensor& x, float factor) {
+  const OpNote note("scale", {&x}, {&x});
   with_storage_type(x, [&]<class T>(T) { scale_kernel(exec, x.shape().rows(), x.shape().columns(), x.data<T>(), factor); });
 }
 
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias) {
+  const OpNote note("add_residual", {&x, &y, &bias}, {&out});
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements() && bias.elements() == x.shape().columns(),
                "add_residual: {} = {} + {} + {}", out.shape().str(), x.shape().str(), y.shape().str(), bias.shape().str());
   with_storage_type(out, [&]<class T>(T) {
@@ -129,6 +135,7 @@ void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Te
 
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key) {
   if (key.probability == 0.0) return;
+  const OpNote note("dropout", {&x}, {&x});
   const auto samples = static_cast<Count>(key.slots.size());
   const Count rows = x.shape().rows();
   const Count all = key.all_rows == 0 ? rows : key.all_rows;

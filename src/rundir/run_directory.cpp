@@ -27,7 +27,8 @@ namespace {
 constexpr const char* kMark = "cohort-run";
 constexpr const char* kMarkText =
     "This is a run folder of Cohort, which replaces and removes its own files here: run.toml, metrics.jsonl,\n"
-    "ranks.jsonl, samples.jsonl, logs/rank_N/, flight/, faults/, checkpoints/step_N/.\n";
+    "ranks.jsonl, layers.jsonl, samples.jsonl, tensorboard/events.*.cohort, logs/rank_N/, flight/, faults/,\n"
+    "checkpoints/step_N/.\n";
 constexpr const char* kOtherFolder = "choose another folder with --set run.directory=FOLDER";
 
 bool stands_at(const fs::path& path) {
@@ -69,7 +70,8 @@ bool holds_nothing(const fs::path& path) {
 void require_run_or_room(const fs::path& folder) {
   if (is_run_folder(folder)) return;
   for (const char* name :
-       {"checkpoints", "logs", "metrics.jsonl", "ranks.jsonl", "samples.jsonl", "run.toml", "flight", "faults", "save", kMark}) {
+       {"checkpoints", "logs", "metrics.jsonl", "ranks.jsonl", "layers.jsonl", "samples.jsonl", "tensorboard", "run.toml", "flight",
+        "faults", "save", kMark}) {
     const fs::path path = folder / name;
     if (!stands_at(path) || holds_nothing(path)) continue;
     if (path == checkpoints_folder(folder) && holds_checkpoints_alone(folder)) continue;
@@ -105,7 +107,12 @@ void delete_run(const fs::path& folder) {
     for (const char* log : {"train.log", "nccl.log"}) remove_file(folder / "logs" / name / log);
     remove_if_empty(folder / "logs" / name);
   }
-  for (const char* name : {"metrics.jsonl", "ranks.jsonl", "samples.jsonl", "run.toml"}) remove_file(folder / name);
+  for (const std::string& name : names_in(folder / "tensorboard")) {
+    if (name.starts_with("events.out.tfevents.") && name.ends_with(".cohort")) remove_file(folder / "tensorboard" / name);
+  }
+  remove_if_empty(folder / "tensorboard");
+  for (const char* name : {"metrics.jsonl", "ranks.jsonl", "layers.jsonl", "samples.jsonl", "run.toml"})
+    remove_file(folder / name);
 }
 
 void forget_faults(const fs::path& folder) {

@@ -10,6 +10,7 @@
 #include "mesh/mesh.hpp"
 #include "observe/log.hpp"
 #include "observe/progress.hpp"
+#include "observe/tensorboard/tensorboard_writer.hpp"
 #include "observe/timers.hpp"
 #include "rundir/run_lock.hpp"
 #include "runtime/launcher.hpp"
@@ -70,6 +71,7 @@ struct TrainingRun {
 
   std::unique_ptr<RankLog> log;             // from open_logs() on, and so:
   std::unique_ptr<ProgressTable> progress;  // rank 0
+  std::unique_ptr<TensorBoardWriter> tensorboard;  // rank 0, if observe.tensorboard
 };
 
 }  // namespace cohort
