@@ -1,6 +1,6 @@
 // Who wants to see the step that a thread counts (base/counting.hpp), not only what it comes to: ops with their tensors, what
 // arenas hand out, what groups are asked for, by unit of the model and in order. A graph of the model is drawn from it
-// (plan/graph.hpp), so that it cannot differ from what runs.
+// (plan/graph), so that it cannot differ from what runs.
 #pragma once
 
 #include <span>

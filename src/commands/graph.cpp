@@ -57,11 +57,14 @@ int draw_graph(const GraphOptions& options) {
 }  // namespace
 
 void add_graph_command(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("graph", "Draw what a run computes: units, ops, shapes, what is kept, what goes between ranks");
+  auto* command =
+      app.add_subcommand("graph", "Draw what a run computes: units, ops, shapes, what is kept, what goes between ranks");
   command->footer(
-      "A step of the run is counted, not run: the drawing is of the program's own code in the run's layout, of one rank. Each op\n"
+      "A step of the run is counted, not run: the drawing is of the program's own code in the run's layout, of one rank. Each "
+      "op\n"
       "has the shape of its result, in sizes of the model and in numbers, and the bytes of it that stay until backward; these,\n"
-      "and the scratch memory at the peak, are the activations that `cohort plan` predicts. Units that are alike are drawn once,\n"
+      "and the scratch memory at the peak, are the activations that `cohort plan` predicts. Units that are alike are drawn "
+      "once,\n"
       "and so are pipeline stages.\n"
       "  B T C   samples of a micro-batch, tokens of a sample, width          H KV D  heads, key/value heads, size of a head\n"
       "  F V     width of the feed-forward layers, vocabulary                 BT/tp   divided among tensor-parallel ranks\n"

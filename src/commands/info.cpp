@@ -41,7 +41,6 @@ nlohmann::ordered_json collect_info() {
   info["onednn"] = facts::kOneDnn;
   info["matrix_products"] = facts::kOneDnn.empty() ? "CBLAS" : "oneDNN";
   info["sentencepiece"] = facts::kSentencePiece;
-  info["protobuf"] = facts::kProtobuf;
   info["cuda"] = facts::kCuda;
   info["nccl"] = facts::kNccl;
   info["nccl_version"] =
@@ -75,7 +74,6 @@ std::string as_table(const nlohmann::ordered_json& info) {
   table.add({"oneDNN", text("onednn").empty() ? built(false) : text("onednn")});
   table.add({"matrix products", "by " + text("matrix_products")});
   table.add({"SentencePiece", built(flag("sentencepiece"))});
-  table.add({"protobuf", built(flag("protobuf"))});
   table.add({"CUDA", built(flag("cuda"))});
   table.add({"NCCL", flag("nccl") ? text("nccl_version") : built(false)});
   for (const NcclSetting& setting : nccl_settings()) table.add({"", describe(setting)});

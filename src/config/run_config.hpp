@@ -307,8 +307,8 @@ struct RunConfig {
   bool operator==(const RunConfig& other) const {
     return run == other.run && model == other.model && data == other.data && train == other.train &&
            optimizer == other.optimizer && schedule == other.schedule && parallel == other.parallel &&
-           checkpoint == other.checkpoint && log == other.log && observe == other.observe && sample == other.sample && device == other.device &&
-           precision == other.precision && watch == other.watch && fault == other.fault;
+           checkpoint == other.checkpoint && log == other.log && observe == other.observe && sample == other.sample &&
+           device == other.device && precision == other.precision && watch == other.watch && fault == other.fault;
   }
 };
 

@@ -267,6 +267,7 @@ void Decoder::forward(const StepContext& context, const ModelInput& input, float
 }
 
 void Decoder::backward(const StepContext& context, const ModelInput& input, Hooks& hooks) {
+  note_unit("", /*backward=*/true);
   const Arena::Scope scratch(*context.activations);
   backward_chunk(only_chunk(), context, input, context.take(saved_.last.shape()), hooks, saved_);
 }

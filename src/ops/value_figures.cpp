@@ -68,9 +68,7 @@ void add_squares_of_values(const Exec& exec, Count elements, double* squares, co
 
 }  // namespace
 
-double magnitude_of_bin(int magnitude) {
-  return std::ldexp(magnitude % 2 == 0 ? 1.0 : 1.5, kLowestExponent + magnitude / 2);
-}
+double magnitude_of_bin(int magnitude) { return std::ldexp(magnitude % 2 == 0 ? 1.0 : 1.5, kLowestExponent + magnitude / 2); }
 
 void add_value_figures(const Exec& exec, const Tensor& figures, const Tensor& x, float factor) {
   COHORT_CHECK(figures.elements() == kValueFigures && figures.device() == x.device(), "figures {} of values {}",

@@ -36,7 +36,7 @@ bool HeatMap::add(Count step, const std::vector<double>& values) {
   }
   if (columns_.size() == 2 * kColumns) {
     for (std::size_t c = 0; c < kColumns; ++c) {
-      columns_[c] = std::move(columns_[2 * c]);
+      if (c > 0) columns_[c] = std::move(columns_[2 * c]);
       merge(columns_[c], columns_[2 * c + 1]);
     }
     columns_.resize(kColumns);

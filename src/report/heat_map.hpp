@@ -33,7 +33,7 @@ class HeatMap {
   static void merge(Column& into, const Column& other);
 
   std::vector<Column> columns_;
-  Count steps_of_a_column_ = 1;   // steps that were added, in all columns but the last
+  Count steps_of_a_column_ = 1;  // steps that were added, in all columns but the last
   Count steps_of_last_ = 0;
 };
 

@@ -16,7 +16,8 @@ using nlohmann::ordered_json;  // layers come in the order of the model
 
 constexpr std::string_view kText = "_text";
 
-void visit_number(const std::string& name, const ordered_json& value, const std::function<void(const std::string&, double)>& visit) {
+void visit_number(const std::string& name, const ordered_json& value,
+                  const std::function<void(const std::string&, double)>& visit) {
   if (value.is_number()) {
     visit(name, value.get<double>());
   } else if (value.is_boolean()) {

@@ -20,7 +20,8 @@ struct LineFaults {
 };
 
 /// `visit` gets each record in the order of the file, of which steps may come again. Throws Error(io) if the file cannot be read.
-LineFaults for_each_record(const std::filesystem::path& path, const std::function<void(Count, const nlohmann::ordered_json&)>& visit);
+LineFaults for_each_record(const std::filesystem::path& path,
+                           const std::function<void(Count, const nlohmann::ordered_json&)>& visit);
 
 /// In whole sentences.
 void note_faults(const LineFaults& faults, const std::string& file, std::vector<std::string>& notes);

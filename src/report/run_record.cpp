@@ -80,7 +80,8 @@ void read_if_there(RunRecord& run, const std::string& file, const std::function<
   std::error_code error;
   if (!fs::exists(path, error)) return;
   Count repeated = 0;
-  LineFaults faults = for_each_record(path, [&](Count step, const ordered_json& record) { repeated += take(step, record) ? 1 : 0; });
+  LineFaults faults =
+      for_each_record(path, [&](Count step, const ordered_json& record) { repeated += take(step, record) ? 1 : 0; });
   faults.repeated = repeated;
   note_faults(faults, file, run.notes);
 }

@@ -69,9 +69,8 @@ bool holds_nothing(const fs::path& path) {
 // A folder that was given by mistake has things of these names that are somebody's.
 void require_run_or_room(const fs::path& folder) {
   if (is_run_folder(folder)) return;
-  for (const char* name :
-       {"checkpoints", "logs", "metrics.jsonl", "ranks.jsonl", "layers.jsonl", "samples.jsonl", "tensorboard", "run.toml", "flight",
-        "faults", "save", kMark}) {
+  for (const char* name : {"checkpoints", "logs", "metrics.jsonl", "ranks.jsonl", "layers.jsonl", "samples.jsonl", "tensorboard",
+                           "run.toml", "flight", "faults", "save", kMark}) {
     const fs::path path = folder / name;
     if (!stands_at(path) || holds_nothing(path)) continue;
     if (path == checkpoints_folder(folder) && holds_checkpoints_alone(folder)) continue;

@@ -15,9 +15,7 @@ double LayerRecord::elements() const { return std::accumulate(figures.begin(), f
 double LayerRecord::norm() const { return std::sqrt(figures[ops::kSquares]); }
 
 LayerFigures::LayerFigures(const RunConfig& config, const Mesh& mesh, TrainStep& train_step)
-    : mesh_(mesh),
-      train_step_(train_step),
-      counts_activations_(mesh.index(Axis::tp) == 0 || config.parallel.sequence) {
+    : mesh_(mesh), train_step_(train_step), counts_activations_(mesh.index(Axis::tp) == 0 || config.parallel.sequence) {
   const std::unique_ptr<Model> whole = declare_model(config.model);
   for (const Unit& unit : whole->units()) {
     places_.emplace(unit.name, units_.size());

@@ -69,8 +69,8 @@ struct TrainingRun {
   std::vector<std::string> notes;        // of resuming, for console and log
   std::string history;                   // what resumes were allowed to change
 
-  std::unique_ptr<RankLog> log;             // from open_logs() on, and so:
-  std::unique_ptr<ProgressTable> progress;  // rank 0
+  std::unique_ptr<RankLog> log;                    // from open_logs() on, and so:
+  std::unique_ptr<ProgressTable> progress;         // rank 0
   std::unique_ptr<TensorBoardWriter> tensorboard;  // rank 0, if observe.tensorboard
 };
 

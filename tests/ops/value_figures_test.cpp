@@ -59,9 +59,10 @@ TEST(ValueFigures, CountEachValueOnceInEveryType) {
 
 TEST(ValueFigures, KnowTheEdgesAndWhatIsNoNumber) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Array values{0.0,   -0.0,     1.0,     1.5,     std::nextafter(1.5f, 0.0f), -2.0,      -1.0e-20,
-                     1e-40, 0x1p-48,  -0x1p16, 3.0e38,  0x1.8p-48,                  kInfinity, -kInfinity,
-                     NAN,   0x1.8p-5, -0.75,   0x1p-149};
+  const Array values{0.0,      -0.0,      1.0,       1.5,        std::nextafter(1.5f, 0.0f),
+                     -2.0,     -1.0e-20,  1e-40,     0x1p-48,    -0x1p16,
+                     3.0e38,   0x1.8p-48, kInfinity, -kInfinity, NAN,
+                     0x1.8p-5, -0.75,     0x1p-149};
   const Tensor x = tensor_of(values, {static_cast<Count>(values.size())});
   const std::vector<double> figures = figures_of(x);
   expect_same(figures, counted_by_hand(values_of(x)));
@@ -73,7 +74,8 @@ TEST(ValueFigures, AddUpOverPartsAndTakeAFactor) {
   const Array values = random_values(10'000, 2);
   const Tensor x = tensor_of(values, {10'000});
   const Tensor sum = Tensor::zeros("test", {kValueFigures}, DType::f64, test_device());
-  for (const auto& [begin, end] : {std::pair{0, 1}, {1, 5000}, {5000, 10'000}}) add_value_figures(test_exec(), sum, x.slice(begin, end));
+  for (const auto& [begin, end] : {std::pair{0, 1}, {1, 5000}, {5000, 10'000}})
+    add_value_figures(test_exec(), sum, x.slice(begin, end));
   const Tensor host = sum.to_host();
   expect_same({host.span<double>().begin(), host.span<double>().end()}, figures_of(x));
   // A power of two moves every value by whole octaves.

@@ -18,7 +18,6 @@ LIBRARY_HEADERS = [
     ("HDF5", r"hdf5\.h|H5\w+\.h", r"hdf5/.*"),
     ("CBLAS and oneDNN", r"(openblas/)?cblas\.h|(oneapi/dnnl/)?dnnl.*", r"ops/cpu/gemm_[^/]*"),
     ("SentencePiece", r"sentencepiece_\w+\.h", r"data/sentencepiece/sentencepiece_model\.cpp"),
-    ("protobuf", r"[^/]*\.pb\.h|google/protobuf/.*", r"observe/tensorboard/tensorboard_writer\.cpp"),
     ("NCCL", r"nccl\.h", r"comm/[^/]*nccl[^/]*"),
     ("NVML", r"nvml\.h", r"[^/]+/[^/]*nvml[^/]*"),
     ("cuBLASLt", r"cublas.*", r"ops/cuda/gemm/[^/]*cublaslt[^/]*"),

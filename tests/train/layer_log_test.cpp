@@ -58,8 +58,12 @@ class LayerLog : public TrainerTest {
   // As far as so many ranks allow: everything that cuts or copies parameters, and everything that cuts the batch.
   std::vector<Overrides> layouts() const {
     const int ranks = world_->size();
-    std::vector<Overrides> all{{"parallel.data=bucketed"}, {"parallel.data=zero1"}, {"parallel.data=zero2", "parallel.wrap=layer"},
-                               {"parallel.data=zero3"},    {"parallel.data=zero1", "parallel.offload=optimizer"}};
+    std::vector<Overrides> all{{"parallel.data=bucketed"},
+                               {"parallel.data=zero1"},
+                               {"parallel.data=zero2", "parallel.wrap=layer"},
+                               {"parallel.data=zero3"},
+                               {"parallel.data=zero1", "parallel.offload=optimizer",
+                                "parallel.offload_directory=" + (folder_ / "moments").parent_path().string()}};
     if (ranks % 2 == 0) {
       all.insert(all.end(), {{"parallel.tp=2"},
                              {"parallel.tp=2", "parallel.sequence=true"},
@@ -156,8 +160,8 @@ TEST_F(LayerLog, KnowsGradientsWithoutTheLossScaleAndEveryFamily) {
 
 // A fault of the first kind: a unit whose output is no number.
 TEST_F(LayerLog, CountsWhatIsNoNumber) {
-  RunConfig run = config({"run.name=nan", kThreeSteps, "observe.layers_every=1", "train.on_nonfinite=skip", "fault.kind=nan",
-                          "fault.step=2"});
+  RunConfig run = config(
+      {"run.name=nan", kThreeSteps, "observe.layers_every=1", "train.on_nonfinite=skip", "fault.kind=nan", "fault.step=2"});
   const RunData data = open_data(*world_, run, DataUse::training);
   prepare_run_directory(*world_, run.run.directory, ExistingRun::refuse, {});
   TrainerOptions options;

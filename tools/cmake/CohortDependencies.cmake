@@ -1,4 +1,4 @@
-# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib, zstd, PCRE2. Optional: oneDNN, libdeflate, SentencePiece, protobuf; and
+# Everything Cohort builds on. Required: MPI, Kokkos, HDF5, a CBLAS, fmt, toml++, CLI11, nlohmann-json, zlib, zstd, PCRE2. Optional: oneDNN, libdeflate, SentencePiece; and
 # CUDA with cuBLASLt and NCCL, which needs a Kokkos with the CUDA backend.
 
 find_package(Threads REQUIRED)
@@ -20,10 +20,6 @@ find_package(ZLIB REQUIRED)
 find_package(Zstd REQUIRED)     # tools/cmake/FindZstd.cmake
 find_package(Libdeflate)       # tools/cmake/FindLibdeflate.cmake
 find_package(SentencePiece)    # tools/cmake/FindSentencePiece.cmake
-find_package(Protobuf CONFIG QUIET)  # newer ones need libraries of their own, which their own file names
-if(NOT Protobuf_FOUND)
-  find_package(Protobuf)
-endif()
 find_package(PCRE2 REQUIRED)    # tools/cmake/FindPCRE2.cmake
 find_package(fmt REQUIRED)
 if(fmt_VERSION VERSION_LESS 9)  # Ubuntu 22.04: its format.h must come before what core.h alone has used, which in a unity build it may not

@@ -1,16 +1,15 @@
 #include "observe/tensorboard/tensorboard_writer.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstring>
+#include <span>
 #include <system_error>
 
 #include "base/error.hpp"
-#include "event.pb.h"
 #include "observe/tensorboard/crc32c.hpp"
+#include "observe/tensorboard/wire_format.hpp"
 
 namespace cohort {
 namespace {
@@ -18,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";  // TensorBoard looks for "tfevents"
-constexpr int kStrings = 7;                                   // of Tensor::dtype
 
 // The time in the name of an event file; 0 if it is another file.
 std::int64_t time_in(const std::string& name) {
@@ -36,47 +34,49 @@ fs::path next_file(const fs::path& folder, double now) {
   return folder / fmt::format("{}{:010}.cohort", kPrefix, time);
 }
 
-template <class Number>
-std::string little_endian(Number number) {
-  static_assert(std::endian::native == std::endian::little, "event files are little-endian");
-  std::string bytes(sizeof number, '\0');
-  std::memcpy(bytes.data(), &number, sizeof number);
-  return bytes;
+// The fields of TensorFlow's messages, as far as they are written.
+namespace event {
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
+namespace summary {
+constexpr int kValue = 1;  // of Summary; below, of Summary.Value
+constexpr int kTag = 1, kSimpleValue = 2, kHistogram = 5, kTensor = 8, kMetadata = 9;
+}  // namespace summary
+namespace histogram {
+constexpr int kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5, kBucketLimit = 6, kBucket = 7;
+}
+namespace tensor {
+constexpr int kDtype = 1, kShape = 2, kStringValue = 8;
+constexpr int kDim = 2, kSize = 1;  // of its shape, and of a dim
+constexpr int kStrings = 7;         // a dtype
+}  // namespace tensor
+constexpr int kStatus = 1, kStart = 1;           // of a SessionLog: what came before from this step on is superseded
+constexpr int kPluginData = 1, kPluginName = 1;  // of metadata
 
-void set(tensorboard::Histogram& to, const ValueHistogram& histogram) {
-  const std::vector<double>&edges = histogram.edges, &counts = histogram.counts;
+WireMessage message_of(const ValueHistogram& values) {
+  const std::vector<double>&edges = values.edges, &counts = values.counts;
   double sum = 0.0, squares = 0.0, all = 0.0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const double middle = 0.5 * (edges[i] + edges[i + 1]);
     all += counts[i];
     sum += counts[i] * middle;
     squares += counts[i] * middle * middle;
-    to.add_bucket_limit(edges[i + 1]);
-    to.add_bucket(counts[i]);
   }
-  to.set_num(all);
-  to.set_sum(sum);
-  to.set_sum_squares(squares);
-  if (edges.empty()) return;
-  to.set_min(edges.front());
-  to.set_max(edges.back());
+  WireMessage message;
+  if (!edges.empty()) {
+    message.number(histogram::kMin, edges.front()).number(histogram::kMax, edges.back());
+    message.numbers(histogram::kBucketLimit, std::span(edges).subspan(1)).numbers(histogram::kBucket, counts);
+  }
+  message.number(histogram::kNum, all).number(histogram::kSum, sum).number(histogram::kSumSquares, squares);
+  return message;
 }
 
-void set_text(tensorboard::Summary::Value& value, const std::string& text) {
-  value.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
-  tensorboard::Tensor& tensor = *value.mutable_tensor();
-  tensor.set_dtype(kStrings);
-  tensor.mutable_tensor_shape()->add_dim()->set_size(1);
-  tensor.add_string_val(text);
+WireMessage tensor_of(const std::string& text) {
+  const WireMessage shape = WireMessage().message(tensor::kDim, WireMessage().integer(tensor::kSize, 1));
+  return WireMessage().integer(tensor::kDtype, tensor::kStrings).message(tensor::kShape, shape).bytes(tensor::kStringValue, text);
 }
 
-tensorboard::Event event_of(Count step, double time) {
-  tensorboard::Event event;
-  event.set_step(step);
-  event.set_wall_time(time);
-  return event;
-}
+WireMessage event_of(Count step, double time) { return WireMessage().number(event::kWallTime, time).integer(event::kStep, step); }
 
 }  // namespace
 
@@ -87,24 +87,21 @@ TensorBoardWriter::TensorBoardWriter(const fs::path& folder, Count first_step, d
   path_ = next_file(folder, time);
   file_.open(path_, std::ios::binary);
   if (!file_) fail(ExitCode::io, "cannot write the TensorBoard events '{}': {}", path_.string(), std::strerror(errno));
-  tensorboard::Event version = event_of(first_step, time), start = version;
-  version.set_file_version("brain.Event:2");
-  start.mutable_session_log()->set_status(tensorboard::SessionLog::START);
-  append(version.SerializeAsString());
-  append(start.SerializeAsString());
+  append(event_of(first_step, time).bytes(event::kFileVersion, "brain.Event:2").str());
+  append(event_of(first_step, time).message(event::kSessionLog, WireMessage().integer(kStatus, kStart)).str());
 }
 
 void TensorBoardWriter::write(const TensorBoardStep& step) {
-  tensorboard::Event event = event_of(step.step, step.time);
-  const auto value_of = [&](const std::string& tag) -> tensorboard::Summary::Value& {
-    tensorboard::Summary::Value& value = *event.mutable_summary()->add_value();
-    value.set_tag(tag);
-    return value;
-  };
-  for (const auto& [tag, number] : step.scalars) value_of(tag).set_simple_value(static_cast<float>(number));
-  for (const auto& [tag, histogram] : step.histograms) set(*value_of(tag).mutable_histo(), histogram);
-  for (const auto& [tag, text] : step.texts) set_text(value_of(tag), text);
-  append(event.SerializeAsString());
+  WireMessage values;
+  const auto add = [&](const WireMessage& value) { values.message(summary::kValue, value); };
+  const auto tagged = [](const std::string& tag) { return WireMessage().bytes(summary::kTag, tag); };
+  for (const auto& [tag, number] : step.scalars) add(tagged(tag).number(summary::kSimpleValue, static_cast<float>(number)));
+  for (const auto& [tag, histogram] : step.histograms) add(tagged(tag).message(summary::kHistogram, message_of(histogram)));
+  for (const auto& [tag, text] : step.texts) {
+    const WireMessage metadata = WireMessage().message(kPluginData, WireMessage().bytes(kPluginName, "text"));
+    add(tagged(tag).message(summary::kTensor, tensor_of(text)).message(summary::kMetadata, metadata));
+  }
+  append(event_of(step.step, step.time).message(event::kSummary, values).str());
 }
 
 // A record is its length (8 bytes), the checksum of these, the event, and its checksum.

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/graph/graph.hpp"
 #include "plan/graph/size_names.hpp"
+#include "plan/graph/step_graph.hpp"
 
 namespace cohort {
 
@@ -23,6 +23,9 @@ std::vector<UnitRun> runs_of(const GraphStage& stage);
 std::string name_in_unit(const GraphUnit& unit, const std::string& parameter);
 /// "[BT, C] = [1024, 128]" of the first result, and how many more there are; "" of an op without results.
 std::string results_in_words(const GraphOp& op);
+
+/// "attention.query.weight +5": the first, and how many more there are.
+std::string parameters_in_words(const GraphUnit& unit, const GraphOp& op);
 
 /// What all drawings begin with, and what they are of.
 struct GraphTitle {

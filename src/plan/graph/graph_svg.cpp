@@ -51,7 +51,7 @@ class GraphSvg : private SvgPicture {
   static std::vector<const GraphTraffic*> shown(const UnitRun& run) {
     std::vector<const GraphTraffic*> traffic;
     for (const GraphTraffic& one : run.traffic) {
-      if (one.ranks > 1 && one.bytes > 0 && one.operation != "recv") traffic.push_back(&one);
+      if (one.ranks > 1 && one.bytes > kNumbersOfAStep && one.operation != "recv") traffic.push_back(&one);
     }
     return traffic;
   }
@@ -72,10 +72,9 @@ class GraphSvg : private SvgPicture {
     add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"6\" fill=\"#f6f7f9\" stroke=\"#c5ccd3\"/>\n", kLeft, y,
         kWidth - 2 * kLeft, height - kGap + 4);
     text(kLeft + 10, y + 15, 13,
-         fmt::format("{}{}{}", run.title, run.count > 1 ? fmt::format(" ({} alike)", run.count) : "",
-                     unit.parameters > 0
-                         ? fmt::format(": {} parameters", human_count(static_cast<double>(unit.parameters)))
-                         : ""));
+         fmt::format(
+             "{}{}{}", run.title, run.count > 1 ? fmt::format(" ({} alike)", run.count) : "",
+             unit.parameters > 0 ? fmt::format(": {} parameters", human_count(static_cast<double>(unit.parameters))) : ""));
     double row = y + kRow;
     for (const GraphOp& op : unit.forward) {
       op_row(unit, op, row);
@@ -101,7 +100,7 @@ class GraphSvg : private SvgPicture {
     text(kLeft + 30, y + 14, 12, op.name + times);
     text(kLeft + 190, y + 14, 12,
          op.group.empty() ? results_in_words(op) : fmt::format("over {}, {} given", op.group, human_bytes(op.given)));
-    text(kLeft + 480, y + 14, 11, first_few(parameters, 1));
+    text(kLeft + 480, y + 14, 11, parameters_in_words(unit, op));
     if (op.kept > 0) {
       const double width = kBar * static_cast<double>(op.kept) / static_cast<double>(most_kept_);
       add("<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"12\" fill=\"#8db4e2\"/>", kLeft + 690, y + 4, width);

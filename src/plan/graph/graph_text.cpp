@@ -10,18 +10,12 @@ namespace {
 
 std::string times_in_words(Count times) { return times > 1 ? fmt::format(" x{}", times) : ""; }
 
-std::string parameters_of(const GraphUnit& unit, const GraphOp& op) {
-  std::vector<std::string> names;
-  for (const std::string& name : op.parameters) names.push_back(name_in_unit(unit, name));
-  return join(names);
-}
-
 std::string op_line(const GraphUnit& unit, const GraphOp& op) {
   const std::string name = op.name + times_in_words(op.times);
   const std::string what =
       op.group.empty() ? results_in_words(op) : fmt::format("over {}, {} given", op.group, human_bytes(op.given));
   std::string line = fmt::format("  {:<22} {:<34} {:>10}  {}", name, what, op.kept > 0 ? human_bytes(op.kept) : "",
-                                 parameters_of(unit, op));
+                                 parameters_in_words(unit, op));
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
 }
@@ -50,9 +44,9 @@ std::string backward_lines(const GraphUnit& unit) {
 std::string traffic_lines(const std::vector<GraphTraffic>& traffic) {
   std::string text;
   for (const GraphTraffic& one : traffic) {
-    if (one.ranks == 1 || one.bytes == 0) continue;
-    text += fmt::format("  {} {} over {} ({}): {} a step, {}\n", one.backward ? "backward:" : "forward: ", one.operation, one.group,
-                        purpose_of(one.group, one.operation), counted(one.calls, "call"), human_bytes(one.bytes));
+    if (one.ranks == 1 || one.bytes <= kNumbersOfAStep || one.operation == "recv") continue;
+    text += fmt::format("  {} {} over {} ({}): {} a step, {}\n", one.backward ? "backward:" : "forward: ", one.operation,
+                        one.group, purpose_of(one.group, one.operation), counted(one.calls, "call"), human_bytes(one.bytes));
   }
   return text;
 }
@@ -79,11 +73,11 @@ std::string activations_text(const GraphStage& stage) {
     scratch += unit.scratch;
     if (most == nullptr || unit.scratch > most->scratch) most = &unit;
   }
-  std::string text = fmt::format("\nactivations of a rank: {} kept until backward", human_bytes(kept));
+  std::string text =
+      fmt::format("\nactivations of a rank: {} = {} kept for backward", human_bytes(kept + scratch), human_bytes(kept));
   if (scratch > 0)
-    text += fmt::format(" + {} scratch at the peak, most of it in {}", human_bytes(scratch),
-                        most->name.empty() ? "no unit" : most->name);
-  return text + fmt::format(" = {}\n", human_bytes(kept + scratch));
+    text += fmt::format(" + {} scratch ({})", human_bytes(scratch), most->name.empty() ? "between units" : most->name);
+  return text + "\n";
 }
 
 }  // namespace
@@ -105,7 +99,8 @@ std::string graph_text(const GraphTitle& title, const std::vector<GraphStage>& s
     table.add({one.group, one.operation, purpose_of(one.group, one.operation), fmt::format("{}", one.ranks),
                fmt::format("{}", one.calls), human_bytes(one.bytes)});
   }
-  return text + (any ? "\nBetween ranks in a step, of the rank that sends most:\n" + table.str(3) : "\nNothing goes between ranks.\n");
+  return text +
+         (any ? "\nBetween ranks in a step, of the rank that sends most:\n" + table.str(3) : "\nNothing goes between ranks.\n");
 }
 
 }  // namespace cohort

@@ -118,8 +118,8 @@ void name_sizes(const RunConfig& config, GraphStage& stage) {
   const auto name_ops = [&](std::vector<GraphOp>& ops, const std::vector<GraphOp>& other_ops) {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       // A loss in pieces may have another number of them.
-      const bool known = i < other_ops.size() && other_ops[i].name == ops[i].name &&
-                         other_ops[i].results.size() == ops[i].results.size();
+      const bool known =
+          i < other_ops.size() && other_ops[i].name == ops[i].name && other_ops[i].results.size() == ops[i].results.size();
       for (std::size_t r = 0; r < ops[i].results.size(); ++r) {
         GraphTensor& tensor = ops[i].results[r];
         tensor.symbols = known ? in_symbols(tensor.shape, other_ops[i].results[r].shape, names, others) : tensor.shape.str();

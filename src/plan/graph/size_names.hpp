@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/graph/graph.hpp"
+#include "plan/graph/step_graph.hpp"
 
 namespace cohort {
 

@@ -58,12 +58,10 @@ class FinalSample : public StepObserver {
     if (run_.world.rank() != 0) return;
     const std::string text = tokenizer.decode(texts.front());
     print_to_console(fmt::format("sample      the model continues {}:\n{}\n",
-                                 config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
-                                 text));
+                                 config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt", text));
     MetricsWriter(std::filesystem::path(config.run.directory) / "samples.jsonl", run_.done - 1)
         .write({{"step", run_.done}, {"prompt", tokenizer.decode(prompt)}, {"text", text}});
-    if (run_.tensorboard)
-      run_.tensorboard->write({.step = run_.done, .time = seconds_since_1970(), .texts = {{"sample", text}}});
+    if (run_.tensorboard) run_.tensorboard->write({.step = run_.done, .time = seconds_since_1970(), .texts = {{"sample", text}}});
   }
 
   TrainingRun& run_;

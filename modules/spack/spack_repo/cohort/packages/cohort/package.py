@@ -31,7 +31,6 @@ class Cohort(CMakePackage, CudaPackage):
     depends_on("pcre2@10.32:")
     depends_on("libdeflate")
     depends_on("sentencepiece")
-    depends_on("protobuf")
     depends_on("fmt@9")  # newer ones are untried
     depends_on("tomlplusplus@3.3:")
     depends_on("cli11@2.3:")

@@ -1,4 +1,4 @@
-#include "plan/graph/recorder.hpp"
+#include "plan/graph/graph_recorder.hpp"
 
 #include <algorithm>
 
@@ -33,11 +33,12 @@ void GraphRecorder::begin(const Model& model) {
     for (const Parameter* parameter : unit.parameters) made.parameters += parameter->elements();
   }
   units_.push_back({});
+  at_ = {units_.size() - 1, false};
   unit_begins("", false);
 }
 
 void GraphRecorder::unit_begins(std::string_view name, bool backward) {
-  passed_.emplace(unit_, backward_);
+  passed_.insert(at_);
   const auto found = std::find_if(units_.begin(), units_.end(), [&](const GraphUnit& unit) { return unit.name == name; });
   COHORT_CHECK(found != units_.end(), "a unit '{}' that the model has not", name);
   if (backward && !backward_) {
@@ -48,8 +49,9 @@ void GraphRecorder::unit_begins(std::string_view name, bool backward) {
     }
   }
   unit_ = static_cast<std::size_t>(found - units_.begin());
-  backward_ = backward && !name.empty();
-  first_pass_ = !passed_.contains({unit_, backward_});
+  backward_ = backward;
+  at_ = {unit_, backward_};
+  first_pass_ = !passed_.contains(at_);
 }
 
 std::size_t GraphRecorder::place_of(GraphOp op) {
@@ -158,7 +160,7 @@ std::vector<GraphUnit> GraphRecorder::finish() {
         continue;
       }
       holder.kept += taken.bytes;
-      std::vector<GraphOp>& ops = taken.backward ? holder.backward : holder.forward;
+      std::vector<GraphOp>& ops = list_of(holder, taken.backward);
       if (taken.written) {
         ops[taken.op].kept += taken.bytes;
         continue;

@@ -1,8 +1,8 @@
-#include "plan/graph/graph.hpp"
+#include "plan/graph/step_graph.hpp"
 
 #include <algorithm>
 
-#include "plan/graph/recorder.hpp"
+#include "plan/graph/graph_recorder.hpp"
 #include "train/counted_step.hpp"
 
 namespace cohort {

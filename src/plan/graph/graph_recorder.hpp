@@ -8,7 +8,7 @@
 
 #include "base/counting_listener.hpp"
 #include "models/model.hpp"
-#include "plan/graph/graph.hpp"
+#include "plan/graph/step_graph.hpp"
 
 namespace cohort {
 
@@ -55,7 +55,11 @@ class GraphRecorder : public CountingListener {
   };
 
   GraphUnit& unit() { return units_[unit_]; }
-  std::vector<GraphOp>& ops() { return backward_ ? unit().backward : unit().forward; }
+  // What belongs to no unit is in one list, in the order of the step.
+  static std::vector<GraphOp>& list_of(GraphUnit& unit, bool backward) {
+    return backward && !unit.name.empty() ? unit.backward : unit.forward;
+  }
+  std::vector<GraphOp>& ops() { return list_of(unit(), backward_); }
   // The op of the present pass that is like `op`, which is added if there is none.
   std::size_t place_of(GraphOp op);
   void write(const CountedTensor& tensor, std::size_t op);
@@ -67,8 +71,9 @@ class GraphRecorder : public CountingListener {
   std::vector<GraphUnit> units_;
   std::size_t unit_ = 0;
   bool backward_ = false;
-  bool first_pass_ = true;  // of this unit in this direction: its ops are counted
-  std::set<std::pair<std::size_t, bool>> passed_;
+  bool first_pass_ = true;                         // of this unit in this direction: its ops are counted
+  std::pair<std::size_t, bool> at_;                // unit and direction
+  std::set<std::pair<std::size_t, bool>> passed_;  // likewise: those that were left
   std::map<const void*, ArenaUse> arenas_;
   std::map<const std::byte*, Written> written_;  // by where the tensor begins
   std::set<Count> kept_;                         // what backward found there

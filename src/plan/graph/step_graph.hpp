@@ -1,6 +1,6 @@
-// What a step computes on one rank, unit by unit: ops with their shapes, what they keep for backward, and what goes between ranks.
-// Recorded while the step is counted (train/counted_step.hpp): it is the step's own code that is drawn, whatever the family of the
-// model and the layout.
+// What a step computes on one rank, unit by unit: ops with their shapes, what they keep for backward, and what goes between
+// ranks. Recorded while the step is counted (train/counted_step.hpp): it is the step's own code that is drawn, whatever the
+// family of the model and the layout.
 #pragma once
 
 #include <string>
@@ -45,8 +45,8 @@ struct GraphTraffic {
 };
 
 struct GraphUnit {
-  std::string name = {};  // "" of what belongs to no unit: between them, and the step's own
-  Count parameters = 0;   // of this rank's part
+  std::string name = {};                             // "" of what belongs to no unit: between them, and the step's own
+  Count parameters = 0;                              // of this rank's part
   std::vector<GraphOp> forward = {}, backward = {};  // "memory": what no op writes, such as messages that arrive
   std::vector<GraphTraffic> traffic = {};
   Bytes kept = 0;     // until backward: the sum of that of the ops
