@@ -267,6 +267,13 @@ function drawFindings() {
   if (count === 0) element(place, "p", {}, "Nothing stands out.");
 }
 
+// From light blue over yellow and orange to dark red: it darkens all the way, for those who see no colours, too.
+const RAMP = [[206, 226, 245], [252, 229, 170], [238, 141, 51], [150, 25, 20]];
+function ramp(share) {
+  const at = share * (RAMP.length - 1), i = Math.min(RAMP.length - 2, Math.floor(at));
+  return `rgb(${RAMP[i].map((from, channel) => Math.round(from + (at - i) * (RAMP[i + 1][channel] - from))).join(" ")})`;
+}
+
 // A cell for each row and stretch of steps; `shade` gives its place between the two colours, or null: none is there.
 function heatMap(parent, map, label, shade) {
   const {cells} = map, rows = cells[0].length;
@@ -276,7 +283,7 @@ function heatMap(parent, map, label, shade) {
   cells.forEach((column, c) => column.forEach((value, r) => {
     const share = shade(value);
     if (share === null) return;
-    context.fillStyle = `hsl(${210 - 190 * share} 75% ${88 - 45 * share}%)`;
+    context.fillStyle = ramp(share);
     context.fillRect(c, r, 1, 1);
   }));
 }
