@@ -57,26 +57,26 @@ int draw_graph(const GraphOptions& options) {
 }  // namespace
 
 void add_graph_command(CLI::App& app, Action& action) {
-  auto* command =
-      app.add_subcommand("graph", "Draw what a run computes: units, ops, shapes, what is kept, what goes between ranks");
+  auto* command = app.add_subcommand("graph", "Draw what a run computes: units, ops, shapes, what is kept and sent");
   command->footer(
-      "A step of the run is counted, not run: the drawing is of the program's own code in the run's layout, of one rank. Each "
-      "op\n"
-      "has the shape of its result, in sizes of the model and in numbers, and the bytes of it that stay until backward; these,\n"
-      "and the scratch memory at the peak, are the activations that `cohort plan` predicts. Units that are alike are drawn "
-      "once,\n"
-      "and so are pipeline stages.\n"
-      "  B T C   samples of a micro-batch, tokens of a sample, width          H KV D  heads, key/value heads, size of a head\n"
-      "  F V     width of the feed-forward layers, vocabulary                 BT/tp   divided among tensor-parallel ranks\n"
+      "A step of the run is counted, not run: what is drawn is the program's own code in the run's\n"
+      "layout, on one rank. Each op has the shape of its result, in sizes of the model and in numbers,\n"
+      "and the bytes of it that stay for backward; these, and the scratch memory at the peak, are the\n"
+      "activations that `cohort plan` predicts. Units that are alike are drawn once, and so are\n"
+      "pipeline stages.\n"
+      "  B T C   samples of a micro-batch, tokens of a sample, width\n"
+      "  H KV D  heads, key/value heads, size of a head\n"
+      "  F V     width of the feed-forward layers, vocabulary\n"
+      "  BT/tp   divided among tensor-parallel ranks\n"
       "\n"
       "Examples:\n"
       "  cohort graph inputs/demo.toml --set model.vocabulary=1024\n"
       "  cohort graph inputs/demo.toml --set model.vocabulary=1024 --ranks 4 --set parallel.data=zero3\n"
-      "                                                    when are weights gathered, and gradients scattered?\n"
-      "  cohort graph inputs/demo.toml --set model.vocabulary=1024 --ranks 4 --set parallel.tp=2 --set parallel.sequence=true\n"
-      "                                                    what does tensor parallelism add to a block?\n"
+      "                       when are weights gathered, and gradients scattered?\n"
+      "  cohort graph inputs/demo.toml --set model.vocabulary=1024 --ranks 4 --set parallel.tp=2\n"
+      "                       what does tensor parallelism add to a block?\n"
       "  cohort graph inputs/demo.toml --set model.vocabulary=1024 --svg graph.svg --dot graph.dot\n"
-      "                                                    pictures; `dot -Tpdf graph.dot` draws the second");
+      "                       pictures; `dot -Tpdf graph.dot` draws the second");
   auto options = std::make_shared<GraphOptions>();
   command->add_option("run.toml", options->run.run_file, "The run file")->required();
   add_override_options(*command, options->run.overrides);
