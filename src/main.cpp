@@ -57,6 +57,7 @@ void add_commands(CLI::App& app, cohort::Action& action) {
   cohort::add_bench_command(app, action);
   cohort::add_prove_command(app, action);
   cohort::add_plan_command(app, action);
+  cohort::add_graph_command(app, action);
   cohort::add_doctor_command(app, action);
   cohort::add_logs_command(app, action);
   cohort::add_watch_command(app, action);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counting_listener.hpp"
 #include "base/error.hpp"
 #include "base/work_tape.hpp"
 
@@ -35,17 +36,31 @@ class CountingCommunicator : public Communicator {
 
  protected:
   Recording recording() const override { return Recording::none; }
-  Request do_all_reduce(void*, Count elements, DType dtype, ReduceOp) override { return noted("all_reduce", elements, dtype); }
-  Request do_reduce_scatter(const void*, void*, Count block_elements, DType dtype, ReduceOp) override {
+  Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp) override {
+    tell("all_reduce", elements, dtype, data, data);
+    return noted("all_reduce", elements, dtype);
+  }
+  Request do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp) override {
+    tell("reduce_scatter", size() * block_elements, dtype, send, recv);
     return noted("reduce_scatter", size() * block_elements, dtype);
   }
-  Request do_all_gather(const void*, void*, Count block_elements, DType dtype) override {
+  Request do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) override {
+    tell("all_gather", size() * block_elements, dtype, send, recv);
     return noted("all_gather", size() * block_elements, dtype);
   }
-  Request do_broadcast(void*, Count elements, DType dtype, int) override { return noted("broadcast", elements, dtype); }
+  Request do_broadcast(void* data, Count elements, DType dtype, int root) override {
+    tell("broadcast", elements, dtype, rank() == root ? data : nullptr, rank() == root ? nullptr : data);
+    return noted("broadcast", elements, dtype);
+  }
   // The receiver waits for a message; its sender has only to know that it has left.
-  Request do_send(const void*, Count, DType, int, int) override { return {}; }
-  Request do_recv(void*, Count elements, DType dtype, int, int) override { return noted("recv", elements, dtype); }
+  Request do_send(const void* data, Count elements, DType dtype, int, int) override {
+    tell("send", elements, dtype, data, nullptr);
+    return {};
+  }
+  Request do_recv(void* data, Count elements, DType dtype, int, int) override {
+    tell("recv", elements, dtype, nullptr, data);
+    return noted("recv", elements, dtype);
+  }
   void do_barrier() override {}
   std::unique_ptr<Communicator> do_split(int, int, std::string) override {
     fail_operation("split", "a counting group knows its own colour alone: use split_by");
@@ -68,6 +83,11 @@ class CountingCommunicator : public Communicator {
     WorkTape* const tape = WorkTape::of_thread();
     if (tape == nullptr || size() == 1) return {};
     return Request(std::make_unique<NotedOperation>(tape->start(operation, name(), members(), elements * size_of(dtype))));
+  }
+
+  void tell(const char* operation, Count elements, DType dtype, const void* from, const void* to) const {
+    if (CountingListener* const listener = counting_listener())
+      listener->communicates({operation, name(), size(), elements * size_of(dtype), from, to});
   }
 };
 

@@ -25,6 +25,7 @@ void add_logs_command(CLI::App& app, Action& action);
 void add_watch_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
+void add_graph_command(CLI::App& app, Action& action);
 void add_preflight_command(CLI::App& app, Action& action);
 void add_trace_command(CLI::App& app, Action& action);
 void add_topo_command(CLI::App& app, Action& action);

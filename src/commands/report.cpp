@@ -14,6 +14,7 @@
 #include "config/validate.hpp"
 #include "plan/traffic.hpp"
 #include "report/comparison.hpp"
+#include "report/csv_export.hpp"
 #include "report/report_page.hpp"
 #include "report/traced_part.hpp"
 #include "runtime/failure_exit.hpp"
@@ -28,6 +29,7 @@ using nlohmann::ordered_json;
 struct ReportOptions {
   std::vector<std::string> runs;
   std::string out = "report.html";
+  std::string csv;
   bool overwrite = false;
 };
 
@@ -67,8 +69,25 @@ ordered_json planned_of(const RunRecord& run) {
   return planned;
 }
 
+int write_csv_files(const ReportOptions& options) {
+  if (options.runs.size() > 1) fail(ExitCode::usage, "--csv takes one run, and {} are named", options.runs.size());
+  const std::filesystem::path run = options.runs.front(), folder = options.csv;
+  const std::vector<CsvFile> files = csv_files(run);
+  for (const CsvFile& file : files) output_file("--csv", folder / file.name, options.overwrite);
+  make_folders(folder);
+  for (const CsvFile& file : files) {
+    const std::filesystem::path to = output_file("--csv", folder / file.name, options.overwrite);
+    std::vector<std::string> notes;
+    write_csv(run, file, to, notes);
+    for (const std::string& note : notes) print_error_line("note: " + note);
+    fmt::print("{}\n", to.string());
+  }
+  return 0;
+}
+
 int write_report(const ReportOptions& options) {
   if (!is_printing_rank()) return 0;
+  if (!options.csv.empty()) return write_csv_files(options);
   const std::filesystem::path out = output_file("--out", options.out, options.overwrite);
   std::vector<RunRecord> runs;
   for (const std::string& folder : options.runs) runs.push_back(read_run_record(folder));
@@ -99,11 +118,15 @@ void add_report_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  cohort report runs/demo                               writes report.html\n"
       "  cohort train inputs/demo.toml --set run.name=calm --set optimizer.learning_rate=1e-3\n"
-      "  cohort report runs/demo runs/calm --out both.html     curves of two runs in each picture");
+      "  cohort report runs/demo runs/calm --out both.html     curves of two runs in each picture\n"
+      "  cohort report runs/demo --csv demo-csv                steps.csv, ranks.csv and layers.csv in a folder, and no page");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("run", options->runs, "Folders of runs")->required()->type_name("RUN");
-  command->add_option("--out", options->out, "The page")->type_name("FILE")->capture_default_str();
-  add_overwrite_option(*command, options->overwrite, "the page");
+  auto* out = command->add_option("--out", options->out, "The page")->type_name("FILE")->capture_default_str();
+  command->add_option("--csv", options->csv, "Write the metrics as CSV into this folder instead: by step, by rank, by layer")
+      ->type_name("FOLDER")
+      ->excludes(out);
+  add_overwrite_option(*command, options->overwrite, "the page, or the CSV files");
   command->callback([&action, options] { action = [options] { return write_report(*options); }; });
 }
 

@@ -223,6 +223,14 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
+/// [observe]: what is recorded beside the metrics of each step
+struct ObserveSection {
+  Count layers_every = 100;  // steps between records of weights, gradients and activations by layer (layers.jsonl); 0 = never
+  bool tensorboard = false;  // all of it as event files of TensorBoard, too
+
+  bool operator==(const ObserveSection&) const = default;
+};
+
 /// [sample]: text generated at the end of training (token models only)
 struct SampleSection {
   Count tokens = 200;        // 0 = none
@@ -286,6 +294,7 @@ struct RunConfig {
   ParallelSection parallel;
   CheckpointSection checkpoint;
   LogSection log;
+  ObserveSection observe;
   SampleSection sample;
   DeviceSection device;
   PrecisionSection precision;
@@ -300,8 +309,8 @@ struct RunConfig {
   bool operator==(const RunConfig& other) const {
     return run == other.run && model == other.model && data == other.data && train == other.train &&
            optimizer == other.optimizer && schedule == other.schedule && parallel == other.parallel &&
-           checkpoint == other.checkpoint && log == other.log && sample == other.sample && device == other.device &&
-           precision == other.precision && watch == other.watch && fault == other.fault;
+           checkpoint == other.checkpoint && log == other.log && observe == other.observe && sample == other.sample &&
+           device == other.device && precision == other.precision && watch == other.watch && fault == other.fault;
   }
 };
 

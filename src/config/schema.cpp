@@ -191,6 +191,12 @@ std::vector<KeySpec> other_keys() {
           {}),
       KEY(log, level, Choices{{"debug", "info", "warning"}}, "least severe level in the rank logs", {}),
 
+      KEY(observe, layers_every, IntegerRange{0, kMaxSteps},
+          "steps between records of norms and histograms of weights, gradients and activations by layer (layers.jsonl), besides "
+          "the first and the last step; 0 = never",
+          {}),
+      KEY(observe, tensorboard, kAny, "also write metrics, histograms and samples as TensorBoard event files (tensorboard/)", {}),
+
       KEY(sample, tokens, IntegerRange{0, kMaxSize}, "tokens to generate at the end of training; 0 = none", tokens),
       KEY(sample, prompt, kAny, "text to continue; \"\" = start of the validation split", tokens),
       KEY(sample, temperature, (NumberRange{0.0, 1000.0}), "divides the logits; 0 = always the likeliest token", tokens),
@@ -253,6 +259,7 @@ const std::vector<SectionSpec>& all_sections() {
       {"parallel", "how the work is spread over ranks: world size = dp x pp x cp x tp"},
       {"checkpoint", "when the state is saved"},
       {"log", "what is reported"},
+      {"observe", "what is recorded beside the metrics of each step"},
       {"sample", "text generated at the end of training"},
       {"device", "the hardware of one rank"},
       {"precision", "the element types of a step"},

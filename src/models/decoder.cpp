@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/counting_listener.hpp"
 #include "ops/linear.hpp"
 #include "tensor/convert.hpp"
 
@@ -103,6 +104,7 @@ Count Decoder::tokens_of(const ModelInput& input) const {
 }
 
 Tensor Decoder::embed(const StepContext& context, const ModelInput& input, Hooks& hooks) {
+  note_unit(units_.front().name, /*backward=*/false);
   hooks.pre_forward(units_.front());
   const Tensor x = context.take(stream_shape(input));
   const bool by_row = context.cache != nullptr || !context.documents.empty();  // each row has its own position
@@ -129,6 +131,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
   for (std::size_t i = 0; i < layers; ++i) {
     const Block& block = blocks_[first_block(chunk) + i];
     const Unit& unit = units_[first_unit(chunk) + i];
+    note_unit(unit.name, /*backward=*/false);
     hooks.pre_forward(unit);
     context.show_life();
     const bool again = saved == nullptr && turns[i % 2].defined();
@@ -147,6 +150,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
   }
   if (!chunks_[chunk].has_head) return x;
 
+  note_unit(units_.back().name, /*backward=*/false);
   hooks.pre_forward(units_.back());
   const Tensor normed = kept.take(stream_shape(input));
   const Norm::Saved norm = norm_->forward(kept, normed, x);
@@ -184,15 +188,20 @@ Tensor Decoder::forward_chunk(std::size_t chunk, const StepContext& given, const
                               float gradient_scale, Hooks& hooks, Saved& saved) {
   const StepContext context = given.with_input(input.slots, input.documents);
   const Tensor out = run(chunk, context, input, x, hooks, &saved);
-  if (!chunks_[chunk].has_head) return out;
+  if (!chunks_[chunk].has_head) {
+    note_unit("", /*backward=*/false);
+    return out;
+  }
   hooks.pre_gradient(units_.back());
   saved.dnormed = saved.memory->take(out.shape(), out.dtype());
   head_loss(context, out, input.targets, gradient_scale, saved.dnormed);
   hooks.post_forward(units_.back());
+  note_unit("", /*backward=*/false);
   return {};
 }
 
 void Decoder::backward_head(const StepContext& context, const Tensor& dx, Hooks& hooks, const Saved& saved) {
+  note_unit(units_.back().name, /*backward=*/true);
   dx.zero();
   hooks.pre_backward(units_.back());
   partial_gradients_.back().begin();
@@ -230,6 +239,7 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
   const std::size_t first = first_unit(chunk);
   if (chunks_[chunk].has_head) backward_head(context, dx, hooks, saved);
   for (std::size_t i = layers; i-- > 0;) {
+    note_unit(units_[first + i].name, /*backward=*/true);
     hooks.pre_backward(units_[first + i]);
     context.show_life();
     hooks.pre_gradient(units_[first + i]);
@@ -239,6 +249,7 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
     tell_ready(units_[first + i], nullptr, hooks);
   }
   if (chunks_[chunk].embeds) {
+    note_unit(units_.front().name, /*backward=*/true);
     hooks.pre_gradient(units_.front());
     if (!embedding_->frozen) {
       ops::dropout(context.exec, dx, parallel_.rows_of(context.dropout_key(spec_.dropout, 0), dx));
@@ -246,6 +257,7 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
     }
     tell_ready(units_.front(), nullptr, hooks);
   }
+  note_unit("", /*backward=*/true);
   hooks.end_pass();
 }
 
@@ -255,6 +267,7 @@ void Decoder::forward(const StepContext& context, const ModelInput& input, float
 }
 
 void Decoder::backward(const StepContext& context, const ModelInput& input, Hooks& hooks) {
+  note_unit("", /*backward=*/true);
   const Arena::Scope scratch(*context.activations);
   backward_chunk(only_chunk(), context, input, context.take(saved_.last.shape()), hooks, saved_);
 }

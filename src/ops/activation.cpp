@@ -2,6 +2,7 @@
 
 #include "ops/columns.hpp"
 #include "ops/fast_math.hpp"
+#include "ops/op_note.hpp"
 #include "ops/tuned.hpp"
 
 namespace cohort::ops {
@@ -96,25 +97,30 @@ void bias_activation_backward(const Exec& exec, const char* label, const Tensor&
 }  // namespace
 
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
+  const OpNote note("gelu", {&x, &bias}, {&out});
   if (const auto kernel = tuned_kernels(exec).gelu_forward) return kernel(exec, out, x, bias);
   bias_activation_forward<Gelu>(exec, "cohort::gelu_forward", out, x, bias);
 }
 void gelu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
                    const Tensor& bias) {
+  const OpNote note("gelu_backward", {&dout, &x, &bias}, {&dx, &dbias});
   if (const auto kernel = tuned_kernels(exec).gelu_backward) return kernel(exec, dx, dbias, dout, x, bias);
   bias_activation_backward<Gelu>(exec, "cohort::gelu_backward", dx, dbias, dout, x, bias);
 }
 void relu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
+  const OpNote note("relu", {&x, &bias}, {&out});
   if (const auto kernel = tuned_kernels(exec).relu_forward) return kernel(exec, out, x, bias);
   bias_activation_forward<Relu>(exec, "cohort::relu_forward", out, x, bias);
 }
 void relu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, const Tensor& dout, const Tensor& x,
                    const Tensor& bias) {
+  const OpNote note("relu_backward", {&dout, &x, &bias}, {&dx, &dbias});
   if (const auto kernel = tuned_kernels(exec).relu_backward) return kernel(exec, dx, dbias, dout, x, bias);
   bias_activation_backward<Relu>(exec, "cohort::relu_backward", dx, dbias, dout, x, bias);
 }
 
 void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
+  const OpNote note("swiglu", {&x}, {&out});
   if (const auto kernel = tuned_kernels(exec).swiglu_forward) return kernel(exec, out, x);
   const Count n = out.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && x.shape().rows() == out.shape().rows(), "swiglu: {} from {}", out.shape().str(),
@@ -123,6 +129,7 @@ void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
 }
 
 void swiglu_backward(const Exec& exec, const Tensor& dx, const Tensor& dout, const Tensor& x) {
+  const OpNote note("swiglu_backward", {&dout, &x}, {&dx});
   if (const auto kernel = tuned_kernels(exec).swiglu_backward) return kernel(exec, dx, dout, x);
   const Count n = dout.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && dx.elements() == x.elements(), "swiglu backward: {} from {}", dx.shape().str(),

@@ -1,5 +1,6 @@
 #include "ops/attention.hpp"
 
+#include "ops/op_note.hpp"
 #include "ops/portable_attention.hpp"
 #include "ops/tuned.hpp"
 
@@ -49,6 +50,7 @@ Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DTy
 
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor& scratch, const DropoutKey& dropout_key) {
+  const OpNote note("attention", {&qkv}, {&out, &lse});
   check(shape, qkv, out, lse);
   if (const auto kernel = tuned_kernels(exec).attention_forward) return kernel(exec, shape, out, lse, qkv, scratch, dropout_key);
   portable_attention_forward(exec, task_of(shape, out, lse, qkv, dropout_key));
@@ -56,6 +58,7 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
 
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key) {
+  const OpNote note("attention_backward", {&dout, &out, &lse, &qkv}, {&dqkv});
   check(shape, qkv, out, lse);
   COHORT_CHECK(dqkv.elements() == qkv.elements() && dout.elements() == out.elements(), "attention backward: dqkv {}, dout {}",
                dqkv.shape().str(), dout.shape().str());

@@ -1,6 +1,7 @@
 #include "ops/copy_columns.hpp"
 
 #include "base/work_tape.hpp"
+#include "ops/op_note.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {
@@ -21,6 +22,7 @@ void copy_columns_kernel(const Exec& exec, Count rows, Count columns, To* to, Co
 }  // namespace
 
 void copy_columns(const Exec& exec, const Tensor& to, Count to_column, const Tensor& from, Count from_column, Count columns) {
+  const OpNote note("copy_columns", {&from}, {&to});
   const Count rows = to.shape().rows(), to_stride = to.shape().columns(), from_stride = from.shape().columns();
   COHORT_CHECK(from.shape().rows() == rows && to_column + columns <= to_stride && from_column + columns <= from_stride,
                "copy of {} columns: to {} of {}, from {} of {}", columns, to_column, to.shape().str(), from_column,

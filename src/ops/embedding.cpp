@@ -1,6 +1,7 @@
 #include "ops/embedding.hpp"
 
 #include "ops/bins.hpp"
+#include "ops/op_note.hpp"
 #include "ops/tuned.hpp"
 
 namespace cohort::ops {
@@ -48,6 +49,7 @@ void add_positions_kernel(const Exec& exec, Count samples, Count elements, float
 
 void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std::int32_t> tokens, const Tensor& token_table,
                        const Tensor& position_table) {
+  const OpNote note("embedding", {&token_table, &position_table}, {&out});
   if (const auto kernel = tuned_kernels(exec).embedding_forward) return kernel(exec, out, tokens, token_table, position_table);
   check(exec, tokens, out, token_table);
   const bool positions = position_table.defined();
@@ -59,6 +61,7 @@ void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std:
 
 void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table,
                         std::span<const std::int32_t> tokens, const Tensor& dout) {
+  const OpNote note("embedding_backward", {&dout}, {&dtoken_table, &dposition_table});
   if (const auto kernel = tuned_kernels(exec).embedding_backward)
     return kernel(exec, dtoken_table, dposition_table, tokens, dout);
   check(exec, tokens, dout, dtoken_table);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/op_note.hpp"
 #include "ops/parallel.hpp"
 #include "ops/portable_attention.hpp"
 #include "ops/tuned.hpp"
@@ -115,6 +116,7 @@ Bytes partial_attention_scratch_bytes(const Exec& exec, const PartialAttention& 
 
 void partial_attention_forward(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
                                const Tensor& q, const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key) {
+  const OpNote note("partial_attention", {&q, &kv}, {&out, &lse});
   check(exec, block, out, lse, q, kv, scratch);
   if (const auto kernel = tuned_kernels(exec).partial_attention_forward)
     return kernel(exec, block, out, lse, q, kv, scratch, dropout_key);
@@ -123,6 +125,7 @@ void partial_attention_forward(const Exec& exec, const PartialAttention& block, 
 
 void attention_merge(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
                      const Tensor& part_out, const Tensor& part_lse) {
+  const OpNote note("attention_merge", {&part_out, &part_lse}, {&out, &lse});
   check_queries(block, out, lse);
   COHORT_CHECK(part_out.elements() == out.elements() && part_lse.elements() == lse.elements(), "attention merge: {} and {}",
                out.shape().str(), part_out.shape().str());
@@ -133,6 +136,7 @@ void attention_merge(const Exec& exec, const PartialAttention& block, const Tens
 void partial_attention_backward(const Exec& exec, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
                                 const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
                                 const Tensor& scratch, const DropoutKey& dropout_key) {
+  const OpNote note("partial_attention_backward", {&dout, &out, &lse, &q, &kv}, {&dq, &dkv});
   check(exec, block, out, lse, q, kv, scratch);
   COHORT_CHECK(dq.shape().columns() == block.sequence.width() && dq.elements() == out.elements() &&
                    dkv.elements() == kv.elements() && dout.elements() == out.elements(),

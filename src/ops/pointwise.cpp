@@ -3,6 +3,7 @@
 #include "base/random.hpp"
 #include "base/work_tape.hpp"
 #include "ops/columns.hpp"
+#include "ops/op_note.hpp"
 #include "ops/tuned.hpp"
 
 namespace cohort::ops {
@@ -96,6 +97,7 @@ void dropout_kernel(const Exec& exec, Count rows, Count n, Count sample_rows, T*
 }  // namespace
 
 void add_bias(const Exec& exec, const Tensor& x, const Tensor& bias) {
+  const OpNote note("add_bias", {&x, &bias}, {&x});
   const Count n = x.shape().columns();
   COHORT_CHECK(bias.elements() == n, "add_bias: bias {} to {}", bias.shape().str(), x.shape().str());
   note_traffic("add_bias", x.dtype(), 2 * x.bytes());
@@ -103,6 +105,7 @@ void add_bias(const Exec& exec, const Tensor& x, const Tensor& bias) {
 }
 
 void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
+  const OpNote note("bias_backward", {&dx}, {&dbias});
   if (const auto kernel = tuned_kernels(exec).bias_backward) return kernel(exec, dbias, dx);
   const Count n = dx.shape().columns();
   COHORT_CHECK(dbias.elements() == n, "bias_backward: {} from {}", dbias.shape().str(), dx.shape().str());
@@ -110,6 +113,7 @@ void bias_backward(const Exec& exec, const Tensor& dbias, const Tensor& dx) {
 }
 
 void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) {
+  const OpNote note("add", {&x, &y}, {&out});
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(),
                x.shape().str(), y.shape().str());
   note_traffic("add", out.dtype(), 3 * out.bytes());
@@ -120,10 +124,12 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) 
 
 void scale(const Exec& exec, const Tensor& x, float factor) {
   note_traffic("scale", x.dtype(), 2 * x.bytes());
+  const OpNote note("scale", {&x}, {&x});
   with_storage_type(x, [&]<class T>(T) { scale_kernel(exec, x.shape().rows(), x.shape().columns(), x.data<T>(), factor); });
 }
 
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias) {
+  const OpNote note("add_residual", {&x, &y, &bias}, {&out});
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements() && bias.elements() == x.shape().columns(),
                "add_residual: {} = {} + {} + {}", out.shape().str(), x.shape().str(), y.shape().str(), bias.shape().str());
   note_traffic("add_residual", out.dtype(), 3 * out.bytes());
@@ -134,6 +140,7 @@ void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Te
 
 void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key) {
   if (key.probability == 0.0) return;
+  const OpNote note("dropout", {&x}, {&x});
   const auto samples = static_cast<Count>(key.slots.size());
   const Count rows = x.shape().rows();
   const Count all = key.all_rows == 0 ? rows : key.all_rows;

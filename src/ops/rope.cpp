@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "ops/attention.hpp"
+#include "ops/op_note.hpp"
 #include "ops/parallel.hpp"
 #include "ops/tuned.hpp"
 
@@ -55,12 +56,14 @@ double scaled_speed(const RopeSpec& spec, double speed) {
 }  // namespace
 
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines) {
+  const OpNote note("rope", {&qkv}, {&qkv});
   if (const auto kernel = tuned_kernels(exec).rope_forward) return kernel(exec, shape, qkv, cosines, sines);
   rotate(exec, "cohort::rope_forward", shape, qkv, cosines, sines, 1.0f);
 }
 
 void rope_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& cosines,
                    const Tensor& sines) {
+  const OpNote note("rope_backward", {&dqkv}, {&dqkv});
   if (const auto kernel = tuned_kernels(exec).rope_backward) return kernel(exec, shape, dqkv, cosines, sines);
   rotate(exec, "cohort::rope_backward", shape, dqkv, cosines, sines, -1.0f);
 }

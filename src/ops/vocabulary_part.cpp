@@ -6,6 +6,7 @@
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
 #include "ops/fast_math.hpp"
+#include "ops/op_note.hpp"
 #include "ops/parallel.hpp"
 #include "ops/pointwise.hpp"
 
@@ -111,6 +112,7 @@ void gradient_kernel(const Exec& exec, const Softmax& s, T* logits, float scale)
 
 void embedding_part_forward(const Exec& exec, const Tensor& out, std::span<const std::int32_t> tokens, const Tensor& table,
                             const Tensor& position_table, const VocabularyPart& part) {
+  const OpNote note("embedding_part", {&table, &position_table}, {&out});
   const Count rows = out.shape().rows();
   const Count n = out.shape().columns();
   check_ids(exec, "token", tokens, rows, part.vocabulary, false);
@@ -128,6 +130,7 @@ void embedding_part_forward(const Exec& exec, const Tensor& out, std::span<const
 void embedding_part_backward(const Exec& exec, const Tensor& dtable, const Tensor& dposition_table,
                              std::span<const std::int32_t> tokens, const Tensor& dout, const Tensor& ids,
                              const VocabularyPart& part) {
+  const OpNote note("embedding_part_backward", {&dout}, {&dtable, &dposition_table});
   const Count rows = dout.shape().rows();
   const Count n = dout.shape().columns();
   check_ids(exec, "token", tokens, rows, part.vocabulary, false);
@@ -151,6 +154,7 @@ void embedding_part_backward(const Exec& exec, const Tensor& dtable, const Tenso
 
 void softmax_statistics(const Exec& exec, const Tensor& largest, const Tensor& sums, const Tensor& logits,
                         std::span<const std::int32_t> targets, const VocabularyPart& part) {
+  const OpNote note("softmax_statistics", {&logits}, {&largest, &sums});
   check_ids(exec, "target", targets, logits.shape().rows(), part.vocabulary, true);
   const Softmax s = softmax_of(logits, largest, sums, targets, part);
   note_traffic("cross_entropy_forward", logits.dtype(), logits.bytes());
@@ -158,6 +162,7 @@ void softmax_statistics(const Exec& exec, const Tensor& largest, const Tensor& s
 }
 
 void rescale_sums(const Exec& exec, const Tensor& sums, const Tensor& largest, const Tensor& largest_of_all) {
+  const OpNote note("rescale_sums", {&largest, &largest_of_all}, {&sums});
   float* sum = sums.f32();
   const float* own = largest.f32();
   const float* all = largest_of_all.f32();
@@ -168,6 +173,7 @@ void rescale_sums(const Exec& exec, const Tensor& sums, const Tensor& largest, c
 
 void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tensor& largest_of_all, const Tensor& sums,
                            std::span<const std::int32_t> targets) {
+  const OpNote note("cross_entropy", {&largest_of_all, &sums}, {&loss_sum});
   const Count rows = largest_of_all.elements();
   const float* largest = largest_of_all.f32();
   const float* exponentials = sums.f32();
@@ -189,6 +195,7 @@ void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tenso
 
 void softmax_gradient(const Exec& exec, const Tensor& logits, const Tensor& largest_of_all, const Tensor& sums,
                       std::span<const std::int32_t> targets, const VocabularyPart& part, float scale) {
+  const OpNote note("softmax_gradient", {&largest_of_all, &sums}, {&logits});
   const Softmax s = softmax_of(logits, largest_of_all, sums, targets, part);
   note_traffic("softmax_gradient", logits.dtype(), 2 * logits.bytes());
   with_storage_type(logits, [&]<class T>(T) { gradient_kernel<T>(exec, s, logits.data<T>(), scale); });

@@ -5,17 +5,6 @@
 namespace cohort {
 namespace {
 
-// For people. What a group of ranks is for says its first name: groups that a strategy splits from it have another behind a
-// point.
-std::string purpose_of(const std::string& group, const std::string& operation) {
-  if (group == "pp.tied") return "the tied weight's gradient";
-  if (group == "pp") return "stream and its gradient";
-  if (group == "cp" && operation == "send") return "keys and values";
-  if (operation == "send") return "matrices to their owners and back";
-  if (group == "tp") return operation == "all_gather" ? "activations" : "sums of activations";
-  return operation == "all_gather" ? "weights" : "gradients";
-}
-
 // What the trace calls by these names, and which is somebody's send.
 bool is_receive(const std::string& operation) { return operation == "recv"; }
 
@@ -34,6 +23,16 @@ void raise(std::vector<Traffic>& largest, const CommTrace::Table& stage) {
 }
 
 }  // namespace
+
+// What a group of ranks is for says its first name: groups that a strategy splits from it have another behind a point.
+std::string purpose_of(const std::string& group, const std::string& operation) {
+  if (group == "pp.tied") return "the tied weight's gradient";
+  if (group == "pp") return "stream and its gradient";
+  if (group == "cp" && operation == "send") return "keys and values";
+  if (operation == "send") return "matrices to their owners and back";
+  if (group == "tp") return operation == "all_gather" ? "activations" : "sums of activations";
+  return operation == "all_gather" ? "weights" : "gradients";
+}
 
 Bytes moved_bytes(const std::string& operation, int ranks, Bytes given) {
   const auto share = [&](Bytes bytes) { return bytes / ranks * (ranks - 1) + bytes % ranks * (ranks - 1) / ranks; };

@@ -29,6 +29,9 @@ struct Traffic {
   Bytes moved() const;
 };
 
+/// Traffic::purpose: what goes through a group by an operation, in words.
+std::string purpose_of(const std::string& group, const std::string& operation);
+
 /// See above. `operation` as in Traffic.
 Bytes moved_bytes(const std::string& operation, int ranks, Bytes given);
 

@@ -116,22 +116,14 @@ void find_plateau(const RunRecord& run, std::vector<Finding>& found) {
 }
 
 void find_slow_ranks(const RunRecord& run, std::vector<Finding>& found) {
-  const auto& times = run.ranks.times;
-  if (times.size() < 3 || times.front().size() < 2) return;
-  struct Slow {
-    std::size_t rank, reports = 0;
-    double most = 0.0;
-    Count first = 0;
+  const RankRecord& ranks = run.ranks;
+  if (ranks.reports < 3 || ranks.slow.size() < 2) return;
+  struct Slow : RankRecord::Slow {
+    std::size_t rank = 0;
   };
   std::vector<Slow> slow;
-  for (std::size_t rank = 0; rank < times.front().size(); ++rank) {
-    Slow one{rank};
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      if (!(times[i][rank] > 1.3)) continue;
-      if (one.reports++ == 0) one.first = run.ranks.steps[i];
-      one.most = std::max(one.most, times[i][rank]);
-    }
-    if (3 * one.reports >= times.size()) slow.push_back(one);
+  for (std::size_t rank = 0; rank < ranks.slow.size(); ++rank) {
+    if (3 * ranks.slow[rank].reports >= ranks.reports) slow.push_back({ranks.slow[rank], rank});
   }
   const std::size_t all = slow.size();
   std::stable_sort(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.most > b.most; });
@@ -140,7 +132,7 @@ void find_slow_ranks(const RunRecord& run, std::vector<Finding>& found) {
     found.push_back(
         {one.first,
          fmt::format("Rank {} works longer than the others of its stage in {} of {} reports, up to {:.1f} times their median{}.",
-                     one.rank, one.reports, times.size(), one.most,
+                     one.rank, one.reports, ranks.reports, one.most,
                      all > slow.size() ? fmt::format("; so do {} ranks in all", all) : "")});
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -23,12 +24,12 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kPoints = 2000;    // of a curve: a screen has about as many pixels
 constexpr std::size_t kStretches = 200;  // of what is averaged
-constexpr std::size_t kRankRows = 256;   // of the map of ranks
+constexpr std::size_t kMapRows = 256;    // of a map of ranks or layers
 
-// Six digits: what a picture of a thousand pixels can show.
-ordered_json short_number(double value) {
+// Six digits: what a picture of a thousand pixels can show; of colours, fewer.
+ordered_json short_number(double value, int digits = 6) {
   if (!std::isfinite(value)) return nullptr;
-  return ordered_json::parse(fmt::format("{:.6g}", value));
+  return ordered_json::parse(fmt::format("{:.{}g}", value, digits));
 }
 
 ordered_json points_of(const StepSeries& series) {
@@ -81,26 +82,31 @@ ordered_json phases_of(const RunRecord& run) {
   return phases;
 }
 
-// Own work of each rank over the median of its stage, a column a report. Of more ranks than there are rows neighbours share one,
-// which shows the slowest; likewise reports.
-ordered_json ranks_of(const RunRecord& run) {
-  const auto& times = run.ranks.times;
-  if (times.empty() || times.front().size() < 2) return nullptr;
-  const std::size_t ranks = times.front().size(), rows = std::min(ranks, kRankRows), columns = std::min(times.size(), kStretches);
+// A column a stretch of steps. Of more rows than there is room for neighbours share one, which shows the largest.
+ordered_json map_of(const HeatMap& map) {
+  const std::size_t all = map.rows(), rows = std::min(all, kMapRows);
   ordered_json cells = ordered_json::array(), steps = ordered_json::array();
-  for (std::size_t c = 0; c < columns; ++c) {
-    const std::size_t begin = c * times.size() / columns, end = (c + 1) * times.size() / columns;
-    std::vector<double> column(rows, 0.0);
-    for (std::size_t i = begin; i < end; ++i) {
-      for (std::size_t rank = 0; rank < ranks; ++rank)
-        column[rank * rows / ranks] = std::max(column[rank * rows / ranks], times[i][rank]);
+  for (const HeatMap::Column& column : map.columns()) {
+    std::vector<double> values(rows, std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t row = 0; row < all; ++row) {
+      double& value = values[row * rows / all];
+      if (!(value >= column.values[row]) && !std::isnan(column.values[row])) value = column.values[row];
     }
     ordered_json list = ordered_json::array();
-    for (const double value : column) list.push_back(short_number(value));
+    for (const double value : values) list.push_back(short_number(value, 4));
     cells.push_back(std::move(list));
-    steps.push_back(run.ranks.steps[end - 1]);
+    steps.push_back(column.last_step);
   }
-  return {{"ranks", ranks}, {"steps", std::move(steps)}, {"cells", std::move(cells)}};
+  return {{"rows", all}, {"steps", std::move(steps)}, {"cells", std::move(cells)}};
+}
+
+ordered_json ranks_of(const RunRecord& run) { return run.ranks.map.rows() < 2 ? ordered_json() : map_of(run.ranks.map); }
+
+ordered_json gradients_of(const RunRecord& run) {
+  if (run.gradients.map.empty()) return nullptr;
+  ordered_json gradients = map_of(run.gradients.map);
+  gradients["units"] = run.gradients.units;
+  return gradients;
 }
 
 double sum_of(const StepSeries* series) {
@@ -167,6 +173,7 @@ ordered_json report_of(const RunRecord& run, const ordered_json& planned) {
   report["curves"] = curves_of(run);
   report["phases"] = phases_of(run);
   report["ranks"] = ranks_of(run);
+  report["gradients"] = gradients_of(run);
   report["checkpoints"] = ordered_json::array();
   for (const CheckpointRecord& checkpoint : run.checkpoints)
     report["checkpoints"].push_back({{"step", checkpoint.step}, {"size", human_bytes(checkpoint.bytes)}});

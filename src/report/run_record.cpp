@@ -2,88 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/text.hpp"
 #include "checkpoint/store/store.hpp"
+#include "report/record_lines.hpp"
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using nlohmann::ordered_json;  // layers come in the order of the model
 
-// The records of a file of lines, by rising step: of two of one step the later counts.
-struct Records {
-  std::map<Count, json> by_step;
-  Count unreadable = 0, repeated = 0;
-  bool torn = false;  // the last line
-};
-
-Records read_records(const fs::path& path) {
-  Records records;
-  const std::string text = read_file(path, "metrics file");
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const bool last = lines.eof();  // without the end of a line
-    json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer() ||
-        object["step"].get<Count>() < 0) {
-      last ? records.torn = true : ++records.unreadable != 0;
-      continue;
-    }
-    const auto step = object["step"].get<Count>();
-    if (records.by_step.contains(step)) ++records.repeated;
-    records.by_step[step] = std::move(object);
-  }
-  return records;
-}
-
-void note_faults(const Records& records, const std::string& file, std::vector<std::string>& notes) {
-  if (records.torn)
-    notes.push_back(fmt::format("The last line of {} is cut off: the run is writing it, or was killed then.", file));
-  if (records.unreadable > 0)
-    notes.push_back(fmt::format("{} of {} cannot be read and {} left out.", counted(records.unreadable, "line"), file,
-                                records.unreadable == 1 ? "is" : "are"));
-  if (records.repeated > 0)
-    notes.push_back(fmt::format("{} {} recorded twice in {}, as if two runs had written it; the later record is shown.",
-                                counted(records.repeated, "step"), records.repeated == 1 ? "is" : "are", file));
-}
-
-double number_of_text(const std::string& text) {
-  if (text == "inf") return std::numeric_limits<double>::infinity();
-  if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
-void add_figure(RunRecord& run, Count step, const std::string& name, const json& value) {
-  constexpr std::string_view kText = "_text";
-  if (value.is_number()) {
-    run.figures[name].add(step, value.get<double>());
-  } else if (value.is_boolean()) {
-    run.figures[name].add(step, value.get<bool>() ? 1.0 : 0.0);
-  } else if (value.is_string() && name.ends_with(kText)) {  // "loss": null, "loss_text": "nan"
-    run.figures[name.substr(0, name.size() - kText.size())].add(step, number_of_text(value.get<std::string>()));
-  }
-}
-
-// Records have objects, and these have numbers.
-void add_figures(RunRecord& run, Count step, const json& object) {
-  for (const auto& [key, value] : object.items()) {
-    add_figure(run, step, key, value);
-    if (!value.is_object()) continue;
-    for (const auto& [inner, number] : value.items()) add_figure(run, step, key + "." + inner, number);
-  }
-}
-
-void take_facts(RunRecord& run, const json& object) {
-  const json facts = object.value("run", json());
+void take_facts(RunRecord& run, const ordered_json& object) {
+  const ordered_json facts = object.value("run", ordered_json());
   if (!facts.is_object()) return;
   if (facts.contains("ranks") && facts["ranks"].is_number_integer()) run.rank_count = facts["ranks"].get<Count>();
   if (facts.contains("layout") && facts["layout"].is_string()) run.layout = facts["layout"].get<std::string>();
@@ -92,6 +29,37 @@ void take_facts(RunRecord& run, const json& object) {
     run.entropy_floor = facts["entropy_floor"].get<double>();
 }
 
+// Metrics come by rising step but where a run went back without a word, or another has written here, too: of two records of a
+// step the later counts.
+class MetricsReader {
+ public:
+  explicit MetricsReader(RunRecord& run) : run_(run) {}
+
+  void take(Count step, const ordered_json& record) {
+    if (!seen_.empty() && step <= seen_.back()) forget(step);
+    if (seen_.empty() || step > seen_.back()) {
+      seen_.push_back(step);
+    } else if (const auto at = std::lower_bound(seen_.begin(), seen_.end(), step); *at != step) {
+      seen_.insert(at, step);
+    }
+    for_each_number(record, [&](const std::string& name, double value) { run_.figures[name].put(step, value); });
+    take_facts(run_, record);
+  }
+  bool empty() const { return seen_.empty(); }
+  Count repeated() const { return repeated_; }
+
+ private:
+  void forget(Count step) {
+    if (!std::binary_search(seen_.begin(), seen_.end(), step)) return;
+    ++repeated_;
+    for (auto& [name, series] : run_.figures) series.erase(step);
+  }
+
+  RunRecord& run_;
+  std::vector<Count> seen_;  // by rising step
+  Count repeated_ = 0;
+};
+
 void read_metrics(RunRecord& run) {
   const fs::path path = run.folder / "metrics.jsonl";
   std::error_code error;
@@ -99,39 +67,55 @@ void read_metrics(RunRecord& run) {
     fail(ExitCode::io, "{}: not a run folder: it has no metrics.jsonl, which a run writes from its first step on",
          run.folder.string());
   }
-  const Records records = read_records(path);
-  if (records.by_step.empty()) fail(ExitCode::io, "{}: no step is recorded there yet", path.string());
-  note_faults(records, "metrics.jsonl", run.notes);
-  for (const auto& [step, object] : records.by_step) {
-    add_figures(run, step, object);
-    take_facts(run, object);
-  }
+  MetricsReader reader(run);
+  LineFaults faults = for_each_record(path, [&](Count step, const ordered_json& record) { reader.take(step, record); });
+  if (reader.empty()) fail(ExitCode::io, "{}: no step is recorded there yet", path.string());
+  faults.repeated = reader.repeated();
+  note_faults(faults, "metrics.jsonl", run.notes);
 }
 
-std::vector<double> numbers_of(const json& object, const char* key) {
-  const json list = object.value(key, json());
-  std::vector<double> numbers;
-  if (!list.is_array()) return numbers;
-  for (const json& value : list)
-    numbers.push_back(value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
-  return numbers;
-}
-
-// Lines of other numbers of ranks than the last have are of an earlier part of the run.
-void read_ranks(RunRecord& run) {
-  const fs::path path = run.folder / "ranks.jsonl";
+// A file that a run may have or not.
+void read_if_there(RunRecord& run, const std::string& file, const std::function<bool(Count, const ordered_json&)>& take) {
+  const fs::path path = run.folder / file;
   std::error_code error;
   if (!fs::exists(path, error)) return;
-  const Records records = read_records(path);
-  note_faults(records, "ranks.jsonl", run.notes);
-  if (records.by_step.empty()) return;
-  const std::size_t ranks = numbers_of(records.by_step.rbegin()->second, "times").size();
-  for (const auto& [step, object] : records.by_step) {
-    std::vector<double> times = numbers_of(object, "times");
-    if (times.size() != ranks) continue;
-    run.ranks.steps.push_back(step);
-    run.ranks.times.push_back(std::move(times));
-  }
+  Count repeated = 0;
+  LineFaults faults =
+      for_each_record(path, [&](Count step, const ordered_json& record) { repeated += take(step, record) ? 1 : 0; });
+  faults.repeated = repeated;
+  note_faults(faults, file, run.notes);
+}
+
+void read_ranks(RunRecord& run) {
+  read_if_there(run, "ranks.jsonl", [&](Count step, const ordered_json& record) {
+    const ordered_json* const list = record.contains("times") ? &record["times"] : nullptr;
+    std::vector<double> times;
+    if (list != nullptr && list->is_array()) {
+      for (const ordered_json& value : *list) times.push_back(number_or_nan(value));
+    }
+    return !times.empty() && run.ranks.add(step, times);
+  });
+}
+
+double gradient_norm_of(const ordered_json& layer) {
+  if (!layer.is_object() || !layer.contains("gradients") || !layer["gradients"].is_object())
+    return std::numeric_limits<double>::quiet_NaN();
+  return number_or_nan(layer["gradients"].value("norm", ordered_json()));
+}
+
+void read_layers(RunRecord& run) {
+  read_if_there(run, "layers.jsonl", [&](Count step, const ordered_json& record) {
+    if (!record.contains("layers") || !record["layers"].is_object()) return false;
+    std::vector<std::string> units;
+    std::vector<double> norms;
+    for (const auto& [unit, layer] : record["layers"].items()) {
+      units.push_back(unit);
+      norms.push_back(gradient_norm_of(layer));
+    }
+    if (norms.empty()) return false;
+    run.gradients.units = std::move(units);
+    return run.gradients.map.add(step, norms);
+  });
 }
 
 Bytes size_of_folder(const fs::path& folder) {
@@ -149,16 +133,49 @@ void read_samples(RunRecord& run) {
   const fs::path path = run.folder / "samples.jsonl";
   std::error_code error;
   if (!fs::exists(path, error)) return;
-  for (const auto& [step, object] : read_records(path).by_step) {
+  for_each_record(path, [&](Count step, const ordered_json& object) {
     if (object.contains("text") && object["text"].is_string()) run.samples.push_back({step, object["text"].get<std::string>()});
-  }
+  });
 }
 
 }  // namespace
 
+void StepSeries::put(Count step, double value) {
+  if (steps.empty() || step > steps.back()) return add(step, value);
+  const auto at = std::lower_bound(steps.begin(), steps.end(), step);
+  const auto place = at - steps.begin();
+  if (at != steps.end() && *at == step) {
+    values[static_cast<std::size_t>(place)] = value;
+  } else {
+    steps.insert(at, step);
+    values.insert(values.begin() + place, value);
+  }
+}
+
+void StepSeries::erase(Count step) {
+  const auto at = std::lower_bound(steps.begin(), steps.end(), step);
+  if (at == steps.end() || *at != step) return;
+  values.erase(values.begin() + (at - steps.begin()));
+  steps.erase(at);
+}
+
+bool RankRecord::add(Count step, const std::vector<double>& times) {
+  if (times.size() != slow.size()) {
+    reports = 0;
+    slow.assign(times.size(), {});
+  }
+  ++reports;
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    if (!(times[rank] > kSlow)) continue;
+    if (slow[rank].reports++ == 0) slow[rank].first = step;
+    slow[rank].most = std::max(slow[rank].most, times[rank]);
+  }
+  return map.add(step, times);
+}
+
 const StepSeries* RunRecord::find(const std::string& figure) const {
   const auto found = figures.find(figure);
-  return found == figures.end() ? nullptr : &found->second;
+  return found == figures.end() || found->second.empty() ? nullptr : &found->second;
 }
 
 Count RunRecord::last_step() const {
@@ -174,6 +191,7 @@ RunRecord read_run_record(const fs::path& folder) {
   run.name = (error ? folder : whole).filename().string();
   read_metrics(run);
   read_ranks(run);
+  read_layers(run);
   read_samples(run);
   if (fs::exists(folder / "run.toml", error)) {
     run.run_file = read_file(folder / "run.toml", "run file");

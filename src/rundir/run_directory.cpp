@@ -28,7 +28,8 @@ namespace {
 constexpr const char* kMark = "cohort-run";
 constexpr const char* kMarkText =
     "This is a run folder of Cohort, which replaces and removes its own files here: run.toml, metrics.jsonl,\n"
-    "ranks.jsonl, samples.jsonl, trace.json, trace_N.json, logs/rank_N/, flight/, faults/, checkpoints/step_N/.\n";
+    "ranks.jsonl, layers.jsonl, samples.jsonl, tensorboard/events.*.cohort, trace.json, trace_N.json, logs/rank_N/,\n"
+    "flight/, faults/, checkpoints/step_N/.\n";
 constexpr const char* kOtherFolder = "choose another folder with --set run.directory=FOLDER";
 
 bool stands_at(const fs::path& path) {
@@ -69,8 +70,8 @@ bool holds_nothing(const fs::path& path) {
 // A folder that was given by mistake has things of these names that are somebody's.
 void require_run_or_room(const fs::path& folder) {
   if (is_run_folder(folder)) return;
-  for (const char* name : {"checkpoints", "logs", "metrics.jsonl", "ranks.jsonl", "samples.jsonl", "trace.json", "run.toml",
-                           "flight", "faults", "save", kMark}) {
+  for (const char* name : {"checkpoints", "logs", "metrics.jsonl", "ranks.jsonl", "layers.jsonl", "samples.jsonl", "tensorboard",
+                           "trace.json", "run.toml", "flight", "faults", "save", kMark}) {
     const fs::path path = folder / name;
     if (!stands_at(path) || holds_nothing(path)) continue;
     if (path == checkpoints_folder(folder) && holds_checkpoints_alone(folder)) continue;
@@ -106,7 +107,12 @@ void delete_run(const fs::path& folder) {
     for (const char* log : {"train.log", "nccl.log"}) remove_file(folder / "logs" / name / log);
     remove_if_empty(folder / "logs" / name);
   }
-  for (const char* name : {"metrics.jsonl", "ranks.jsonl", "samples.jsonl", "run.toml"}) remove_file(folder / name);
+  for (const std::string& name : names_in(folder / "tensorboard")) {
+    if (name.starts_with("events.out.tfevents.") && name.ends_with(".cohort")) remove_file(folder / "tensorboard" / name);
+  }
+  remove_if_empty(folder / "tensorboard");
+  for (const char* name : {"metrics.jsonl", "ranks.jsonl", "layers.jsonl", "samples.jsonl", "run.toml"})
+    remove_file(folder / name);
   for (const std::string& name : names_in(folder)) {
     const bool unfinished = name.ends_with(".tmp");  // of a run that was killed while it wrote
     if (is_trace_file(unfinished ? fs::path(name).stem().string() : name)) remove_file(folder / name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/counting.hpp"
+#include "base/counting_listener.hpp"
 #include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
 
@@ -29,6 +30,12 @@ void Arena::add_chunk(Bytes bytes) {
   chunks_.push_back(Tensor::wrap(counted_memory(kEndlessChunk).get(), {kEndlessChunk}, DType::u8, device_));
 }
 
+void Arena::rewind(Mark mark) {
+  position_ = mark;
+  CountingListener* const listener = counting_listener();
+  if (listener != nullptr && !chunks_.empty()) listener->rewound(chunks_.front().raw(), position_.used);
+}
+
 Tensor Arena::take(const Shape& shape, DType dtype) {
   const Bytes bytes = rounded_up(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
   // The first chunk from here on with room; what is left of the skipped ones stays unused until a rewind.
@@ -45,6 +52,8 @@ Tensor Arena::take(const Shape& shape, DType dtype) {
     count_used_memory(label_, device_, in_use - peak_);
     peak_ = in_use;
   }
+  if (CountingListener* const listener = counting_listener())
+    listener->taken(label_, chunks_.front().raw(), {tensor.raw(), shape, dtype}, in_use);
   return tensor;
 }
 

@@ -26,7 +26,7 @@ class Arena {
   };
   Mark mark() const { return position_; }
   /// Gives back all that was taken since the mark.
-  void rewind(Mark mark) { position_ = mark; }
+  void rewind(Mark mark);
 
   /// Largest number of bytes that were in use at once.
   Bytes peak_bytes() const { return peak_; }

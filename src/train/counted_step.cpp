@@ -52,6 +52,8 @@ class Counting {
     train_step_ = std::make_unique<TrainStep>(config, mesh_);
   }
 
+  const Model& model() const { return train_step_->model(); }
+
   // The traffic of a step of so many micro-batches.
   CommTrace::Table run(Count micro_batches) {
     trace_.reset();
@@ -159,6 +161,18 @@ CountedStep count_step(const RunConfig& config, int stage, int rank) {
 
 CountedStep count_whole_step(const RunConfig& config, int stage, int rank) {
   return count_run(config, stage, rank, config.train.accumulation);
+}
+
+CountedStep count_whole_step(const RunConfig& config, int stage, CountingListener& listener,
+                             const std::function<void(const Model& model)>& show) {
+  Counting counting(config, stage, /*rank=*/0);
+  show(counting.model());
+  CommTrace::Table traffic;
+  {
+    const ListeningScope listens(listener);
+    traffic = counting.run(config.train.accumulation);
+  }
+  return counting.result(std::move(traffic), config.train.accumulation);
 }
 
 std::vector<int> stages_to_count(const RunConfig& config) {

@@ -8,10 +8,12 @@
 // GPU is not known either, and counts nothing.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/counting_listener.hpp"
 #include "base/work_tape.hpp"
 #include "comm/trace.hpp"
 #include "config/run_config.hpp"
@@ -52,6 +54,10 @@ struct CountedStep {
 CountedStep count_step(const RunConfig& config, int stage, int rank = 0);
 /// The same with all micro-batches run, for who wants to see that they are alike.
 CountedStep count_whole_step(const RunConfig& config, int stage, int rank = 0);
+
+/// The same of the stage's first rank, whose model is shown before `listener` hears the step.
+CountedStep count_whole_step(const RunConfig& config, int stage, CountingListener& listener,
+                             const std::function<void(const Model& model)>& show);
 
 /// Pipeline stages among which are those that need and send most: of stages with as many layers and the same ends, the first.
 std::vector<int> stages_to_count(const RunConfig& config);

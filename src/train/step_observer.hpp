@@ -34,6 +34,8 @@ struct StepRecord {
   std::optional<Evaluation> evaluation = {};  // of the validation after it, if there was one
   std::optional<Bytes> memory = {};           // of the rank that uses most, at reported steps
   nlohmann::ordered_json figures = {};        // what observers add to the metrics of the step; null: nothing
+  nlohmann::ordered_json layers = {};         // rank 0: what layers.jsonl has of the step; null: nothing
+  nlohmann::ordered_json metrics = {};        // rank 0, behind the metrics file: the record that it has written
 };
 
 /// All ranks have the same observers in the same order, so each call may be a collective over all ranks, if it is one on all. An

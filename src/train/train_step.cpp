@@ -53,11 +53,22 @@ std::unique_ptr<Optimizer> make_offloaded(const RunConfig& config, std::vector<O
   return std::make_unique<OffloadedOptimizer>(std::move(owned), config.optimizer, options);
 }
 
+using Inspect = std::function<void(const std::string&, const Tensor&)>;
+
 // NaN in one element is enough: norms, products and the loss spread it. Of each unit, since relu makes 0 of NaN.
 void poison(const std::string&, const Tensor& output) {
   const Tensor nan = Tensor::zeros("poison", {1}, output.dtype());
   std::memset(nan.raw(), 0xff, static_cast<std::size_t>(nan.bytes()));  // a NaN in fp32, bf16 and fp16
   Tensor::wrap(output.raw(), {1}, output.dtype(), output.device()).copy_from(nan);
+}
+
+// Both, one after the other.
+Inspect joined(const Inspect& first, const Inspect& second) {
+  if (!first || !second) return first ? first : second;
+  return [first, second](const std::string& unit, const Tensor& output) {
+    first(unit, output);
+    second(unit, output);
+  };
 }
 
 }  // namespace
@@ -230,7 +241,7 @@ StepContext TrainStep::context(Count step) const {
           .seed = config_.run.seed,
           .step = static_cast<std::uint32_t>(step),
           .sequence = ring_.get(),
-          .inspect = running_.poisoned ? poison : std::function<void(const std::string&, const Tensor&)>{},
+          .inspect = joined(running_.poisoned ? poison : Inspect{}, running_.inspect),
           .heartbeat = FlightRecorder::heartbeat_of_process};
 }
 
@@ -270,6 +281,7 @@ StepResult TrainStep::finish_step(StepTimers& timers) {
     ops::save_gemm_tuning(config_.device.gemm_tuning);
     keeps_tuning_ = false;
   }
+  running_.inspect = {};  // whoever looks for a fault later runs units again
   const StepScalars::Values& values = scalars_.values();
   StepResult result;
   result.loss = mean(values.loss, running_.global_valid_targets);
@@ -292,11 +304,7 @@ StepResult TrainStep::run(const StepInput& input, StepTimers& timers) {
 std::string TrainStep::first_unit_not_finite(std::span<const ModelInput> micro_batches) {
   StepContext with_inspection = context(running_.step);
   FirstNotFinite search;
-  with_inspection.inspect = [look = search.inspector(), poisoned = with_inspection.inspect](const std::string& unit,
-                                                                                            const Tensor& output) {
-    if (poisoned) poisoned(unit, output);
-    look(unit, output);
-  };
+  with_inspection.inspect = joined(with_inspection.inspect, search.inspector());
   for (const ModelInput& input : micro_batches) {
     const Arena::Scope forgotten(activations_);
     predictor().loss(with_inspection, input, *strategy_);  // with dropout, which may be what overflowed: context.training

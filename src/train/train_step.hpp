@@ -40,6 +40,8 @@ struct StepInput {
   Count own_valid_targets = 0;
   Count global_valid_targets = 0;  // over all ranks
   bool poisoned = false;           // a fault that was asked for: what every unit of this rank puts out becomes NaN
+  /// If set, is shown what every unit of this rank puts out in forward, of each micro-batch: StepContext::inspect.
+  std::function<void(const std::string& unit, const Tensor& output)> inspect = {};
 };
 
 /// The mesh that [parallel] asks for.
@@ -112,6 +114,11 @@ class TrainStep {
   std::vector<StateShard> shards() const;
   /// The gradients of the last step that this rank owns, under the names and in the order of the values.
   std::vector<StateShard> gradient_shards() const;
+  /// What this rank's optimizer updates; the gradients are those of the last step, before clipping and times the loss scale.
+  const std::vector<OwnedSegment>& owned() const { return optimizer_->owned(); }
+  /// Of the ranks that hold the same elements of owned(), the first; of frozen weights, which are whole, that of the group.
+  bool is_first_holder() const { return replica().index == 0; }
+  bool is_first_of_group() const { return group_.rank() == 0; }
   /// Takes the weights of a checkpoint or a run, and nothing else of it; of one without adapters all but these. Errors as
   /// load_shards(). // Collective over: mesh
   void load_weights(const std::filesystem::path& checkpoint);

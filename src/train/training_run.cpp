@@ -4,6 +4,7 @@
 #include "comm/consensus.hpp"
 #include "config/describe.hpp"
 #include "config/model_rules.hpp"
+#include "observe/clock.hpp"
 #include "rundir/run_directory.hpp"
 #include "train/precision.hpp"
 #include "train/resume.hpp"
@@ -36,6 +37,9 @@ void TrainingRun::open_logs(bool resumed) {
                                                                       .every = config.log.every,
                                                                       .unit = units_name(config.model),
                                                                       .has_mfu = utilisation.known()});
+    if (!config.observe.tensorboard) return;
+    tensorboard = std::make_unique<TensorBoardWriter>(std::filesystem::path(config.run.directory) / "tensorboard",
+                                                      resumed ? done + 1 : 0, seconds_since_1970());
   });
 }
 

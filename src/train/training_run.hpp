@@ -11,6 +11,7 @@
 #include "mesh/mesh.hpp"
 #include "observe/log.hpp"
 #include "observe/progress.hpp"
+#include "observe/tensorboard/tensorboard_writer.hpp"
 #include "observe/timers.hpp"
 #include "rundir/run_lock.hpp"
 #include "runtime/launcher.hpp"
@@ -70,8 +71,9 @@ struct TrainingRun {
   std::vector<std::string> notes;        // of resuming, for console and log
   std::string history;                   // what resumes were allowed to change
 
-  std::unique_ptr<RankLog> log;             // from open_logs() on, and so:
-  std::unique_ptr<ProgressTable> progress;  // rank 0
+  std::unique_ptr<RankLog> log;                    // from open_logs() on, and so:
+  std::unique_ptr<ProgressTable> progress;         // rank 0
+  std::unique_ptr<TensorBoardWriter> tensorboard;  // rank 0, if observe.tensorboard
 };
 
 }  // namespace cohort

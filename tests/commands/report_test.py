@@ -52,7 +52,11 @@ data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S).group(1))
 first = data["runs"][0]
 job.check("... and holds the losses", first["curves"]["loss"]["y"] == [float(f"{line['loss']:.6g}") for line in metrics], first["curves"]["loss"])
 job.check("... the plan", [row[0] for row in first["memory_plan"]] == ["parameters", "gradients", "optimizer", "activations", "buffers", "all"], first["memory_plan"])
-job.check("... traffic, ranks, checkpoints and the sample", first["traffic"] and first["ranks"]["ranks"] == 2 and first["checkpoints"] and first["samples"], first["traffic"])
+job.check("... traffic, ranks, checkpoints and the sample", first["traffic"] and first["ranks"]["rows"] == 2 and first["checkpoints"] and first["samples"], first["traffic"])
+with open(one + "/layers.jsonl", encoding="utf-8") as file:
+    layers = [json.loads(line) for line in file]
+job.check("... the norms of layers", first["gradients"]["units"] == ["embedding", "blocks.0", "head"] and first["gradients"]["steps"] == [1, 24] and
+          first["gradients"]["cells"] == [[float(f"{layer['gradients']['norm']:.4g}") for layer in record["layers"].values()] for record in layers], first["gradients"])
 
 job.check("... and the timeline of a step of both ranks", first["trace"]["timeline"]["step"] == 6 and len(first["trace"]["timeline"]["rows"]) == 2, first.get("trace"))
 
@@ -79,8 +83,8 @@ else:
         made = done.stdout
         errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         job.check(f"{width} pixels: the script has no error", done.returncode == 0 and not errors, done.stderr[-2000:])
-        job.check(f"{width} pixels: all pictures are there", made.count("<svg") >= 10 and made.count("<path") >= 10 and made.count("<canvas") == 2, made.count("<svg"))
-        job.check(f"{width} pixels: with names for those who do not see them", made.count('role="img"') == made.count("<svg") + 2, "")
+        job.check(f"{width} pixels: all pictures are there", made.count("<svg") >= 10 and made.count("<path") >= 10 and made.count("<canvas") == 4, made.count("<svg"))
+        job.check(f"{width} pixels: with names for those who do not see them", made.count('role="img"') == made.count("<svg") + 4, "")
         widest = max(float(value) for value in re.findall(r'viewBox="0 0 ([\d.]+)', made))
         job.check(f"{width} pixels: nothing is wider than the window", widest <= max(width, 500), widest)  # a window has 500 pixels at least
 

@@ -43,10 +43,9 @@ TEST(Findings, OfAJumpShowOneSpike) {
 TEST(Findings, OfManySlowRanksShowTheSlowest) {
   RunRecord run = falling(10);
   for (Count i = 1; i <= 4; ++i) {
-    run.ranks.steps.push_back(i);
     std::vector<double> times(100, 1.0);
     for (std::size_t rank = 0; rank < 40; ++rank) times[rank] = 1.5 + 0.01 * static_cast<double>(rank);
-    run.ranks.times.push_back(times);
+    run.ranks.add(i, times);
   }
   EXPECT_EQ(findings_of(run).size(), 5u) << texts_of(run);
   EXPECT_NE(texts_of(run).find("Rank 39 works"), std::string::npos) << texts_of(run);
@@ -94,10 +93,7 @@ TEST(Findings, NameOverflowsSlowRanksAndTimeBesideTraining) {
   RunRecord run = falling(100);
   run.figures["loss_scale"] = {{1, 2, 3, 4}, {1024, 512, 512, 256}};
   run.figures["skipped"] = {{1, 2, 4}, {1, 1, 1}};
-  for (Count i = 1; i <= 6; ++i) {
-    run.ranks.steps.push_back(i);
-    run.ranks.times.push_back({1.0, 1.0, i > 2 ? 2.0 : 1.0, NAN});
-  }
+  for (Count i = 1; i <= 6; ++i) run.ranks.add(i, {1.0, 1.0, i > 2 ? 2.0 : 1.0, NAN});
   for (Count i = 1; i <= 10; ++i) {
     run.figures["seconds.step"].add(i, 1.0);
     run.figures["seconds.validation"].add(i, 0.2);

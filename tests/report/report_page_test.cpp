@@ -44,7 +44,7 @@ TEST(ReportPage, NothingInARunEndsItsScript) {
   EXPECT_EQ(data_of(page)["runs"][0]["samples"][0]["text"].get<std::string>().substr(0, 12), "</script><b>");
 }
 
-// 100,000 steps, and 64 ranks in each report.
+// 100,000 steps, 256 ranks in each report, and 128 layers.
 TEST(ReportPage, OfALongRunStaysSmall) {
   RunRecord run;
   for (Count i = 1; i <= 100'000; ++i) {
@@ -52,10 +52,11 @@ TEST(ReportPage, OfALongRunStaysSmall) {
          {"loss", "learning_rate", "gradient_norm", "tokens", "tokens_per_second", "mfu", "seconds.step", "seconds.forward"})
       run.figures[figure].add(i, 1.0 / static_cast<double>(i) + static_cast<double>(i % 13) * 0.01234567);
     if (i % 10 != 0) continue;
-    run.ranks.steps.push_back(i);
-    run.ranks.times.emplace_back(64, 0.1 * static_cast<double>(i % 7));
+    run.ranks.add(i, std::vector<double>(256, 0.1234567 * static_cast<double>(i % 7)));
+    run.gradients.map.add(i, std::vector<double>(128, 1e-3 / static_cast<double>(i)));
   }
-  EXPECT_LT(report_page(std::vector{report_of(run, nullptr)}, "1.2").size(), 1'500'000u);
+  run.gradients.units.assign(128, "blocks.99");
+  EXPECT_LT(report_page(std::vector{report_of(run, nullptr)}, "1.2").size(), 2'500'000u);
 }
 
 }  // namespace

@@ -64,8 +64,41 @@ TEST(RunRecords, RanksAreThoseOfTheLastPart) {
              "{\"step\":2,\"own_work\":[1,2,4],\"times\":[0.5,1,2]}\n"
              "{\"step\":3,\"own_work\":[1,2,5],\"times\":[0.5,1,2.5]}\n");
   const RunRecord record = read_run_record(run.path());
-  EXPECT_EQ(record.ranks.steps, (std::vector<Count>{2, 3}));
-  EXPECT_EQ(record.ranks.times.back(), (std::vector<double>{0.5, 1, 2.5}));
+  const auto columns = record.ranks.map.columns();
+  ASSERT_EQ(columns.size(), 2);
+  EXPECT_EQ(columns.front().first_step, 2);
+  EXPECT_EQ(columns.back().values, (std::vector<float>{0.5f, 1, 2.5f}));
+  EXPECT_EQ(record.ranks.reports, 2);
+  EXPECT_EQ(record.ranks.slow.back().first, 2);
+  EXPECT_EQ(record.ranks.slow.back().most, 2.5);
+}
+
+TEST(RunRecords, LayersKeepTheOrderOfTheModel) {
+  const RunFolder run;
+  run.losses({5, 4});
+  run.append("layers.jsonl",
+             "{\"step\":1,\"layers\":{\"embedding\":{\"gradients\":{\"norm\":2}},\"blocks.0\":{\"gradients\":{\"norm\":null,"
+             "\"norm_text\":\"nan\"}},\"adapters\":{\"weights\":{\"norm\":1}}}}\n"
+             "{\"step\":2,\"layers\":{\"embedding\":{\"gra");
+  const RunRecord record = read_run_record(run.path());
+  EXPECT_EQ(record.gradients.units, (std::vector<std::string>{"embedding", "blocks.0", "adapters"}));
+  const auto columns = record.gradients.map.columns();
+  ASSERT_EQ(columns.size(), 1);
+  EXPECT_EQ(columns.front().values.front(), 2.0f);
+  EXPECT_TRUE(std::isnan(columns.front().values[1]) && std::isnan(columns.front().values[2]));
+  EXPECT_NE(record.notes.front().find("The last line of layers.jsonl is cut off"), std::string::npos) << record.notes.front();
+}
+
+// Of a step that two runs wrote, the later record counts whole: also in what it does not have.
+TEST(RunRecords, TwoRunsInterleavedAreTheLater) {
+  const RunFolder run;
+  run.append("metrics.jsonl", "{\"step\":1,\"loss\":5}\n{\"step\":3,\"loss\":3,\"validation_loss\":3.5}\n");
+  run.append("metrics.jsonl", "{\"step\":2,\"loss\":4}\n{\"step\":3,\"loss\":2}\n{\"step\":4,\"loss\":1}\n");
+  const RunRecord record = read_run_record(run.path());
+  EXPECT_EQ(record.find("loss")->steps, (std::vector<Count>{1, 2, 3, 4}));
+  EXPECT_EQ(record.find("loss")->values, (std::vector<double>{5, 4, 2, 1}));
+  EXPECT_EQ(record.find("validation_loss"), nullptr);
+  EXPECT_NE(record.notes.front().find("1 step is recorded twice"), std::string::npos) << record.notes.front();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/counting_listener.hpp"
 #include "ops/activation.hpp"
 #include "ops/cross_entropy.hpp"
 #include "tensor/convert.hpp"
@@ -42,6 +43,7 @@ Tensor Mlp::run(const StepContext& context, const ModelInput& input, Hooks& hook
   Tensor x = features(context, input);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const Linear& linear = layers_[layer];
+    note_unit(units_[layer].name, /*backward=*/false);
     hooks.pre_forward(units_[layer]);
     context.show_life();
     const Tensor product = context.take({input.samples, linear.outputs()});
@@ -73,6 +75,7 @@ void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) 
   Tensor dy = saved_.dlogits;
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     const Linear& linear = layers_[layer];
+    note_unit(units_[layer].name, /*backward=*/true);
     hooks.pre_backward(units_[layer]);
     context.show_life();
     hooks.pre_gradient(units_[layer]);
@@ -87,6 +90,7 @@ void Mlp::backward(const StepContext& context, const ModelInput&, Hooks& hooks) 
     for (Parameter* parameter : units_[layer].parameters) hooks.grad_ready(*parameter);
     dy = dx;
   }
+  note_unit("", /*backward=*/true);
   hooks.end_pass();
 }
 

@@ -267,29 +267,62 @@ function drawFindings() {
   if (count === 0) element(place, "p", {}, "Nothing stands out.");
 }
 
-// A cell for each rank and report: as dark as the rank is slower than the median.
-function drawRanks() {
-  const place = document.getElementById("ranks");
-  let count = 0;
-  for (const run of data.runs) {
-    if (!run.ranks) continue;
-    ++count;
-    const {cells, ranks, steps} = run.ranks, rows = cells[0].length, most = Math.max(1.3, ...cells.flat().filter(v => v !== null));
-    element(place, "h3", {}, `${run.name}: own work of each rank, as a multiple of the median of its pipeline stage`);
-    const canvas = element(place, "canvas", {width: cells.length, height: rows, style: `height:${Math.min(300, Math.max(40, 14 * rows))}px`, role: "img",
-      "aria-label": `${ranks} ranks over steps ${steps[0]} to ${steps[steps.length - 1]}; the largest multiple is ${short(most)}`});
-    const context = canvas.getContext("2d");
-    cells.forEach((column, c) => column.forEach((value, r) => {
-      const share = Math.max(0, Math.min(1, ((value || 1) - 1) / (most - 1)));
-      context.fillStyle = `hsl(${210 - 190 * share} 75% ${88 - 45 * share}%)`;
-      context.fillRect(c, r, 1, 1);
-    }));
-    element(place, "p", {class: "readout"}, `Rank 0 is the top row, rank ${ranks - 1} the bottom one; steps ${steps[0]} to ${steps[steps.length - 1]} from left to right. Blue: as fast as the median. Red: ${short(most)} times as long.`);
-  }
-  if (count === 0) element(place, "p", {}, "One rank, or a run of an older version: there is nothing to compare.");
+// From light blue over yellow and orange to dark red: it darkens all the way, for those who see no colours, too.
+const RAMP = [[206, 226, 245], [252, 229, 170], [238, 141, 51], [150, 25, 20]];
+function ramp(share) {
+  const at = share * (RAMP.length - 1), i = Math.min(RAMP.length - 2, Math.floor(at));
+  return `rgb(${RAMP[i].map((from, channel) => Math.round(from + (at - i) * (RAMP[i + 1][channel] - from))).join(" ")})`;
 }
 
-function table(parent, header, rows) {
+// A cell for each row and stretch of steps; `shade` gives its place between the two colours, or null: none is there.
+function heatMap(parent, map, label, shade) {
+  const {cells} = map, rows = cells[0].length;
+  const canvas = element(parent, "canvas", {width: cells.length, height: rows, style: `height:${Math.min(300, Math.max(40, 14 * rows))}px`,
+                                            role: "img", "aria-label": label});
+  const context = canvas.getContext("2d");
+  cells.forEach((column, c) => column.forEach((value, r) => {
+    const share = shade(value);
+    if (share === null) return;
+    context.fillStyle = ramp(share);
+    context.fillRect(c, r, 1, 1);
+  }));
+}
+const between = map => `steps ${map.steps[0]} to ${map.steps[map.steps.length - 1]}`;
+const within = share => Math.max(0, Math.min(1, share));
+
+// As dark as the rank is slower than the median.
+function drawRanks() {
+  const place = document.getElementById("ranks");
+  for (const run of data.runs.filter(run => run.ranks)) {
+    const most = run.ranks.cells.flat().reduce((a, b) => Math.max(a, b === null ? 1 : b), 1.3);
+    element(place, "h3", {}, `${run.name}: own work of each rank, as a multiple of the median of its pipeline stage`);
+    heatMap(place, run.ranks, `${run.ranks.rows} ranks over ${between(run.ranks)}; the largest multiple is ${short(most)}`,
+            value => within(((value || 1) - 1) / (most - 1)));
+    element(place, "p", {class: "readout"}, `Rank 0 is the top row, rank ${run.ranks.rows - 1} the bottom one; ${between(run.ranks)} from left to right. Blue: as fast as the median. Red: ${short(most)} times as long.`);
+  }
+  if (place.childElementCount === 0) element(place, "p", {}, "One rank, or a run of an older version: there is nothing to compare.");
+}
+
+// On a logarithmic scale: norms of layers differ by orders of magnitude.
+function drawGradients() {
+  const place = document.getElementById("gradients");
+  for (const run of data.runs.filter(run => run.gradients)) {
+    const {units} = run.gradients, norms = run.gradients.cells.flat().filter(value => value !== null && value > 0);
+    const low = norms.reduce((a, b) => Math.min(a, b), Infinity), high = norms.reduce((a, b) => Math.max(a, b), 0);
+    element(place, "h3", {}, `${run.name}: norm of the gradient of each layer, before clipping`);
+    if (norms.length === 0) { element(place, "p", {}, "No norm is finite."); continue; }
+    heatMap(place, run.gradients, `${units.length} layers over ${between(run.gradients)}; norms from ${short(low)} to ${short(high)}`,
+            value => value === null || value <= 0 ? null : high === low ? 0.5 : within(Math.log(value / low) / Math.log(high / low)));
+    element(place, "p", {class: "readout"}, `${units[0]} is the top row, ${units[units.length - 1]} the bottom one; ${between(run.gradients)} from left to right. Blue: ${short(low)}. Red: ${short(high)}, on a logarithmic scale. Empty: none, or not finite.`);
+    const last = run.gradients.cells[run.gradients.cells.length - 1];
+    if (units.length <= last.length)
+      table(element(place, "details"), ["layer", "norm at the end"], units.map((unit, i) => [unit, short(last[i])]), "The last column as a table");
+  }
+  if (place.childElementCount === 0) element(place, "p", {}, "Not recorded: observe.layers_every is 0, or a run of an older version.");
+}
+
+function table(parent, header, rows, summary = "") {
+  if (summary !== "") element(parent, "summary", {}, summary);
   const made = element(element(parent, "div", {class: "scroll", tabindex: "0"}), "table");
   const head = element(element(made, "thead"), "tr");
   for (const title of header) element(head, "th", {scope: "col"}, title);
@@ -351,5 +384,6 @@ drawCurves();
 drawPhases();
 drawTraces();
 drawRanks();
+drawGradients();
 drawPlanned();
 drawLists();

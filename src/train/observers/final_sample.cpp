@@ -2,6 +2,7 @@
 
 #include "base/console.hpp"
 #include "comm/consensus.hpp"
+#include "observe/clock.hpp"
 #include "observe/metrics.hpp"
 #include "train/generate.hpp"
 #include "train/nonfinite.hpp"
@@ -55,11 +56,12 @@ class FinalSample : public StepObserver {
     };
     const auto texts = generate(run_.train_step.predictor(), {&prompt, 1}, options, run_.train_step.strategy());
     if (run_.world.rank() != 0) return;
+    const std::string text = tokenizer.decode(texts.front());
     print_to_console(fmt::format("sample      the model continues {}:\n{}\n",
-                                 config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt",
-                                 tokenizer.decode(texts.front())));
+                                 config.sample.prompt.empty() ? "the start of the validation text" : "sample.prompt", text));
     MetricsWriter(std::filesystem::path(config.run.directory) / "samples.jsonl", run_.done - 1)
-        .write({{"step", run_.done}, {"prompt", tokenizer.decode(prompt)}, {"text", tokenizer.decode(texts.front())}});
+        .write({{"step", run_.done}, {"prompt", tokenizer.decode(prompt)}, {"text", text}});
+    if (run_.tensorboard) run_.tensorboard->write({.step = run_.done, .time = seconds_since_1970(), .texts = {{"sample", text}}});
   }
 
   TrainingRun& run_;

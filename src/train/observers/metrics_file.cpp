@@ -4,17 +4,12 @@
 
 #include "comm/consensus.hpp"
 #include "config/model_rules.hpp"
+#include "observe/clock.hpp"
 #include "observe/metrics.hpp"
 #include "train/observers/observers.hpp"
 
 namespace cohort {
 namespace {
-
-// Seconds since 1970, to a thousandth.
-double time_now() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count()) / 1000.0;
-}
 
 class MetricsFile : public StepObserver {
  public:
@@ -29,7 +24,7 @@ class MetricsFile : public StepObserver {
   // A validation before the first step is that of step 0.
   void begin_run() override {
     if (!writer_ || run_.evaluated_at != 0) return;
-    nlohmann::ordered_json record{{"step", 0}, {"time", time_now()}};
+    nlohmann::ordered_json record{{"step", 0}, {"time", seconds_since_1970()}};
     record.update(figures_of(*run_.evaluation));
     writer_->write(record);
   }
@@ -39,7 +34,7 @@ class MetricsFile : public StepObserver {
     const StepResult& result = step.result;
     const double samples = static_cast<double>(step.step * run_.sampler.global_batch());
     nlohmann::ordered_json record{{"step", step.step},
-                                  {"time", time_now()},
+                                  {"time", seconds_since_1970()},
                                   {"loss", result.loss},
                                   {"learning_rate", result.learning_rate},
                                   {"gradient_norm", result.gradient_norm},
@@ -73,6 +68,7 @@ class MetricsFile : public StepObserver {
       add_job(record);
     }
     writer_->write(record);
+    step.metrics = std::move(record);
     return {};
   }
 

@@ -10,7 +10,9 @@ Observers observers_of(TrainingRun& run, const TrainerOptions& options, std::uni
   list.push_back(make_gpu_memory_log(run));
   list.push_back(make_validation(run));
   list.push_back(make_gpu_telemetry(run));
+  list.push_back(make_layer_log(run));
   list.push_back(make_metrics_file(run));
+  list.push_back(make_tensorboard(run));
   list.push_back(make_validation_guard(run));
   list.push_back(make_console(run));
   list.push_back(make_faults(run, options.faults));

@@ -24,8 +24,13 @@ std::unique_ptr<StepObserver> make_validation(TrainingRun& run);
 std::unique_ptr<StepObserver> make_gpu_memory_log(TrainingRun& run);
 /// What GPUs did between two reports; adds `gpu` to the figures. Null: not on a GPU.
 std::unique_ptr<StepObserver> make_gpu_telemetry(TrainingRun& run);
+/// layers.jsonl: norms and histograms of weights, gradients and activations by layer; sets the record's layers. Null: not asked
+/// for. // Collective over: world
+std::unique_ptr<StepObserver> make_layer_log(TrainingRun& run);
 /// metrics.jsonl: a record a step, of all that those before it in the list have added. // Collective over: world
 std::unique_ptr<StepObserver> make_metrics_file(TrainingRun& run);
+/// The steps of TensorBoard's event file: what the metrics file and the layer log have written. Null: not asked for.
+std::unique_ptr<StepObserver> make_tensorboard(TrainingRun& run);
 /// Ends the run if the validation loss is not a number; behind the metrics, which have it then.
 std::unique_ptr<StepObserver> make_validation_guard(TrainingRun& run);
 /// What rank 0 shows: how the run begins, its progress, the last validation.
