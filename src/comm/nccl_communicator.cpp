@@ -267,6 +267,8 @@ std::optional<double> take_stalled_seconds() {
   return queue.used() ? std::optional(queue.take_stalled()) : std::nullopt;
 }
 
+void forget_stalled_seconds() { NcclQueue::of_process().forget_stalled(); }
+
 void set_collective_timeout(double seconds) { NcclQueue::of_process().watch().set_timeout(seconds); }
 
 }  // namespace cohort

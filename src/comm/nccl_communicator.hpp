@@ -50,9 +50,10 @@ int nccl_version();
 /// operation waits for its peers for longer than the timeout. Costs a few microseconds.
 void check_nccl_progress();
 
-/// Exposed communication on the device: seconds that the compute stream stood still for NCCL's operations since the last call,
-/// which it must have passed. Nothing if this process has no NCCL group.
+/// Exposed communication on the device: seconds that the compute stream stood still for NCCL's operations, which it must have
+/// passed, since forget_stalled_seconds(). Nothing if this process has no NCCL group.
 std::optional<double> take_stalled_seconds();
+void forget_stalled_seconds();
 
 /// How long an operation may wait for its peers, see collective_watch.hpp. Connecting a new group has two minutes, or this if
 /// shorter.

@@ -87,6 +87,7 @@ class NcclQueue {
 
   /// Seconds that the compute stream stood still for operations since the last call; it must have passed them all.
   double take_stalled() { return stalls_.take(); }
+  void forget_stalled() { stalls_.forget(); }
   /// Whether there is a group.
   bool used() const { return !groups_.empty(); }
 

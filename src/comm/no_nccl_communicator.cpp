@@ -17,6 +17,7 @@ int nccl_version() { return 0; }
 void check_nccl_progress() {}
 
 std::optional<double> take_stalled_seconds() { return std::nullopt; }
+void forget_stalled_seconds() {}
 
 void set_collective_timeout(double seconds) { CollectiveWatch().set_timeout(seconds); }  // refuses what makes no sense
 

@@ -14,8 +14,9 @@ class StallMeter {
   /// Before, and after, the compute stream is told to wait.
   void begin();
   void end();
-  /// Seconds since the last call; the device must have passed all of them.
+  /// Seconds since the last call, or since forget(); the device must have passed all of them.
   double take();
+  void forget() { used_ = 0; }
 
  private:
   /// Whoever never asks, such as an evaluation, does not fill the memory: what is beyond is not counted.

@@ -44,11 +44,30 @@ Intervals united(Intervals intervals) {
   return all;
 }
 
+// What of `all` is in none of `others`; both united.
+Intervals without(const Intervals& all, const Intervals& others) {
+  Intervals left;
+  std::size_t i = 0;
+  for (auto [begin, end] : all) {
+    while (i < others.size() && others[i].second <= begin) ++i;
+    for (std::size_t j = i; j < others.size() && others[j].first < end && begin < end; ++j) {
+      if (others[j].first > begin) left.emplace_back(begin, others[j].first);
+      begin = std::max(begin, others[j].second);
+    }
+    if (begin < end) left.emplace_back(begin, end);
+  }
+  return left;
+}
+
+Intervals common(const Intervals& a, const Intervals& b) { return without(a, without(a, b)); }
+
 double length(const Intervals& united) {
   double sum = 0.0;
   for (const auto& [begin, end] : united) sum += end - begin;
   return sum;
 }
+
+bool is_aside(const TracedSpan& span) { return span.kind == "phase" && (span.name == "validation" || span.name == "checkpoint"); }
 
 class Reader {
  public:
@@ -198,7 +217,7 @@ class Reader {
     std::vector<const TracedSpan*> aside;  // validations and saves that are open
     for (const TracedSpan& span : host) {
       if (span.begin < step.begin || span.begin >= step.end) continue;
-      if (span.kind == "phase" && (span.name == "validation" || span.name == "checkpoint")) aside.push_back(&span);
+      if (is_aside(span)) aside.push_back(&span);
       while (!aside.empty() && aside.back()->end <= span.begin) aside.pop_back();
       if (span.kind != "wait" || !aside.empty() || !events_.tracks[kComputeStream].empty()) continue;
       rank.exposed += span.end - span.begin;
@@ -206,12 +225,23 @@ class Reader {
     }
   }
 
+  // When the steps train: validations and saves are left out.
+  Intervals training() {
+    Intervals aside;
+    for (const TracedSpan& span : events_.tracks[0]) {
+      if (is_aside(span)) aside.emplace_back(span.begin, span.end);
+    }
+    return without(united(events_.steps), united(std::move(aside)));
+  }
+
   // On a GPU.
   void add_device(TracedRankTimes& rank, const std::vector<TracedSpan>& compute) {
+    const Intervals training_time = training();
     for (const TracedSpan& span : compute) {
       if (span.kind != "stall") continue;
-      rank.exposed += span.end - span.begin;
-      operations_of(span.group, span.operation).exposed += span.end - span.begin;
+      const double seconds = length(common({{span.begin, span.end}}, training_time));
+      rank.exposed += seconds;
+      operations_of(span.group, span.operation).exposed += seconds;
     }
     Intervals work, communication;
     for (const auto& [track, spans] : events_.tracks) {
@@ -220,11 +250,10 @@ class Reader {
         (span.name.starts_with("nccl") ? communication : work).emplace_back(span.begin, span.end);
     }
     if (work.empty()) return;
-    const double busy = length(united(work));
-    Intervals all = std::move(work);
-    all.insert(all.end(), communication.begin(), communication.end());
-    rank.kernels = length(united(std::move(all)));
-    rank.exposed = rank.kernels - busy;
+    work = common(united(std::move(work)), training_time);
+    communication = common(united(std::move(communication)), training_time);
+    rank.exposed = length(without(communication, work));
+    rank.kernels = length(work) + rank.exposed;
   }
 
   void finish() {

@@ -59,7 +59,8 @@ struct TraceRecord {
 };
 
 /// On a CPU exposed communication is what StepTimers::exposed() says, step by step the same. On a GPU it is, if the trace has the
-/// kernels, the time in which a kernel of NCCL ran and no other; else that in which the compute stream stalled.
+/// kernels, the time in which a kernel of NCCL ran and no other; else that in which the compute stream stalled. Steps without
+/// their validations and saves.
 ///
 /// Throws Error(io): the file, its line, and what is wrong there: no trace of Cohort, or one that is cut off.
 TraceRecord read_trace_record(const std::filesystem::path& file);

@@ -247,6 +247,7 @@ StepContext TrainStep::context(Count step) const {
 
 void TrainStep::compute_gradients(const StepInput& input, StepTimers& timers) {
   running_ = input;
+  forget_stalled_seconds();  // those of a validation
   scalars_.begin();
   strategy_->accumulate_gradients(context(input.step), input.micro_batches,
                                   static_cast<float>(mean(loss_scale_.scale(), input.global_valid_targets)), timers);

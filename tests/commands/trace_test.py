@@ -31,8 +31,8 @@ LAYOUTS = {  # name: ranks, keys
 }
 # Of the trace and the metrics: times of the same clock, read once for both, rounded to a nanosecond.
 ROUNDING = 1e-6
-# Waits are measured twice, just beside each other; a busy machine may take the core away between the two.
-BETWEEN_TWO_CLOCKS = 0.02
+# Waits are measured twice, just beside each other; a busy machine may take the core away between the two: seconds, and a part of it all.
+BETWEEN_TWO_CLOCKS, PART = 0.05, 0.1
 
 
 def trace_of(name, number=1):
@@ -69,9 +69,9 @@ def seconds_by_phase(trace, rank, step):
 # 1. Layouts: the same losses with and without, a sound trace, and the times of the metrics.
 for name, (ranks, keys) in LAYOUTS.items():
     plain, traced = name + "_plain", name
-    job.expect(f"{name}: without a trace", job.run(training.words(plain, **SHORT, **keys), ranks), 0, lines=0)
+    job.expect(f"{name}: without a trace", job.run(training.words(plain, **SHORT, **keys), ranks), 0, lines=0, seconds=120)
     done = job.run(training.words(traced, "--trace", "steps=3-5", **SHORT, **keys), ranks)
-    job.expect(f"{name}: with one", done, 0, lines=0)
+    job.expect(f"{name}: with one", done, 0, lines=0, seconds=120)
     job.check("... says where it is", "traced steps 3-5 to" in done[1], done[1])
     losses = [[line["loss"] for line in training.metrics(run)] for run in (plain, traced)]
     job.check("... the losses are the same, bit for bit", losses[0] == losses[1] and len(losses[0]) == 8, losses)
@@ -89,7 +89,7 @@ for name, (ranks, keys) in LAYOUTS.items():
             continue
         times = metrics["seconds"]
         exposed = metrics["exposed_communication"] * (times["step"] - times["validation"] - times["checkpoint"])
-        job.check("... and its exposed communication", 0 <= metrics["exposed_communication"] <= 1 and abs(waited - exposed) < BETWEEN_TWO_CLOCKS,
+        job.check("... and its exposed communication", 0 <= metrics["exposed_communication"] <= 1 and abs(waited - exposed) < BETWEEN_TWO_CLOCKS + PART * exposed,
                   (waited, exposed))
 
 # 2. What is in them.
