@@ -65,7 +65,8 @@ std::vector<KeySpec> optimizer_keys() {
       KEY(optimizer, kind, Choices{optimizer_kinds()}, "optimizer: " + optimizers_in_words(), {}),
       KEY(optimizer, learning_rate, kPositive, "peak learning rate", {}),
       KEY(optimizer, rate_scaling, Choices{{"none", "linear", "sqrt"}},
-          "of the peak rate by global_batch / rate_batch: linear (Goyal et al. 2017) for SGD; sqrt (Hoffer et al. 2017, Malladi et "
+          "of the peak rate by global_batch / rate_batch: linear (Goyal et al. 2017) for SGD; sqrt (Hoffer et al. 2017, Malladi "
+          "et "
           "al. 2022) for Adam and its kin",
           {}),
       KEY(optimizer, rate_batch, IntegerRange{0, 1'000'000'000}, "train.global_batch that learning_rate is for",

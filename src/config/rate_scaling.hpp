@@ -1,5 +1,6 @@
 // The learning rate of another batch. With k = train.global_batch / optimizer.rate_batch, the peak rate of a run is
-//   linear   k optimizer.learning_rate: k times as many samples point the way k times as surely (Krizhevsky 2014, "One weird trick
+//   linear   k optimizer.learning_rate: k times as many samples point the way k times as surely (Krizhevsky 2014, "One weird
+//   trick
 //            for parallelizing convolutional neural networks"; Goyal et al. 2017, "Accurate, Large Minibatch SGD"). For SGD with
 //            momentum; with a warm-up, and up to a batch beyond which no rate helps (McCandlish et al. 2018)
 //   sqrt     sqrt(k) optimizer.learning_rate, which keeps the variance of an update (Krizhevsky 2014; Hoffer et al. 2017, "Train

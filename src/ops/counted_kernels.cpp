@@ -21,7 +21,12 @@ void note(const OpWork& work) { WorkTape::of_thread()->add(work); }
 // Each element of the tensors once; `of` is the one whose rows and columns say how large the call is.
 void note_pointwise(std::string_view op, const Tensor& of, std::initializer_list<const Tensor*> tensors,
                     OpKind kind = OpKind::pointwise) {
-  note({.op = op, .kind = kind, .dtype = of.dtype(), .m = of.shape().rows(), .n = of.shape().columns(), .bytes = bytes_of(tensors)});
+  note({.op = op,
+        .kind = kind,
+        .dtype = of.dtype(),
+        .m = of.shape().rows(),
+        .n = of.shape().columns(),
+        .bytes = bytes_of(tensors)});
 }
 
 // C [m, n] = A [m, k] B [k, n], where A or B is `operand`.
@@ -35,8 +40,8 @@ void note_product(std::string_view op, const Exec& exec, const Tensor& operand, 
 void note_attention(std::string_view op, const Tensor& qkv, const AttentionShape& shape, Count pairs_of_head, double products,
                     std::initializer_list<const Tensor*> tensors) {
   const Count heads = shape.batch * shape.heads;
-  const double flops = products * 2.0 * static_cast<double>(shape.head_size) * static_cast<double>(heads) *
-                       static_cast<double>(pairs_of_head);
+  const double flops =
+      products * 2.0 * static_cast<double>(shape.head_size) * static_cast<double>(heads) * static_cast<double>(pairs_of_head);
   note({op, OpKind::attention, qkv.dtype(), false, heads, shape.tokens, shape.head_size, flops, bytes_of(tensors)});
 }
 
@@ -62,7 +67,8 @@ void linear_gelu_forward(const Exec& exec, const Tensor& after, const Tensor& be
 }
 
 void linear_backward_input(const Exec& exec, const Tensor& dx, const Tensor& dy, const Tensor& weight) {
-  note_product("linear_backward_input", exec, dy, dy.shape().rows(), dx.shape().columns(), weight.shape()[0], {&dx, &dy, &weight});
+  note_product("linear_backward_input", exec, dy, dy.shape().rows(), dx.shape().columns(), weight.shape()[0],
+               {&dx, &dy, &weight});
 }
 
 void linear_gelu_backward(const Exec& exec, const Tensor& dbefore, const Tensor& dbias, const Tensor& dy, const Tensor& weight,
@@ -100,15 +106,15 @@ std::string_view name_by_place(const PartialAttention& block, std::string_view o
 
 void partial_attention_forward(const Exec&, const PartialAttention& block, const Tensor& out, const Tensor& lse, const Tensor& q,
                                const Tensor& kv, const Tensor&, const DropoutKey&) {
-  note_attention(name_by_place(block, "partial_attention_forward", "diagonal_attention_forward"), q, queries_of(block), visible_pairs(block.queries, block.keys), kForwardProducts,
-                 {&out, &lse, &kv});
+  note_attention(name_by_place(block, "partial_attention_forward", "diagonal_attention_forward"), q, queries_of(block),
+                 visible_pairs(block.queries, block.keys), kForwardProducts, {&out, &lse, &kv});
 }
 
 void partial_attention_backward(const Exec&, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
                                 const Tensor& dout, const Tensor&, const Tensor& lse, const Tensor& q, const Tensor& kv,
                                 const Tensor&, const DropoutKey&) {
-  note_attention(name_by_place(block, "partial_attention_backward", "diagonal_attention_backward"), q, queries_of(block), visible_pairs(block.queries, block.keys), kBackwardProducts,
-                 {&dq, &dkv, &dout, &lse, &kv});
+  note_attention(name_by_place(block, "partial_attention_backward", "diagonal_attention_backward"), q, queries_of(block),
+                 visible_pairs(block.queries, block.keys), kBackwardProducts, {&dq, &dkv, &dout, &lse, &kv});
 }
 
 void attention_merge(const Exec&, const PartialAttention&, const Tensor& out, const Tensor& lse, const Tensor& part_out,
@@ -164,7 +170,8 @@ void embedding_forward(const Exec&, const Tensor& out, std::span<const std::int3
 // A row of the table is read and written for each row of dout.
 void embedding_backward(const Exec&, const Tensor& dtable, const Tensor& dpositions, std::span<const std::int32_t> tokens,
                         const Tensor& dout) {
-  const double table = 2.0 * static_cast<double>(tokens.size()) * static_cast<double>(dtable.shape().columns() * size_of(DType::f32));
+  const double table =
+      2.0 * static_cast<double>(tokens.size()) * static_cast<double>(dtable.shape().columns() * size_of(DType::f32));
   note({.op = "embedding_backward",
         .dtype = dout.dtype(),
         .m = dout.shape().rows(),
@@ -185,9 +192,7 @@ void adamw(const Exec&, const AdamWTensors& t, const Tensor&, const AdamWStep&, 
   note_pointwise("adamw", t.weight, {&t.weight, &t.weight, &t.m, &t.m, &t.v, &t.v, &t.gradient, copy ? &t.compute : &t.weight},
                  OpKind::optimizer);
 }
-void sum_of_squares(const Exec&, const Tensor&, const Tensor& x) {
-  note_pointwise("sum_of_squares", x, {&x}, OpKind::optimizer);
-}
+void sum_of_squares(const Exec&, const Tensor&, const Tensor& x) { note_pointwise("sum_of_squares", x, {&x}, OpKind::optimizer); }
 
 // The fused products are kernels of GPUs alone.
 TunedKernels kernels(bool gpu) {

@@ -37,7 +37,8 @@ class LinkMeter {
       const auto add = [&](const char* operation, Bytes of, const std::function<void()>& call) {
         samples.push_back({operation, group_.size(), nodes_, of, time(call)});
       };
-      add("all_reduce", whole, [&] { group_.all_reduce(next(whole).raw(), whole / size_of(DType::f32), DType::f32, ReduceOp::sum); });
+      add("all_reduce", whole,
+          [&] { group_.all_reduce(next(whole).raw(), whole / size_of(DType::f32), DType::f32, ReduceOp::sum); });
       add("reduce_scatter", whole, [&] {
         const Tensor data = next(whole);
         group_.reduce_scatter(data.raw(), own_block(data, elements), elements, DType::f32, ReduceOp::sum);
@@ -72,8 +73,8 @@ class LinkMeter {
     sent.wait();
   }
 
-  // In a step ranks come to a collective from their work, and not all at once. So on CPUs some work comes before each call, and its
-  // own time is taken off; on a GPU the host runs ahead, and only the streams wait.
+  // In a step ranks come to a collective from their work, and not all at once. So on CPUs some work comes before each call, and
+  // its own time is taken off; on a GPU the host runs ahead, and only the streams wait.
   double time(const std::function<void()>& call) {
     const bool works = calibration_.device == DeviceKind::cpu;
     const auto once = [&](int calls, bool communicates) {
@@ -146,8 +147,9 @@ double hidden_share(const Calibration& calibration) {
   work();
   const double moving = median([&] { start().wait(); });
   const double product = median([&] {
-    for (int i = 0; i < 8; ++i) work();
-  }) / 8.0;
+                           for (int i = 0; i < 8; ++i) work();
+                         }) /
+                         8.0;
   const int products = std::max(1, static_cast<int>(std::lround(moving / product)));
   const auto computing = [&](Request* request) {
     for (int i = 0; i < products; ++i) {

@@ -30,9 +30,9 @@ constexpr std::size_t kCopies = 4;
 // Sizes that a machine of this kind is used at, and which it does in a reasonable time.
 struct Sizes {
   std::vector<Count> rows, widths;
-  std::vector<Bytes> pointwise;            // of a tensor
+  std::vector<Bytes> pointwise;  // of a tensor
   std::vector<ops::AttentionShape> heads;
-  double most_flops;                       // of a product
+  double most_flops;  // of a product
 };
 
 Sizes sizes_of(DeviceKind device) {
@@ -46,7 +46,12 @@ Sizes sizes_of(DeviceKind device) {
   return {.rows = {64, 256, 1024, 4096},
           .widths = {64, 128, 256, 512, 1024},
           .pointwise = {16 * kKiB, 128 * kKiB, kMiB, 8 * kMiB},
-          .heads = {{16, 64, 4, 4, 16}, {8, 64, 4, 4, 32}, {4, 128, 4, 4, 64}, {4, 256, 4, 4, 32}, {2, 256, 6, 6, 64}, {1, 1024, 4, 4, 64}},
+          .heads = {{16, 64, 4, 4, 16},
+                    {8, 64, 4, 4, 32},
+                    {4, 128, 4, 4, 64},
+                    {4, 256, 4, 4, 32},
+                    {2, 256, 6, 6, 64},
+                    {1, 1024, 4, 4, 64}},
           .most_flops = 1.1e9};
 }
 
@@ -117,7 +122,8 @@ class OpMeter {
   // The second half of the queries against the first half of the keys, all of which they see, and against their own.
   void partial_attention(const ops::AttentionShape& shape, const Tensor& q, const Tensor& lse) {
     const Count half = shape.tokens / 2;
-    const ops::PartialAttention block{shape, {half, half, half}, {0, 0, half}}, diagonal{shape, {half, half, half}, {half, half, half}};
+    const ops::PartialAttention block{shape, {half, half, half}, {0, 0, half}},
+        diagonal{shape, {half, half, half}, {half, half, half}};
     const Tensor kv = values({shape.batch * shape.tokens, 2 * shape.kv_heads * shape.head_size})[0];
     const Tensor out = fp32({shape.batch * shape.tokens, shape.width()}), dq = fp32(out.shape()), dkv = fp32(kv.shape());
     const Tensor dout = values(out.shape())[0];
@@ -141,7 +147,9 @@ class OpMeter {
     if (!exec_.gpu()) return;  // there one kernel; here two, which are measured by themselves
     measure([&](std::size_t i) { ops::linear_gelu_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
     const Tensor own_bias = made({k}, type_.dtype), own_dbias = fp32({k});
-    measure([&](std::size_t i) { ops::linear_gelu_backward(exec_, x[i], own_dbias, y[i], weight[i], x[(i + 1) % kCopies], own_bias); });
+    measure([&](std::size_t i) {
+      ops::linear_gelu_backward(exec_, x[i], own_dbias, y[i], weight[i], x[(i + 1) % kCopies], own_bias);
+    });
   }
 
   void rows_of(Count rows, Count n) {
@@ -214,7 +222,8 @@ class OpMeter {
     std::size_t turn = 0;
     const double own = seconds_of_call(exec_.device, [&] { call(turn++ % kCopies); });
     const double mean = all_reduce_value(calibration_.world, own, ReduceOp::sum) / calibration_.world.size();
-    samples_.push_back({std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes, mean});
+    samples_.push_back(
+        {std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes, mean});
   }
 
   const Calibration& calibration_;

@@ -32,10 +32,10 @@ constexpr Shares shares_of(GpuGeneration generation) {
 
 constexpr double kHalfSide = 234.0;      // the shortest side of a product that reaches half of its rate
 constexpr double kEpilogueShare = 0.87;  // of the rate of products, by those that also compute a GELU or its gradient
-constexpr double kMemoryShare = 0.85;   // of the bandwidth, by kernels that only read and write
-constexpr double kLinkShare = 0.80;     // of the bandwidth of links, by long collectives of NCCL
-constexpr double kNetworkShare = 0.85;  // the same between nodes
-constexpr double kLaunch = 3e-6;        // of a kernel, one behind the other
+constexpr double kMemoryShare = 0.85;    // of the bandwidth, by kernels that only read and write
+constexpr double kLinkShare = 0.80;      // of the bandwidth of links, by long collectives of NCCL
+constexpr double kNetworkShare = 0.85;   // the same between nodes
+constexpr double kLaunch = 3e-6;         // of a kernel, one behind the other
 // Seconds a hop of a ring: about what NCCL's own tuning assumes of NVLink and of InfiniBand.
 constexpr double kNodeHop = 2e-6, kNetworkHop = 8e-6;
 // NCCL's kernels take multiprocessors and memory bandwidth from the work beside them.
@@ -52,8 +52,8 @@ MachineProfile datasheet_profile(const std::string& gpu) {
   if (sheet == nullptr) {
     const std::vector<std::string> names = datasheet_names();
     const std::string nearest = nearest_name(gpu, names);
-    fail(ExitCode::usage, "--gpu {}: no such GPU in the table{}; it has {}; --profile FILE takes a machine that was measured", gpu,
-         nearest.empty() ? "" : " (did you mean " + nearest + "?)", join(names));
+    fail(ExitCode::usage, "--gpu {}: no such GPU in the table{}; it has {}; --profile FILE takes a machine that was measured",
+         gpu, nearest.empty() ? "" : " (did you mean " + nearest + "?)", join(names));
   }
   const Shares shares = shares_of(sheet->generation);
   const auto sustained = [&](const char* policy, double share) {

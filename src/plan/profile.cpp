@@ -25,7 +25,9 @@ double estimated(const OpRates& rates, const OpWork& work) {
 // What a sample and a call have as their size: the times of one op go about in proportion to it.
 double size_of_call(double flops, double bytes) { return flops > 0.0 ? flops : bytes; }
 
-double log_ratio(Count a, Count b) { return std::log(static_cast<double>(std::max<Count>(a, 1)) / static_cast<double>(std::max<Count>(b, 1))); }
+double log_ratio(Count a, Count b) {
+  return std::log(static_cast<double>(std::max<Count>(a, 1)) / static_cast<double>(std::max<Count>(b, 1)));
+}
 
 // The speed at a shape from those at measured ones: the mean of their logarithms, by the inverse square of the distance in the
 // logarithms of m, n and k (Shepard 1968).
@@ -104,7 +106,14 @@ GroupSpan span_of(const std::vector<int>& members, int ranks_per_node) {
   return span;
 }
 
-double MachineProfile::seconds_of(const OpWork& work) const { return ops.empty() ? estimated(rates, work) : interpolated(ops, work); }
+bool MachineProfile::covers(DType dtype, bool tf32) const {
+  const auto fits = [&](const OpSample& one) { return one.kind == OpKind::product && one.dtype == dtype && one.tf32 == tf32; };
+  return ops.empty() || std::any_of(ops.begin(), ops.end(), fits);
+}
+
+double MachineProfile::seconds_of(const OpWork& work) const {
+  return ops.empty() ? estimated(rates, work) : interpolated(ops, work);
+}
 
 // Where the operation was measured, but over other ranks, the links tell by how much it takes longer or shorter.
 double MachineProfile::seconds_of(std::string_view operation, const GroupSpan& span, Bytes bytes) const {

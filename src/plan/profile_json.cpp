@@ -30,12 +30,21 @@ std::string name_of_kind(OpKind kind) {
 }
 
 ordered_json json_of(const OpSample& one) {
-  return {{"op", one.op}, {"kind", name_of_kind(one.kind)}, {"type", name_of(one.dtype)}, {"tf32", one.tf32}, {"m", one.m},
-          {"n", one.n},   {"k", one.k},                     {"flops", one.flops},         {"bytes", one.bytes}, {"seconds", one.seconds}};
+  return {{"op", one.op},
+          {"kind", name_of_kind(one.kind)},
+          {"type", name_of(one.dtype)},
+          {"tf32", one.tf32},
+          {"m", one.m},
+          {"n", one.n},
+          {"k", one.k},
+          {"flops", one.flops},
+          {"bytes", one.bytes},
+          {"seconds", one.seconds}};
 }
 
 ordered_json json_of(const CollectiveSample& one) {
-  return {{"operation", one.operation}, {"ranks", one.ranks}, {"nodes", one.nodes}, {"bytes", one.bytes}, {"seconds", one.seconds}};
+  return {
+      {"operation", one.operation}, {"ranks", one.ranks}, {"nodes", one.nodes}, {"bytes", one.bytes}, {"seconds", one.seconds}};
 }
 
 ordered_json json_of(const LinkRates& one) { return {{"hop_seconds", one.hop}, {"bytes_per_second", one.bytes_per_second}}; }
@@ -64,16 +73,15 @@ class ProfileReader {
     for (const auto& one : list(json, "ops")) profile.ops.push_back(op(one));
     for (const auto& one : list(json, "collectives")) profile.collectives.push_back(collective(one));
     for (const char* needed : {"linear_forward", "attention_forward", "add"}) {
-      const bool there = std::any_of(profile.ops.begin(), profile.ops.end(), [&](const OpSample& one) { return one.op == needed; });
+      const bool there =
+          std::any_of(profile.ops.begin(), profile.ops.end(), [&](const OpSample& one) { return one.op == needed; });
       if (!there) refuse(fmt::format("no measurement of {}", needed));
     }
     return profile;
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    fail(ExitCode::config, "{}: {}; {}", file_.string(), what, kAgain);
-  }
+  [[noreturn]] void refuse(const std::string& what) const { fail(ExitCode::config, "{}: {}; {}", file_.string(), what, kAgain); }
   const nlohmann::json& at(const nlohmann::json& json, const char* key) const {
     if (!json.is_object() || !json.contains(key)) refuse(fmt::format("no \"{}\"", key));
     return json[key];
@@ -89,14 +97,17 @@ class ProfileReader {
   double number(const nlohmann::json& json, const char* key, double low, double high = 1e30) const {
     const nlohmann::json& value = at(json, key);
     const double number = value.is_number() ? value.get<double>() : std::nan("");
-    if (!(number >= low && number <= high)) refuse(fmt::format("\"{}\" is {}: a number from {} to {} is expected", key, value.dump(), low, high));
+    if (!(number >= low && number <= high))
+      refuse(fmt::format("\"{}\" is {}: a number from {} to {} is expected", key, value.dump(), low, high));
     return number;
   }
   DeviceKind device(const std::string& name) const {
     if (name != "cpu" && name != "cuda") refuse(fmt::format("\"device\" is \"{}\": cpu or cuda is expected", name));
     return name == "cuda" ? DeviceKind::gpu : DeviceKind::cpu;
   }
-  LinkRates link(const nlohmann::json& json) const { return {number(json, "hop_seconds", 0.0), number(json, "bytes_per_second", 0.0)}; }
+  LinkRates link(const nlohmann::json& json) const {
+    return {number(json, "hop_seconds", 0.0), number(json, "bytes_per_second", 0.0)};
+  }
   OpSample op(const nlohmann::json& json) const {
     OpSample sample;
     sample.op = text(json, "op");
@@ -118,8 +129,9 @@ class ProfileReader {
     return sample;
   }
   CollectiveSample collective(const nlohmann::json& json) const {
-    return {text(json, "operation"), static_cast<int>(number(json, "ranks", 2.0, 1e9)), static_cast<int>(number(json, "nodes", 1.0, 1e9)),
-            static_cast<Bytes>(number(json, "bytes", 1.0)), number(json, "seconds", 1e-12, 1e6)};
+    return {text(json, "operation"), static_cast<int>(number(json, "ranks", 2.0, 1e9)),
+            static_cast<int>(number(json, "nodes", 1.0, 1e9)), static_cast<Bytes>(number(json, "bytes", 1.0)),
+            number(json, "seconds", 1e-12, 1e6)};
   }
 
   std::filesystem::path file_;

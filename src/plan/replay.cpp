@@ -85,7 +85,8 @@ double StepSplit::communicating() const {
 
 StepSplit StepSplit::plus(const StepSplit& other, double factor) const {
   StepSplit sum = *this;
-  for (const auto part : {&StepSplit::products, &StepSplit::attention, &StepSplit::pointwise, &StepSplit::optimizer, &StepSplit::bubble})
+  for (const auto part :
+       {&StepSplit::products, &StepSplit::attention, &StepSplit::pointwise, &StepSplit::optimizer, &StepSplit::bubble})
     sum.*part += factor * other.*part;
   for (const auto& [group, seconds] : other.exposed) sum.exposed[group] += factor * seconds;
   return sum;

@@ -17,7 +17,7 @@ namespace cohort {
 
 /// Seconds of a step on a rank, by what they are spent on.
 struct StepSplit {
-  double products = 0.0;   // matrix products
+  double products = 0.0;  // matrix products
   double attention = 0.0;
   double pointwise = 0.0;  // element by element: norms, activations, loss, copies
   double optimizer = 0.0;
@@ -33,8 +33,8 @@ struct StepSplit {
 
 struct Replay {
   StepSplit split;
-  std::vector<double> clock;        // before each entry, and after the last
-  double communication = 0.0;       // of all collectives, hidden or not
+  std::vector<double> clock;   // before each entry, and after the last
+  double communication = 0.0;  // of all collectives, hidden or not
 };
 
 /// Messages of a pipeline take no time here: its schedule is simulated (step_time.hpp).

@@ -12,7 +12,8 @@ namespace cohort {
 namespace {
 
 // The step of one rank without its pipeline: that of the longer run, and as often as it is due what it has more than the shorter.
-StepTime without_pipeline(const RunConfig& config, const CountedStep& counted, const MachineProfile& profile, int ranks_per_node) {
+StepTime without_pipeline(const RunConfig& config, const CountedStep& counted, const MachineProfile& profile,
+                          int ranks_per_node) {
   const TapedStep& longer = counted.runs.back();
   const Replay all = replay(longer.tape, profile, ranks_per_node);
   StepTime time{all.split.total(), all.split, all.communication};
@@ -106,10 +107,19 @@ StepTime with_pipeline(const RunConfig& config, const std::vector<CountedStep>& 
 
 }  // namespace
 
-StepTime predict_step_time(const RunConfig& config, const std::vector<CountedStep>& stages, const MachineProfile& profile,
-                           int ranks_per_node) {
+void check_can_be_timed(const RunConfig& config, const MachineProfile& profile) {
   if (config.parallel.offload != "none")
     fail(ExitCode::config, "parallel.offload = \"{}\": the time of copies to the host is not planned", config.parallel.offload);
+  if (profile.covers(storage_of(config).compute, exec_of(config).tf32)) return;
+  fail(ExitCode::config,
+       "the profile of {} has no measurements of precision.policy = \"{}\": measure them with cohort bench calibration "
+       "--precision {}",
+       profile.name, config.precision.policy, config.precision.policy);
+}
+
+StepTime predict_step_time(const RunConfig& config, const std::vector<CountedStep>& stages, const MachineProfile& profile,
+                           int ranks_per_node) {
+  check_can_be_timed(config, profile);
   if (config.parallel.pp > 1) return with_pipeline(config, stages, profile, ranks_per_node);
   StepTime slowest;
   for (const CountedStep& rank : stages) {

@@ -12,13 +12,16 @@ namespace cohort {
 
 struct StepTime {
   double seconds = 0.0;
-  StepSplit split;              // of the rank that has most to do; sums to `seconds`
-  double communication = 0.0;   // of its collectives, hidden or not
+  StepSplit split;             // of the rank that has most to do; sums to `seconds`
+  double communication = 0.0;  // of its collectives, hidden or not
   double bubble() const { return seconds > 0.0 ? split.bubble / seconds : 0.0; }
 };
 
+/// Throws Error(config) for what is not timed: offloaded optimizers, and a precision that the profile has no measurements of.
+void check_can_be_timed(const RunConfig& config, const MachineProfile& profile);
+
 /// `stages` are count_stages(config). `ranks_per_node`: ranks fill node after node. Not timed: what reads samples, validation and
-/// saving, and offloaded optimizers (Error(config)).
+/// saving. Throws as check_can_be_timed().
 StepTime predict_step_time(const RunConfig& config, const std::vector<CountedStep>& stages, const MachineProfile& profile,
                            int ranks_per_node);
 

@@ -25,7 +25,8 @@ std::vector<std::string> ways_to_run(const MeshShape& mesh, int ranks_per_node) 
   if (replicas == 1) return {",data=bucketed"};
   std::vector<std::string> ways{",data=bucketed", ",data=zero1", ",data=zero2", ",data=zero3"};
   const int of_node = ranks_per_node / mesh.size(Axis::tp);
-  if (of_node > 1 && of_node < replicas && replicas % of_node == 0) ways.push_back(fmt::format(",data=zero3,shard_ranks={}", of_node));
+  if (of_node > 1 && of_node < replicas && replicas % of_node == 0)
+    ways.push_back(fmt::format(",data=zero3,shard_ranks={}", of_node));
   return ways;
 }
 

@@ -19,11 +19,11 @@ struct Datasheet {
   GpuGeneration generation;
   // TFLOP/s of dense products with boost clocks and sums in fp32. 0: the device has no such units.
   double sixteen_bits, tf32, fp32;
-  double memory_gib;         // of the device
-  double memory_gb_per_s;    // its bandwidth
-  double link_gb_per_s;      // to other GPUs of its node, in one direction: NVLink, or PCI Express where there is none
-  double network_gbit_per_s; // to other nodes, for each GPU, in the systems that the maker describes
-  double clock = 1.0;        // under load, as a share of what the generation keeps: less where power is limited
+  double memory_gib;          // of the device
+  double memory_gb_per_s;     // its bandwidth
+  double link_gb_per_s;       // to other GPUs of its node, in one direction: NVLink, or PCI Express where there is none
+  double network_gbit_per_s;  // to other nodes, for each GPU, in the systems that the maker describes
+  double clock = 1.0;         // under load, as a share of what the generation keeps: less where power is limited
 
   /// FLOP/s in the type that `policy` (precision.policy) multiplies in: "fp32", "tf32", "bf16", "fp16". Nothing if it has no such
   /// units.

@@ -93,7 +93,8 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   text += fmt::format("length      {}, {} {}", counted(config.train.steps, "step"),
                       human_count(samples * static_cast<double>(units_per_sample(config.model))), units_name(config.model));
   if (config.data.sources.empty())  // a mixture has epochs of each source: describe_mixture()
-    text += fmt::format(", {:.2f} epochs of {}", samples / static_cast<double>(training_samples), counted(training_samples, "sample"));
+    text += fmt::format(", {:.2f} epochs of {}", samples / static_cast<double>(training_samples),
+                        counted(training_samples, "sample"));
   text += "\n";
   if (const std::string optimizers = check_optimizer(config); !optimizers.empty())
     text += fmt::format("optimizer   {}\n", optimizers);

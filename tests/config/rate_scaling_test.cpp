@@ -30,7 +30,8 @@ TEST(RateScaling, FollowsItsRules) {
 
 // The batch counts over all ranks, however it is cut.
 TEST(RateScaling, DoesNotDependOnTheLayout) {
-  const RunConfig one = run({"optimizer.rate_scaling=linear", "optimizer.rate_batch=128", "train.global_batch=0", "train.accumulation=32"});
+  const RunConfig one =
+      run({"optimizer.rate_scaling=linear", "optimizer.rate_batch=128", "train.global_batch=0", "train.accumulation=32"});
   EXPECT_EQ(one.train.global_batch, 512);
   EXPECT_DOUBLE_EQ(peak_learning_rate(one), 0.004);
 }
@@ -38,7 +39,8 @@ TEST(RateScaling, DoesNotDependOnTheLayout) {
 TEST(RateScaling, StandsInTheResolvedRunFile) {
   const RunConfig config = run({"optimizer.rate_scaling=linear", "optimizer.rate_batch=128"});
   const std::string text = to_toml(config);
-  EXPECT_NE(text.find("scaled: 0.004 = 0.001 x 4 (linear: train.global_batch 512 / optimizer.rate_batch 128)"), std::string::npos) << text;
+  EXPECT_NE(text.find("scaled: 0.004 = 0.001 x 4 (linear: train.global_batch 512 / optimizer.rate_batch 128)"), std::string::npos)
+      << text;
   RunConfig again = parse_run_file(text, "run.toml");
   validate(again, 4);
   EXPECT_DOUBLE_EQ(peak_learning_rate(again), 0.004) << "scaled once";
@@ -46,11 +48,14 @@ TEST(RateScaling, StandsInTheResolvedRunFile) {
 }
 
 TEST(RateScaling, NeedsTheBatchOfTheRate) {
-  expect_error([] { run({"optimizer.rate_scaling=linear"}); }, ExitCode::config, {"optimizer.rate_scaling", "optimizer.rate_batch"});
-  expect_error([] { run({"optimizer.rate_batch=128"}); }, ExitCode::config, {"optimizer.rate_batch has no effect", "linear or sqrt"});
+  expect_error([] { run({"optimizer.rate_scaling=linear"}); }, ExitCode::config,
+               {"optimizer.rate_scaling", "optimizer.rate_batch"});
+  expect_error([] { run({"optimizer.rate_batch=128"}); }, ExitCode::config,
+               {"optimizer.rate_batch has no effect", "linear or sqrt"});
   expect_error([] { run({"optimizer.rate_scaling=cubic"}); }, ExitCode::config, {"rate_scaling", "cubic", "sqrt"});
   expect_error([] { run({"optimizer.rate_scaling=sqrt", "optimizer.rate_batch=-1"}); }, ExitCode::config, {"rate_batch"});
-  expect_error([] { run({"optimizer.groups=[{match=[\"*.bias\"], rate_scaling=\"linear\"}]"}); }, ExitCode::config, {"rate_scaling"});
+  expect_error([] { run({"optimizer.groups=[{match=[\"*.bias\"], rate_scaling=\"linear\"}]"}); }, ExitCode::config,
+               {"rate_scaling"});
 }
 
 }  // namespace

@@ -24,11 +24,13 @@ TEST(Goodput, IsBestAtThatInterval) {
     const Failures failures{.rank_seconds = 50'000 * kHour, .save_seconds = save, .restart_seconds = 600.0};
     const Goodput best = best_goodput(16384, failures);
     for (const double factor : {0.7, 1.4})
-      EXPECT_LT(goodput_share(best.failure_seconds, factor * best.interval_seconds, failures), best.share) << save << " " << factor;
+      EXPECT_LT(goodput_share(best.failure_seconds, factor * best.interval_seconds, failures), best.share)
+          << save << " " << factor;
   }
 }
 
-// The Llama 3 paper (section 3.3.4): 16,384 GPUs, an unexpected interruption each 3 hours, more than 90 % of the time spent training.
+// The Llama 3 paper (section 3.3.4): 16,384 GPUs, an unexpected interruption each 3 hours, more than 90 % of the time spent
+// training.
 TEST(Goodput, OfSixteenThousandGpusIsAbout90PerCent) {
   const Goodput goodput = best_goodput(16384, {.rank_seconds = 50'000 * kHour, .save_seconds = 60.0, .restart_seconds = 600.0});
   EXPECT_NEAR(goodput.failure_seconds / kHour, 3.05, 0.1);

@@ -107,14 +107,17 @@ TEST(Profiles, MeetTheirSamplesAndLieBetweenThem) {
   EXPECT_NEAR(profile.seconds_of(OpWork{.op = "add", .bytes = 120000}), std::sqrt(2e-6 * 4e-4), 1e-9);
   EXPECT_NEAR(profile.seconds_of(OpWork{.op = "add", .bytes = 12}), 2e-6, 1e-12) << "no call is faster";
   EXPECT_NEAR(profile.seconds_of(OpWork{.op = "add", .bytes = 2400000}), 8e-4, 1e-9);
-  EXPECT_EQ(profile.seconds_of(OpWork{.op = "never measured", .bytes = 12000}), profile.seconds_of(OpWork{.op = "add", .bytes = 12000}));
+  EXPECT_EQ(profile.seconds_of(OpWork{.op = "never measured", .bytes = 12000}),
+            profile.seconds_of(OpWork{.op = "add", .bytes = 12000}));
   EXPECT_NEAR(profile.seconds_of("all_reduce", {2, 1, 2}, 1024), 1e-5, 1e-12);
   EXPECT_GT(profile.seconds_of("all_reduce", {4, 1, 4}, 1 << 20), 1.3e-3) << "3/4 of the bytes move instead of 1/2";
 }
 
 TEST(Links, CostWhatTheirAlgorithmsCost) {
   const MachineProfile h100 = datasheet_profile("h100");
-  const auto time = [&](const char* operation, GroupSpan span, Bytes bytes = kGiB) { return h100.seconds_of(operation, span, bytes); };
+  const auto time = [&](const char* operation, GroupSpan span, Bytes bytes = kGiB) {
+    return h100.seconds_of(operation, span, bytes);
+  };
   EXPECT_EQ(time("all_reduce", {1, 1, 1}), 0.0);
   EXPECT_NEAR(time("all_reduce", {8, 1, 8}), 2.0 * time("all_gather", {8, 1, 8}), 0.02 * time("all_reduce", {8, 1, 8}));
   EXPECT_EQ(time("all_gather", {8, 1, 8}), time("reduce_scatter", {8, 1, 8}));

@@ -11,10 +11,9 @@ namespace {
 
 // Llama 3.1 8B, bf16, samples of 8,192 tokens.
 RunConfig llama_8b(Count ranks, std::vector<std::string> overrides) {
-  for (const char* more :
-       {"model.kind=llama", "model.layers=32", "model.width=4096", "model.heads=32", "model.kv_heads=8", "model.ffn_width=14336",
-        "model.context=8192", "model.vocabulary=128256", "model.tied_head=false", "device.kind=cuda", "precision.policy=bf16",
-        "train.global_batch=0", "train.accumulation=1"})
+  for (const char* more : {"model.kind=llama", "model.layers=32", "model.width=4096", "model.heads=32", "model.kv_heads=8",
+                           "model.ffn_width=14336", "model.context=8192", "model.vocabulary=128256", "model.tied_head=false",
+                           "device.kind=cuda", "precision.policy=bf16", "train.global_batch=0", "train.accumulation=1"})
     overrides.insert(overrides.begin(), more);
   return planned_run(ranks, overrides);
 }
@@ -42,8 +41,9 @@ const std::vector<std::string> kGpt2Small{"model.layers=12", "model.width=768", 
                                           "model.vocabulary=50257"};
 const std::vector<std::string> kGpt2Large{"model.layers=36", "model.width=1280", "model.heads=20", "model.context=1024",
                                           "model.vocabulary=50257"};
-const std::vector<std::string> kLlama{"model.kind=llama",    "model.layers=16",   "model.width=2048",       "model.heads=32",
-                                      "model.kv_heads=8",    "model.ffn_width=8192", "model.vocabulary=32000", "model.tied_head=false"};
+const std::vector<std::string> kLlama{"model.kind=llama",       "model.layers=16",      "model.width=2048",
+                                      "model.heads=32",         "model.kv_heads=8",     "model.ffn_width=8192",
+                                      "model.vocabulary=32000", "model.tied_head=false"};
 
 std::vector<std::string> with(std::vector<std::string> model, std::initializer_list<std::string> more) {
   model.insert(model.end(), more);
@@ -62,11 +62,12 @@ TEST(Published, DataSheetsPlanWhatCohortWasMeasuredAt) {
                            {"h100", with(kGpt2Large, {"train.micro_batch=16", "train.accumulation=8"}), 107'148},
                            {"h100", with(kLlama, {"model.context=2048", "train.micro_batch=8"}), 81'423}};
   for (const Measured& run : runs)
-    EXPECT_NEAR(tokens_per_second(one_gpu(run), run.gpu) / run.tokens_per_second, 1.0, 0.07) << run.gpu << " " << run.tokens_per_second;
+    EXPECT_NEAR(tokens_per_second(one_gpu(run), run.gpu) / run.tokens_per_second, 1.0, 0.07)
+        << run.gpu << " " << run.tokens_per_second;
 }
 
-// torchtitan (PyTorch), Llama 3.1 8B on 8 H100 of 500 W and 96 GB, 2 samples a GPU, FSDP, compiled: 6,667 tokens a second and GPU.
-// It recomputes some of what Cohort recomputes; without torch.compile (5,762) there are kernels that no plan here knows of.
+// torchtitan (PyTorch), Llama 3.1 8B on 8 H100 of 500 W and 96 GB, 2 samples a GPU, FSDP, compiled: 6,667 tokens a second and
+// GPU. It recomputes some of what Cohort recomputes; without torch.compile (5,762) there are kernels that no plan here knows of.
 TEST(Published, DataSheetsPlanTorchtitansCompiledStep) {
   const RunConfig config = llama_8b(8, {"parallel.data=zero3", "train.micro_batch=2", "model.activation_checkpointing=true"});
   EXPECT_NEAR(tokens_per_second(config, "h100-hbm2e-500w") / 8 / 6667, 1.0, 0.15);
@@ -78,7 +79,8 @@ TEST(Published, ZeroPaperDivides120GigabytesBy64) {
     const RunConfig config = llama_8b(64, {std::string("parallel.data=") + data});
     const ByKind<PaperMemory> paper = paper_memory(config);
     double bytes = 0.0;
-    for (const MemoryKind kind : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer}) bytes += paper[kind].bytes;
+    for (const MemoryKind kind : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer})
+      bytes += paper[kind].bytes;
     return bytes / static_cast<double>(count_parameters(config.model)) * 7.5;  // GB of 7.5 billion
   };
   EXPECT_NEAR(states("bucketed"), 120.0, 0.05);

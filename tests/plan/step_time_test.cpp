@@ -16,7 +16,12 @@ const std::shared_ptr<const std::vector<int>> kTwo = std::make_shared<std::vecto
 // An op of `bytes` bytes takes as many seconds; so does an all-gather of twice as many over two ranks.
 MachineProfile seconds_as_bytes(double hidden) {
   MachineProfile profile;
-  profile.rates = {.sixteen_bits = 1.0, .tf32 = 1.0, .fp32 = 1.0, .attention_forward = 1.0, .attention_backward = 1.0, .bytes_per_second = 1.0};
+  profile.rates = {.sixteen_bits = 1.0,
+                   .tf32 = 1.0,
+                   .fp32 = 1.0,
+                   .attention_forward = 1.0,
+                   .attention_backward = 1.0,
+                   .bytes_per_second = 1.0};
   profile.node = {0.0, 1.0};
   profile.hidden = hidden;
   return profile;
@@ -106,7 +111,8 @@ TEST(StepTime, OfAPipelineHasItsBubble) {
   const StepTime time = planned(config, profile);
   const double formula = 3.0 / (static_cast<double>(config.train.accumulation) + 3.0);
   EXPECT_NEAR(time.bubble(), formula, 0.06);
-  const RunConfig interleaved = gpu_run(4, {"parallel.pp=4", "model.layers=8", "parallel.schedule=interleaved", "parallel.chunks=2"});
+  const RunConfig interleaved =
+      gpu_run(4, {"parallel.pp=4", "model.layers=8", "parallel.schedule=interleaved", "parallel.chunks=2"});
   EXPECT_LT(planned(interleaved, profile).bubble(), time.bubble());
 }
 

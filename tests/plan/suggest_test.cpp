@@ -12,7 +12,6 @@ namespace {
 
 RunConfig run() { return reference_config(planned_run(1)); }
 
-
 PlannedMachine cpus(Bytes memory = 0, int ranks_per_node = 8) { return {usual_cpu_profile(), ranks_per_node, memory}; }
 
 TEST(Suggestions, FitAndAreSorted) {

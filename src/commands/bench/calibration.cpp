@@ -33,7 +33,8 @@ struct CalibrationOptions {
 
 std::vector<CalibratedType> types_of(const CalibrationOptions& options) {
   std::vector<std::string> names = options.precisions;
-  if (names.empty()) names = options.device == "cuda" ? std::vector<std::string>{"bf16", "tf32"} : std::vector<std::string>{"fp32"};
+  if (names.empty())
+    names = options.device == "cuda" ? std::vector<std::string>{"bf16", "tf32"} : std::vector<std::string>{"fp32"};
   std::vector<CalibratedType> types;
   for (const std::string& name : names) types.push_back({name == "tf32" ? DType::f32 : dtype_from_name(name), name == "tf32"});
   return types;
@@ -121,7 +122,8 @@ int bench_calibration(const CalibrationOptions& options) {
 }  // namespace
 
 void add_bench_calibration(CLI::App& bench, Action& action) {
-  auto* command = bench.add_subcommand("calibration", "Measure ops and links for the planner: a profile for `cohort plan --profile`");
+  auto* command =
+      bench.add_subcommand("calibration", "Measure ops and links for the planner: a profile for `cohort plan --profile`");
   command->footer(
       "Start it as the runs will be started: as many ranks on each node, with as many threads.\n"
       "\n"
@@ -134,7 +136,9 @@ void add_bench_calibration(CLI::App& bench, Action& action) {
   command->add_option("--precision", options->precisions, "Types to measure, separated by commas [cpu: fp32; cuda: bf16,tf32]")
       ->delimiter(',')
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
-  command->add_option("--threads", options->threads, "cpu: threads per rank for matrix products")->check(integer_from(1))->capture_default_str();
+  command->add_option("--threads", options->threads, "cpu: threads per rank for matrix products")
+      ->check(integer_from(1))
+      ->capture_default_str();
   add_overwrite_option(*command, options->overwrite, "FILE");
   command->callback([&action, options] { action = [options] { return bench_calibration(*options); }; });
 }

@@ -38,10 +38,10 @@ struct BenchLayoutsOptions {
 
 struct MeasuredLayout {
   std::string name, precision;
-  Bytes planned_memory = 0, memory = 0;      // of the rank that needs most
-  double seconds = 0.0;                      // of a step, the median
-  std::optional<double> planned_seconds;     // with a profile
-  double tokens = 0.0;                       // of a step
+  Bytes planned_memory = 0, memory = 0;   // of the rank that needs most
+  double seconds = 0.0;                   // of a step, the median
+  std::optional<double> planned_seconds;  // with a profile
+  double tokens = 0.0;                    // of a step
 
   double tokens_per_second() const { return tokens / seconds; }
 };
@@ -87,13 +87,14 @@ MeasuredLayout measure_layout(const Layout& layout, const BenchLayoutsOptions& o
 void add_plan(MeasuredLayout& measured, const RunConfig& config, const std::optional<MachineProfile>& profile) {
   const std::vector<CountedStep> stages = count_stages(config);
   measured.planned_memory = predict_memory(stages).total;
-  if (profile) measured.planned_seconds = predict_step_time(config, stages, *profile, profile->ranks_per_node).seconds;
+  const bool covered = profile && profile->covers(storage_of(config).compute, exec_of(config).tf32);
+  if (covered) measured.planned_seconds = predict_step_time(config, stages, *profile, profile->ranks_per_node).seconds;
 }
 
 std::string off(double planned, double measured) { return fmt::format("{:+.1f} %", 100.0 * (planned / measured - 1.0)); }
 
 void print_table(const std::vector<MeasuredLayout>& all, const BenchLayoutsOptions& options, const Runtime& runtime) {
-  const bool times = all.front().planned_seconds.has_value();
+  const bool times = !options.profile.empty();
   std::vector<std::string> header{"layout", "precision", "memory planned", "measured", "off", "tokens/s", "step ms"};
   if (times) header.insert(header.end(), {"planned ms", "off"});
   Table table(header);
@@ -105,15 +106,20 @@ void print_table(const std::vector<MeasuredLayout>& all, const BenchLayoutsOptio
                                  off(static_cast<double>(one.planned_memory), static_cast<double>(one.memory)),
                                  fmt::format("{:.0f}", one.tokens_per_second()),
                                  fmt::format("{:.1f}", 1e3 * one.seconds)};
-    if (times) {
+    if (one.planned_seconds) {
       row.push_back(fmt::format("{:.1f}", 1e3 * *one.planned_seconds));
       row.push_back(off(*one.planned_seconds, one.seconds));
+    } else if (times) {
+      row.insert(row.end(), {"-", "-"});
     }
     table.add(row);
   }
-  fmt::print("{} on {}, {}; medians of {} of {:.0f} tokens\n{}", counted(runtime.size(), "rank"), counted(runtime.node_count(), "node"),
-             runtime.device(), counted(options.steps, "step"), all.front().tokens, table.str(2));
+  fmt::print("{} on {}, {}; medians of {} of {:.0f} tokens\n{}", counted(runtime.size(), "rank"),
+             counted(runtime.node_count(), "node"), runtime.device(), counted(options.steps, "step"), all.front().tokens,
+             table.str(2));
   fmt::print("memory: of the rank that needs the most, by all tensors of a step; step: of the slowest rank.\n");
+  if (times && std::any_of(all.begin(), all.end(), [](const MeasuredLayout& one) { return !one.planned_seconds; }))
+    fmt::print("-: the profile has no measurements of this precision (cohort bench calibration --precision).\n");
   if (device_of(options.config) == DeviceKind::cpu)
     fmt::print("On CPUs 16-bit types save memory, not time: products convert their operands to fp32 first.\n");
 }

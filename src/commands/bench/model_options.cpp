@@ -25,8 +25,7 @@ std::vector<std::string> decoder_kinds() {
 
 void add_model_options(CLI::App& command, RunConfig& c) {
   command
-      .add_option("--shape",
-                   "Predefined model: sets model, layers, width, heads, context, vocabulary; other options override it")
+      .add_option("--shape", "Predefined model: sets model, layers, width, heads, context, vocabulary; other options override it")
       ->type_name("NAME")
       ->check(CLI::IsMember(known_models()))
       ->each([&c](const std::string& name) { c.model = known_models().at(name); })

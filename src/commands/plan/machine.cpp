@@ -81,8 +81,8 @@ void print_plan(const MachinePlan& plan) {
 nlohmann::ordered_json json_of(const StepTime& time) {
   nlohmann::ordered_json exposed = nlohmann::ordered_json::object();
   for (const auto& [group, seconds] : time.split.exposed) exposed[group] = seconds;
-  return {{"seconds", time.seconds},           {"products", time.split.products},   {"attention", time.split.attention},
-          {"pointwise", time.split.pointwise}, {"optimizer", time.split.optimizer}, {"exposed", exposed},
+  return {{"seconds", time.seconds},           {"products", time.split.products},    {"attention", time.split.attention},
+          {"pointwise", time.split.pointwise}, {"optimizer", time.split.optimizer},  {"exposed", exposed},
           {"bubble", time.split.bubble},       {"communication", time.communication}};
 }
 
@@ -138,9 +138,9 @@ int plan_machine(const PlanRunOptions& options) {
     print_plan(plan);
   }
   if (options.svg.empty()) return 0;
-  const std::string title = fmt::format("{} parameters on {}, {}{}", human_count(static_cast<double>(plan.parameters)),
-                                        plan.machine.profile.name, plan.best().layout.name,
-                                        plan.machine.profile.measured ? "" : " (estimates)");
+  const std::string title =
+      fmt::format("{} parameters on {}, {}{}", human_count(static_cast<double>(plan.parameters)), plan.machine.profile.name,
+                  plan.best().layout.name, plan.machine.profile.measured ? "" : " (estimates)");
   write_file_atomically(picture, draw_machine_plan(plan.curve, title));
   if (!options.json) fmt::print("Drawn in {}\n", options.svg);
   return 0;

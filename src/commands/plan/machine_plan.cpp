@@ -30,6 +30,7 @@ MachinePlan make_machine_plan(const PlanRunOptions& options) {
   const RunConfig run = read_plan_file(options);
   plan.machine = machine_of_plan(options, run);
   plan.reference = reference_of_plan(options, plan.machine.profile.device);
+  check_can_be_timed(plan.reference, plan.machine.profile);
   plan.ranks = ranks_of_machine(options, run);
   plan.parameters = count_parameters(plan.reference.model);
   plan.found = suggest_layouts(plan.reference, plan.ranks, plan.machine);

@@ -16,7 +16,7 @@ struct MachinePlan {
   int ranks = 1;
   Count parameters = 0;
   Suggestions found;
-  ScalingCurve curve;         // of the best
+  ScalingCurve curve;  // of the best
   Goodput goodput;
   Failures failures;
   double tokens = 0.0;        // of the whole run

@@ -105,9 +105,9 @@ void refuse_beside_run_file(const CLI::App& command, const PlanRunOptions& optio
 }
 
 void refuse_without_run_file(const CLI::App& command) {
-  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib", "--gpu", "--profile",
-                           "--ranks-per-node", "--network-gbit", "--tokens", "--price", "--failure-hours", "--checkpoint-seconds",
-                           "--restart-seconds"}) {
+  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib", "--gpu",
+                           "--profile", "--ranks-per-node", "--network-gbit", "--tokens", "--price", "--failure-hours",
+                           "--checkpoint-seconds", "--restart-seconds"}) {
     if (command.get_option(name)->count() > 0) fail(ExitCode::usage, "{} needs a run file: cohort plan run.toml {}", name, name);
   }
 }

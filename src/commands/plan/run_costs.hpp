@@ -19,15 +19,15 @@ struct PlanRunOptions {
   bool measure = false;
   Count steps = 2;
   bool suggest = false;
-  std::string svg;          // measure: picture of the pipeline; machine: of scaling and a step's time
-  bool overwrite = false;   // if it exists
+  std::string svg;         // measure: picture of the pipeline; machine: of scaling and a step's time
+  bool overwrite = false;  // if it exists
   bool json = false;
 
   // The machine that step times are planned for.
-  std::string gpu, profile;  // a name of telemetry/device_peaks.hpp, or a file; at most one. "": a usual one
-  Count ranks_per_node = 0;  // 0: the profile's
-  double memory_gib = 0.0;   // of one rank; 0 = what the profile says, if anything
-  double network_gbit = 0.0; // of each GPU, instead of the data sheet's
+  std::string gpu, profile;   // a name of telemetry/device_peaks.hpp, or a file; at most one. "": a usual one
+  Count ranks_per_node = 0;   // 0: the profile's
+  double memory_gib = 0.0;    // of one rank; 0 = what the profile says, if anything
+  double network_gbit = 0.0;  // of each GPU, instead of the data sheet's
   // What a whole run would take.
   double tokens = 0.0;              // 0: those of the run file's steps
   double price = 0.0;               // of a GPU-hour; 0: not said

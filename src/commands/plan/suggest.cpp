@@ -21,8 +21,8 @@ constexpr std::size_t kMostTooLarge = 3;
 
 void print_too_large(const Suggestions& found, const PlannedMachine& machine) {
   if (found.too_large.empty()) return;
-  fmt::print("\n{} not fit into {}; the smallest of them:\n", counted(static_cast<Count>(found.too_large.size()), "layout does", "layouts do"),
-             human_bytes(machine.memory));
+  fmt::print("\n{} not fit into {}; the smallest of them:\n",
+             counted(static_cast<Count>(found.too_large.size()), "layout does", "layouts do"), human_bytes(machine.memory));
   for (std::size_t i = 0; i < std::min(found.too_large.size(), kMostTooLarge); ++i) {
     const Suggestion& one = found.too_large[i];
     fmt::print("  {}: {}\n", one.layout.name, human_bytes(one.memory));
@@ -96,8 +96,8 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
     fail(ExitCode::config, "no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front());
   const Suggestion& smallest = found.too_large.front();
   const bool keeps_all = !smallest.layout.config.model.activation_checkpointing;
-  fail(ExitCode::config, "no layout of {} fits into {}: the smallest ({}) needs {}; give more ranks, lower train.micro_batch{}",
-       counted(ranks, "rank"), human_bytes(machine.memory), smallest.layout.name, human_bytes(smallest.memory),
+  fail(ExitCode::config, "no layout of {} fits into {}: the smallest needs {} ({}); give more ranks, lower train.micro_batch{}",
+       counted(ranks, "rank"), human_bytes(machine.memory), human_bytes(smallest.memory), smallest.layout.name,
        keeps_all ? " or set model.activation_checkpointing = true" : "");
 }
 
@@ -133,6 +133,7 @@ int plan_suggest(const PlanRunOptions& options) {
   const RunConfig run = read_plan_file(options);
   const PlannedMachine machine = machine_of_plan(options, run);
   const RunConfig config = reference_of_plan(options, machine.profile.device);
+  check_can_be_timed(config, machine.profile);
   const int ranks = ranks_of_machine(options, run);
   const Suggestions found = suggest_layouts(config, ranks, machine);
   check_some_fit(found, ranks, machine);

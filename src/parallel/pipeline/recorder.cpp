@@ -20,8 +20,7 @@ Recorder::Moment Recorder::now() const {
 }
 
 double Recorder::since_zero(const Moment& moment) const {
-  return moment.point == nullptr ? moment.seconds - zero_.seconds
-                                 : 1e-3 * gpu::milliseconds_between(*zero_.point, *moment.point);
+  return moment.point == nullptr ? moment.seconds - zero_.seconds : 1e-3 * gpu::milliseconds_between(*zero_.point, *moment.point);
 }
 
 std::vector<Event> Recorder::events(int rank) const {

@@ -28,8 +28,8 @@ struct Part {
 
 // The parts of a step in the order of the bars.
 std::vector<Part> parts_of(const StepSplit& split) {
-  return {{"matrix products", "#2563b0", split.products}, {"attention", "#6a4ca3", split.attention},
-          {"element-wise", "#2a9d8f", split.pointwise},   {"optimizer", "#8ab17d", split.optimizer},
+  return {{"matrix products", "#2563b0", split.products},      {"attention", "#6a4ca3", split.attention},
+          {"element-wise", "#2a9d8f", split.pointwise},        {"optimizer", "#8ab17d", split.optimizer},
           {"communication", "#d95f0e", split.communicating()}, {"bubble", "#bbbbbb", split.bubble}};
 }
 
@@ -79,7 +79,8 @@ class MachinePicture : private SvgPicture {
   }
 
   void axes() {
-    for (double ranks = least_ranks_; ranks <= most_ranks_ * 1.001; ranks *= std::max(2.0, std::pow(2.0, std::round(std::log2(most_ranks_ / least_ranks_) / 7.0)))) {
+    for (double ranks = least_ranks_; ranks <= most_ranks_ * 1.001;
+         ranks *= std::max(2.0, std::pow(2.0, std::round(std::log2(most_ranks_ / least_ranks_) / 7.0)))) {
       const double x = x_of(ranks);
       add("<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\" stroke=\"{3}\"/>", x, kTop, kTop + kPlotHeight, kGrid);
       text(x, kTop + kPlotHeight + 18, "middle", fmt::format("{:.0f}", ranks));
@@ -109,17 +110,20 @@ class MachinePicture : private SvgPicture {
     for (const ScalingPoint& point : points) places.emplace_back(x_of(point.ranks), y_of(point.tokens_per_second));
     line(places, colour);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{} ranks: {} tokens/s, {:.0f} % efficiency</title></circle>\n",
+      add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{} ranks: {} tokens/s, {:.0f} % "
+          "efficiency</title></circle>\n",
           places[i].first, places[i].second, colour, points[i].ranks, human_count(points[i].tokens_per_second),
           100.0 * points[i].efficiency);
     }
-    if (!points.empty()) text(places.back().first - 4, places.back().second + 34, "end", fmt::format("{:.0f} %", 100.0 * points.back().efficiency));
+    if (!points.empty())
+      text(places.back().first - 4, places.back().second + 34, "end", fmt::format("{:.0f} %", 100.0 * points.back().efficiency));
   }
 
   void legend_of_curves() {
     const double y = kTop + kPlotHeight + 62;
     double x = kLeft;
-    for (const auto& [colour, words] : {std::pair{kWeak, "global batch grows (weak)"}, {kStrong, "global batch fixed (strong)"}}) {
+    for (const auto& [colour, words] :
+         {std::pair{kWeak, "global batch grows (weak)"}, {kStrong, "global batch fixed (strong)"}}) {
       add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" fill=\"{}\"/>", x, y - 9, colour);
       text(x + 20, y, "start", words);
       x += 190.0;
@@ -140,8 +144,10 @@ class MachinePicture : private SvgPicture {
       text(left - 6, y + height / 2 + 4, "end", std::to_string(point.ranks));
       for (const Part& part : parts_of(point.time.split)) {
         const double width = (kBarsWidth - 60.0) * part.seconds / longest;
-        add("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"><title>{} ranks, {}: {:.3g} ms</title></rect>\n",
-            x, y + 1.5, std::max(width, 0.0), std::max(height - 3.0, 1.0), part.colour, point.ranks, part.name, 1e3 * part.seconds);
+        add("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"><title>{} ranks, {}: {:.3g} "
+            "ms</title></rect>\n",
+            x, y + 1.5, std::max(width, 0.0), std::max(height - 3.0, 1.0), part.colour, point.ranks, part.name,
+            1e3 * part.seconds);
         x += width;
       }
       text(x + 6, y + height / 2 + 4, "start", fmt::format("{:.4g}", 1e3 * point.time.seconds));
