@@ -66,8 +66,7 @@ std::vector<KeySpec> optimizer_keys() {
       KEY(optimizer, learning_rate, kPositive, "peak learning rate", {}),
       KEY(optimizer, rate_scaling, Choices{{"none", "linear", "sqrt"}},
           "of the peak rate by global_batch / rate_batch: linear (Goyal et al. 2017) for SGD; sqrt (Hoffer et al. 2017, Malladi "
-          "et "
-          "al. 2022) for Adam and its kin",
+          "et al. 2022) for Adam and its kin",
           {}),
       KEY(optimizer, rate_batch, IntegerRange{0, 1'000'000'000}, "train.global_batch that learning_rate is for",
           KeySpec::OnlyWith{"optimizer.rate_scaling", {"linear", "sqrt"}}),

@@ -84,7 +84,7 @@ MachineProfile datasheet_profile(const std::string& gpu);
 /// For a plan on CPUs without a measured profile: a core of a few years ago, and a shared network. Rough.
 MachineProfile usual_cpu_profile();
 
-/// As a file, JSON: read_profile() gives what write_profile() was given.
+/// As the text of a file: read_profile() gives the same profile again.
 std::string to_json(const MachineProfile& profile);
 /// Throws Error(config) naming the file and what is wrong with it: not JSON (a torn file), of another format or version, numbers
 /// that no machine has, no sample of what every step needs.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plan/scaling.hpp"
+#include "plan/scaling_curve.hpp"
 #include "planned_run.hpp"
 
 namespace cohort::test {

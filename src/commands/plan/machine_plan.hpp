@@ -5,7 +5,7 @@
 
 #include "commands/plan/run_costs.hpp"
 #include "plan/goodput.hpp"
-#include "plan/scaling.hpp"
+#include "plan/scaling_curve.hpp"
 #include "plan/suggest.hpp"
 
 namespace cohort {

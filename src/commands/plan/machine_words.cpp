@@ -116,8 +116,7 @@ std::string words_of_failures(const MachinePlan& plan) {
   const Goodput& goodput = plan.goodput;
   return fmt::format(
       "Failures: with one in {:.0f} hours of a GPU (--failure-hours) the job fails every {}; if saving takes {:.3g} s and a "
-      "restart {:.3g} s, "
-      "save every {}: {:.1f} % of the time becomes training (Young 1974, Daly 2006).",
+      "restart {:.3g} s, save every {}: {:.1f} % of the time becomes training (Young 1974, Daly 2006).",
       plan.failures.rank_seconds / 3600.0, human_seconds(goodput.failure_seconds), plan.failures.save_seconds,
       plan.failures.restart_seconds, human_seconds(goodput.interval_seconds), 100.0 * goodput.share);
 }

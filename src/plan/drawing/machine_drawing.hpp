@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "plan/scaling.hpp"
+#include "plan/scaling_curve.hpp"
 
 namespace cohort {
 

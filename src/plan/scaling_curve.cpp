@@ -1,4 +1,4 @@
-#include "plan/scaling.hpp"
+#include "plan/scaling_curve.hpp"
 
 #include <fmt/format.h>
 
