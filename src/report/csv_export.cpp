@@ -122,7 +122,13 @@ void write_csv(const fs::path& run_folder, const CsvFile& file, const fs::path& 
   std::ofstream out(temporary, std::ios::binary);
   if (!out) fail(ExitCode::io, "cannot write {}: {}", temporary.string(), std::strerror(errno));
   const auto write = file.source == kSteps ? write_steps : file.source == kRanks ? write_ranks : write_layers;
-  note_faults(write(run_folder / file.source, out), file.source, notes);
+  const LineFaults faults = write(run_folder / file.source, out);
+  note_faults(faults, file.source, notes);
+  if (faults.went_back > 0)
+    notes.push_back(fmt::format(
+        "In {} {} of a step that does not follow the one before, as if two runs had written it: {} has all "
+        "of it, in the order of the file.",
+        file.source, faults.went_back == 1 ? "1 record is" : fmt::format("{} records are", faults.went_back), file.name));
   out.close();
   if (!out) fail(ExitCode::io, "cannot write {} (is the disk full?)", temporary.string());
   commit_file(temporary, to);

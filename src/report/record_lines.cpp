@@ -1,5 +1,6 @@
 #include "report/record_lines.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -33,6 +34,7 @@ LineFaults for_each_record(const std::filesystem::path& path, const std::functio
   std::ifstream lines(path, std::ios::binary);
   if (!lines) fail(ExitCode::io, "cannot read {}: {}", path.string(), std::strerror(errno));
   LineFaults faults;
+  Count largest = -1;
   for (std::string line; std::getline(lines, line);) {
     const bool last = lines.eof();  // without the end of a line
     const ordered_json object = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -41,7 +43,10 @@ LineFaults for_each_record(const std::filesystem::path& path, const std::functio
       last ? faults.torn = true : ++faults.unreadable != 0;
       continue;
     }
-    visit(object["step"].get<Count>(), object);
+    const auto step = object["step"].get<Count>();
+    faults.went_back += step <= largest ? 1 : 0;
+    largest = std::max(largest, step);
+    visit(step, object);
   }
   return faults;
 }

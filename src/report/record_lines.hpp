@@ -15,8 +15,9 @@ namespace cohort {
 /// What was wrong with the lines that were read.
 struct LineFaults {
   Count unreadable = 0;
-  Count repeated = 0;  // for the visitor to count: who keeps records knows which came before
-  bool torn = false;   // the last line has no end
+  Count repeated = 0;   // for the visitor to count: who keeps records knows which came before
+  Count went_back = 0;  // records of steps that do not follow the largest before
+  bool torn = false;    // the last line has no end
 };
 
 /// `visit` gets each record in the order of the file, of which steps may come again. Throws Error(io) if the file cannot be read.

@@ -124,8 +124,13 @@ job.expect("... replaces nothing unasked", job.run(["report", full, "--csv", out
 job.expect("... but if asked", job.run(["report", full, "--csv", out, "--overwrite"]), 0, lines=0)
 job.expect("... of one run alone", job.run(["report", full, run, "--csv", training.path("two")]), 2, ["one run"])
 job.expect("... of none", job.run(["report", folder.name, "--csv", training.path("none")]), 7, ["not a run folder"])
+with open(full + "/metrics.jsonl", encoding="utf-8") as file:
+    whole = file.read()
 with open(full + "/metrics.jsonl", "a", encoding="utf-8") as file:
-    file.write('{"step":13,"lo')
+    file.write(whole.splitlines()[3] + "\n")
+job.expect("... of two runs mixed", job.run(["report", full, "--csv", training.path("mixed")]), 0, ["as if two runs had written it"])
+with open(full + "/metrics.jsonl", "w", encoding="utf-8") as file:
+    file.write(whole + '{"step":13,"lo')
 torn = job.run(["report", full, "--csv", training.path("torn")])
 job.expect("... of a run that is being written", torn, 0, ["is cut off"])
 with open(training.path("torn") + "/steps.csv", encoding="utf-8", newline="") as file:

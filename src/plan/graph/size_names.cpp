@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.hpp"
 #include "config/model_rules.hpp"
 
 namespace cohort {
@@ -64,7 +65,7 @@ std::string in_symbols(const Shape& shape, const Shape& other, const std::vector
     const auto symbol = dim < other.dims() ? symbol_of(shape[dim], other[dim], names, others) : std::nullopt;
     dims.push_back(symbol ? *symbol : fmt::format("{}", shape[dim]));
   }
-  return fmt::format("[{}]", fmt::join(dims, ", "));
+  return fmt::format("[{}]", join(dims));
 }
 
 }  // namespace
