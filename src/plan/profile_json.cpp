@@ -1,4 +1,5 @@
 // The file of a measured profile.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
