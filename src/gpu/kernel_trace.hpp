@@ -28,7 +28,7 @@ class KernelTrace {
   std::vector<DeviceWork> end();
 
  private:
-  bool runs_ = false;
+  [[maybe_unused]] bool runs_ = false;
 };
 
 /// NCCL's, by their names.

@@ -22,6 +22,7 @@
 #include "ops/gemm.hpp"
 #include "runtime/runtime.hpp"
 #include "telemetry/device_peaks.hpp"
+#include "train/precision.hpp"
 #include "train/train_step.hpp"
 
 namespace cohort {

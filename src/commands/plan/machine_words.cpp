@@ -57,7 +57,7 @@ std::string words_of_others(const MachinePlan& plan) {
       {"context parallelism", [](const ParallelSection& p) { return p.cp > 1; }}};
   std::vector<std::string> words;
   for (const auto& [name, fits] : ways) {
-    const auto is = [&, fits = fits](const Suggestion& one) { return fits(parallel(one)); };
+    const auto is = [&, way = fits](const Suggestion& one) { return way(parallel(one)); };
     if (is(plan.best())) continue;
     const auto found = std::find_if(plan.found.fitting.begin(), plan.found.fitting.end(), is);
     const auto large = std::find_if(plan.found.too_large.begin(), plan.found.too_large.end(), is);

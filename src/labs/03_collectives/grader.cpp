@@ -40,7 +40,6 @@ Outcome run_all_reduce(AllReduce* all_reduce, int ranks, std::size_t elements, c
 }
 
 // Rank r gives 8^r, so that the digits of a sum tell how often each rank's value is in it: with 8 ranks exact in fp32.
-constexpr int kMostRanks = 8;
 constexpr double kBase = 8.0;
 
 // What is wrong with a sum, by its digits: "the value of rank 2 twice".

@@ -196,10 +196,9 @@ void run_rank(Network& network, int rank, const std::function<void(lab::Link&)>&
 
 Traffic run_ranks(int ranks, const std::function<void(lab::Link&)>& work) {
   Network network(ranks);
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&, rank] { run_rank(network, rank, work); });
-  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&, rank] { run_rank(network, rank, work); });
+  for (std::thread& thread : threads) thread.join();
   network.rethrow();
   return network.result();
 }
