@@ -26,7 +26,7 @@ OF_A_LAUNCHER = ("SLURM", "OMPI_COMM", "OMPI_UNIVERSE", "PMI_", "PMIX_", "MPI_LO
 SMALL = {"width": 32, "context": 32, "micro_batch": 2, "global_batch": 8, "validation_samples": 32}
 DEMO_STEPS = {"steps": 200}  # of demo.toml, whose first checkpoint is that of step 200; runs/demo is made with all 600. Of the others:
 FEW_STEPS = {"steps": 40, "warmup_steps": 4, "validate_every": 20, "every": 20}
-AS_THEY_ARE = ("gpt2_124m.toml", "lab2_mlp.toml")  # planned alone; and quick
+AS_THEY_ARE = ("gpt2_124m.toml", "llama_8b.toml", "lab2_mlp.toml")  # planned alone; and quick
 # Commands that repeat what they do -> what they are given here, options of the same name taken out.
 SHORTER = {"cohort bench step": "--steps 1 --warm-up 1 --layers 1", "cohort bench checkpoint": "--size 4MiB --repeats 1", "cohort bench layouts": "--steps 1 --warm-up 1",
            "cohort bench generate": "--prompt 16 --tokens 4 --set model.layers=1", "cohort comm": "--max 64KiB --repeats 2", "cohort prove": "--steps 1"}

@@ -97,7 +97,10 @@ TEST(StepTime, KnowsWhatStrategiesOverlap) {
   const auto exposed = [&](const std::vector<std::string>& overrides, int ranks_per_node) {
     return planned(gpu_run(4, overrides), profile, ranks_per_node).split.exposed.at("dp");
   };
-  EXPECT_LT(exposed({"parallel.data=bucketed", "parallel.bucket_mib=4"}, 1), 0.8 * exposed({"parallel.data=naive"}, 1));
+  const double naive = exposed({"parallel.data=naive"}, 1);
+  const double bucketed = exposed({"parallel.data=bucketed", "parallel.bucket_mib=4"}, 1);
+  EXPECT_LT(bucketed, 0.8 * naive);
+  EXPECT_GT(bucketed, 0.3 * naive) << "the last bucket has nothing to hide behind, and a slow network more";
   EXPECT_LT(exposed({"parallel.data=bucketed"}, 4), exposed({"parallel.data=bucketed"}, 1)) << "links in a node are faster";
   const StepTime zero3 = planned(gpu_run(4, {"parallel.data=zero3"}), profile, 4);
   EXPECT_LT(zero3.split.communicating(), zero3.communication) << "the next block's weights come while one computes";
