@@ -28,6 +28,14 @@ def setUpModule():
 
 
 class Install(unittest.TestCase):
+    def test_labs_need_nothing_but_what_is_installed(self):
+        program = ROOT / "bin/cohort"
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([program, "lab", "start", "3"], cwd=folder, check=True, capture_output=True)
+            shutil.copy(ROOT / "share/cohort/labs/03_collectives/solution.cpp", f"{folder}/labs/03_collectives/exercise.cpp")
+            done = subprocess.run([program, "lab", "check", "3"], cwd=folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_the_tree_is_exactly_this(self):
         version = re.search(r"project\(cohort VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
         wanted = {"bin/cohort", *(f"share/doc/cohort/{name}" for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"))}
@@ -35,6 +43,10 @@ class Install(unittest.TestCase):
         wanted |= {f"share/cohort/modulefiles/lmod/cohort/{version}.lua", f"share/cohort/modulefiles/tcl/cohort/{version}"}
         for folder in ("inputs", "jobs"):
             wanted |= {f"share/cohort/{folder}/{name}" for name in files_below(SOURCE / folder)}
+        labs = SOURCE / "src/labs"
+        wanted |= {f"share/cohort/labs/include/cohort/{path.name}" for path in (labs / "include/cohort").iterdir()}
+        for grader in labs.glob("*/grader.cpp"):
+            wanted |= {f"share/cohort/labs/{grader.parent.name}/{name}" for name in ("handout.md", "hints.md", "exercise.cpp", "solution.cpp")}
         self.assertEqual(files_below(ROOT), wanted)
         self.assertEqual(files_below(STAGE), {f"opt/cohort/{name}" for name in wanted})  # DESTDIR holds all of it
 
