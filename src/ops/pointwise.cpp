@@ -28,22 +28,27 @@ void bias_backward_kernel(const Exec& exec, Count rows, Count n, float* dbias, c
       KOKKOS_LAMBDA(Count c, float sum) { dbias[c] += sum; }, rows_in(dx, n));
 }
 
+// Shapes do not matter to these two: in blocks, so that a flat array (a shard of gradients) is not one row, the work of a single
+// team.
 template <class T>
-void add_kernel(const Exec& exec, Count rows, Count n, T* sum, const T* x, const T* y) {
+void add_kernel(const Exec& exec, Count elements, T* sum, const T* x, const T* y) {
   for_rows(
-      exec, "cohort::add", rows, n, KOKKOS_LAMBDA(const Row& row) {
-        const Count first = row.index() * n;
+      exec, "cohort::add", block_count(elements), kBlock, KOKKOS_LAMBDA(const Row& row) {
+        const Count first = row.index() * kBlock;
+        const Count count = first + kBlock < elements ? kBlock : elements - first;
         row.zip(
-            n, [=](float a, float b, float& to) { to = a + b; }, in(x + first), in(y + first), out(sum + first));
+            count, [=](float a, float b, float& to) { to = a + b; }, in(x + first), in(y + first), out(sum + first));
       });
 }
 
 template <class T>
-void scale_kernel(const Exec& exec, Count rows, Count n, T* x, float factor) {
+void scale_kernel(const Exec& exec, Count elements, T* x, float factor) {
   for_rows(
-      exec, "cohort::scale", rows, n, KOKKOS_LAMBDA(const Row& row) {
+      exec, "cohort::scale", block_count(elements), kBlock, KOKKOS_LAMBDA(const Row& row) {
+        const Count first = row.index() * kBlock;
+        const Count count = first + kBlock < elements ? kBlock : elements - first;
         row.zip(
-            n, [=](float& value) { value *= factor; }, in_out(x + row.index() * n));
+            count, [=](float& value) { value *= factor; }, in_out(x + first));
       });
 }
 
@@ -117,15 +122,13 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) 
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(),
                x.shape().str(), y.shape().str());
   note_traffic("add", out.dtype(), 3 * out.bytes());
-  with_storage_type(out, [&]<class T>(T) {
-    add_kernel(exec, out.shape().rows(), out.shape().columns(), out.data<T>(), x.data<T>(), y.data<T>());
-  });
+  with_storage_type(out, [&]<class T>(T) { add_kernel(exec, out.elements(), out.data<T>(), x.data<T>(), y.data<T>()); });
 }
 
 void scale(const Exec& exec, const Tensor& x, float factor) {
   note_traffic("scale", x.dtype(), 2 * x.bytes());
   const OpNote note("scale", {&x}, {&x});
-  with_storage_type(x, [&]<class T>(T) { scale_kernel(exec, x.shape().rows(), x.shape().columns(), x.data<T>(), factor); });
+  with_storage_type(x, [&]<class T>(T) { scale_kernel(exec, x.elements(), x.data<T>(), factor); });
 }
 
 void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& bias) {

@@ -114,7 +114,7 @@ class Apptainer(unittest.TestCase):
         for name in copied:
             self.assertTrue((SOURCE / name).exists(), name)
         text = (SOURCE / "CMakeLists.txt").read_text() + (SOURCE / "tools/cmake/CohortInstall.cmake").read_text()
-        for name in ("CMakePresets.json", "src", "tools", *re.findall(r"\b(\w+\.md|LICENSE|inputs|jobs|modules)\b", text)):
+        for name in ("CMakePresets.json", "src", "tools", *re.findall(r"(?<![\w/])(\w+\.md|LICENSE|inputs|jobs|modules)\b", text)):
             self.assertIn(name, copied)
 
     def test_both_recipes_build_alike(self):

@@ -21,7 +21,7 @@ RECIPE = (FOLDER / "spack_repo/cohort/packages/cohort/package.py").read_text()
 # What CMake looks for, and the name that Spack has for it; "" comes with the compiler.
 NAMES = {"Threads": "", "MPI": "mpi", "Kokkos": "kokkos", "HDF5": "hdf5", "CBLAS": "openblas", "ZLIB": "zlib-api", "Zstd": "zstd",
          "PCRE2": "pcre2",
-         "Libdeflate": "libdeflate", "SentencePiece": "sentencepiece",
+         "Libdeflate": "libdeflate", "SentencePiece": "sentencepiece", "Utf8proc": "utf8proc",
          "fmt": "fmt", "tomlplusplus": "tomlplusplus", "CLI11": "cli11", "nlohmann_json": "nlohmann-json", "OneDNN": "onednn",
          "GTest": "googletest", "CUDAToolkit": "cuda", "NCCL": "nccl"}
 
