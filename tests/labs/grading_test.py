@@ -43,7 +43,7 @@ def check_lab(lab):
         one["result"] == "not written yet" for one in found), (found, stderr)
     found, code, stderr = grade(lab / "solution.cpp", lab, f"{lab.name}-solution")
     names = [one["name"] for one in found]
-    yield f"{lab.name}: the solution passes", code == 0 and all(one["result"] == "passed" for one in found), (found, stderr)
+    yield f"{lab.name}: the solution passes", code == 0 and found and all(one["result"] == "passed" for one in found), (found, stderr)
     hints = (lab / "hints.md").read_text()
     yield f"{lab.name}: each exercise has hints", all(re.search(rf"(?m)^## {re.escape(one['exercise'])} ", hints) for one in found), names
     wrong = sorted((lab / "wrong").glob("*.cpp"))
@@ -58,6 +58,7 @@ def check_lab(lab):
     yield f"{lab.name}: three wrong solutions for each exercise", all(count >= 3 for count in counts.values()), counts
 
 
+check("there are labs", labs)
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     for lines in pool.map(lambda lab: list(check_lab(lab)), labs):
         for line in lines:
@@ -66,7 +67,7 @@ with concurrent.futures.ThreadPoolExecutor(2) as pool:
 begin = time.monotonic()
 lab = root / "src/labs/03_collectives"
 found, code, stderr = grade(root / "tests/labs/broken/lab03.cpp", lab, "broken", "--limit", "2")
-check("broken code ends with exit code 11", code == 11, (code, stderr))
+check("broken code ends with exit code 11, and a verdict for each exercise", code == 11 and len(found) == 4, (found, code, stderr))
 for verdict, result, words in zip(found, ["hangs", "crashed", "not right", "crashed"],
                                   ["no end after 2 s with 2 ranks and 8 elements", "segmentation fault", "something was written to element 10",
                                    "ends the whole program with exit code 0 with 4 ranks"]):
