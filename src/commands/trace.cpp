@@ -117,7 +117,7 @@ void add_trace_command(CLI::App& app, Action& action) {
       "one of their steps.\n"
       "\n"
       "Examples:\n"
-      "  cohort train inputs/lab2_mlp.toml --set run.name=traced --trace steps=10-12\n"
+      "  cohort train inputs/lab02_mlp.toml --set run.name=traced --trace steps=10-12\n"
       "  cohort trace show runs/traced                         the newest trace of a run\n"
       "  cohort trace show runs/traced/trace.json              this one");
   const auto named = std::make_shared<std::string>();

@@ -2,9 +2,9 @@
 // folders. In a lab's folder:
 //   handout.md      what a learner reads             exercise.cpp   what a learner begins with
 //   hints.md        hints, from a nudge to the idea  solution.cpp   one way to write it
-//   wrong/*.cpp     what learners write at first; each must be rejected with the words in its first line
-//   grader.cpp      lab(): the exercises, and how each is graded
-// and in include/cohort/ the header with the exercises' contracts. Handouts, exercises, solutions and headers are installed in
+//   questions.md    questions with their answers     wrong/*.cpp    what learners write at first; each must be
+//   grader.cpp      lab(): how all is graded                        rejected with the words in its first line
+// and in include/cohort/ the header with the exercises' contracts. All but graders and wrong solutions is installed in
 // PREFIX/share/cohort/labs.
 #pragma once
 
@@ -26,6 +26,13 @@ struct Exercise {
   std::function<void(const Library&)> use = nullptr;    // lets a real run call the function; null: no run has a use for it
 };
 
+/// A question of questions.md whose answer is a number, in the unit that the question asks for.
+struct Question {
+  std::string_view name;          // "q1"
+  std::function<double()> value;  // by the formula that the answer explains
+  double tolerance = 0.02;        // relative: how a learner may round
+};
+
 struct Lab {
   int number = 0;
   std::string_view folder;  // "03_collectives"
@@ -34,6 +41,7 @@ struct Lab {
   std::string_view run_file = {};  // of `cohort lab run`, below inputs/; "": this lab has no training
   int ranks = 1;                   // that train it
   std::vector<Exercise> exercises;
+  std::vector<Question> questions = {};
 
   /// Its header's name below include/cohort: "lab03_collectives.hpp".
   std::string header() const { return fmt::format("lab{}.hpp", folder); }

@@ -23,6 +23,11 @@ TunedKernels cpu_kernels() {
   };
 }
 
+TunedKernels& kernels_of_cpus() {
+  static TunedKernels kernels = cpu_kernels();
+  return kernels;
+}
+
 TunedKernels cuda_kernels() {
   if constexpr (kCudaBuilt) {
     return {
@@ -71,11 +76,13 @@ TunedScratch cuda_scratch() {
 }  // namespace
 
 const TunedKernels& tuned_kernels(const Exec& exec) {
-  static const TunedKernels none, cpu = cpu_kernels(), cuda = cuda_kernels();
+  static const TunedKernels none, cuda = cuda_kernels();
   if (counting()) return WorkTape::of_thread() != nullptr ? counted_kernels(exec) : none;
   if (exec.kernels == Kernels::portable) return none;
-  return exec.gpu() ? cuda : cpu;
+  return exec.gpu() ? cuda : kernels_of_cpus();
 }
+
+void use_own_kernels(const std::function<void(TunedKernels&)>& replace) { replace(kernels_of_cpus()); }
 
 const TunedScratch& tuned_scratch(const Exec& exec) {
   static const TunedScratch none, cpu{cpu::attention_scratch_bytes, cpu::partial_attention_scratch_bytes}, cuda = cuda_scratch();

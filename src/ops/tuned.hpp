@@ -8,6 +8,8 @@
 // To tune an op: write a kernel with the op's signature under ops/cuda/ (or ops/cpu/), and name it in tuned.cpp.
 #pragma once
 
+#include <functional>
+
 #include "ops/activation.hpp"
 #include "ops/adamw.hpp"
 #include "ops/attention.hpp"
@@ -61,6 +63,10 @@ struct TunedKernels {
 /// would do (ops/counted_kernels.hpp) if it writes a tape, else none; the portable ones then find out that there is nothing to
 /// launch.
 const TunedKernels& tuned_kernels(const Exec& exec);
+
+/// From now on CPUs use what `replace` writes into their table, unless exec.kernels is portable. Before any op runs: not
+/// thread-safe. For the course, where a learner has written an op.
+void use_own_kernels(const std::function<void(TunedKernels&)>& replace);
 
 /// The scratch memory that tuned kernels ask their caller for. It is asked for while the thread counts, too.
 struct TunedScratch {

@@ -4,6 +4,9 @@ A block of commands is fenced as ```bash and is run unless a comment on the line
     <!-- not run: REASON -->            what it needs that is not here; its commands, options and files must exist all the same
     <!-- exit code: 11 -->              how its last command ends, if not with 0; several numbers: one of them
     <!-- needs python: h5py -->         run where Python has these modules
+    <!-- prints: 9,216 bytes -->        a regular expression that its output has: the claims of the text around it
+    <!-- solved: 3 5 -->                run in a folder where these labs are solved, in labs/
+Several of them stand on lines of their own, one below the other.
 A block of ```toml is a piece of a run file, and must be one that `cohort train --dry-run` takes. Every other block says its language, too.
 """
 
@@ -16,7 +19,7 @@ NEVER_RUN = ("apt", "apt-get", "brew", "cmake", "cpack", "ctest", "curl", "deboo
              "pip", "pip3", "podman", "sbatch", "scontrol", "spack", "srun", "sudo", "systemctl", "wget", "apptainer", "buildah", "kubectl")
 COMMANDS = "docs/reference/commands.md"
 FENCE = re.compile(r"^```(\S*)[ \t]*$")
-MARK = re.compile(r"^<!-- (not run|exit code|needs python): *(.*?) *-->$")
+MARK = re.compile(r"^<!-- (not run|exit code|needs python|prints|solved): *(.*?) *-->$")
 LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^()\s]+)\)")
 EXAMPLE = re.compile(r"^  ((?:cohort|mpirun|srun|mkdir)\b.*?)(?:  .*)?$", re.MULTILINE)
 
@@ -38,7 +41,7 @@ def pages_of(root):
     """The pages that people read, relative to root."""
     root = Path(root)
     pages = [name for name in ("README.md", "CONTRIBUTING.md") if (root / name).exists()]
-    return pages + sorted(str(path.relative_to(root)) for path in root.glob("docs/**/*.md"))
+    return pages + sorted(str(path.relative_to(root)) for pattern in ("docs/**/*.md", "src/labs/*/handout.md") for path in root.glob(pattern))
 
 
 def blocks_of(page, text):
@@ -54,16 +57,19 @@ def blocks_of(page, text):
         if end is None:
             faults.append((number + 1, "block without an end"))
             break
-        mark = MARK.match(lines[number - 1].strip()) if number else None
+        marks, above = {}, number - 1
+        while above >= 0 and (mark := MARK.match(lines[above].strip())):
+            if not mark[2]:
+                faults.append((above + 1, f"`{mark[1]}:` without a reason or a value"))
+            marks[mark[1]] = mark[2]
+            above -= 1
         if not fence[1]:
             faults.append((number + 1, "block without a language: ```bash for commands, ```text for what is printed"))
-        if mark and not mark[2]:
-            faults.append((number, f"`{mark[1]}:` without a reason or a value"))
-        blocks.append(Block(page, number + 2, fence[1], "\n".join(lines[number + 1:end]) + "\n", {mark[1]: mark[2]} if mark else {}))
+        blocks.append(Block(page, number + 2, fence[1], "\n".join(lines[number + 1:end]) + "\n", marks))
         number = end + 1
     for line, content in enumerate(lines, 1):
-        if MARK.match(content.strip()) and (line == len(lines) or not FENCE.match(lines[line].strip())):
-            faults.append((line, "a mark must stand on the line before its block"))
+        if MARK.match(content.strip()) and (line == len(lines) or not (FENCE.match(lines[line].strip()) or MARK.match(lines[line].strip()))):
+            faults.append((line, "a mark must stand on the line before its block, or before another mark"))
     return blocks, faults
 
 

@@ -58,7 +58,23 @@ def check_lab(lab):
     yield f"{lab.name}: three wrong solutions for each exercise", all(count >= 3 for count in counts.values()), counts
 
 
+def check_questions(lab):
+    """Each answer begins with the number that its formula gives."""
+    done = subprocess.run([program, "lab", "ask", str(int(lab.name[:2])), "--json"], capture_output=True, text=True)
+    questions = json.loads(done.stdout) if done.returncode == 0 else []
+    yield f"{lab.name}: four questions or more", len(questions) >= 4, done
+    for question in questions:
+        if "value" in question:
+            number = re.match(r"-?[\d,]*\.?\d+", question["answer"])
+            said = float(number[0].replace(",", "")) if number else float("nan")
+            yield (f"{question['question']}: the answer is that of the formula",
+                   abs(said - question["value"]) <= question["tolerance"] * abs(question["value"]), question)
+
+
 check("there are labs", labs)
+for lab in labs:
+    for line in check_questions(lab):
+        check(*line)
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     for lines in pool.map(lambda lab: list(check_lab(lab)), labs):
         for line in lines:

@@ -57,7 +57,7 @@ class Package(unittest.TestCase):
 
     def test_it_is_the_installation_below_usr(self):
         files = {path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file()}
-        self.assertTrue({"usr/bin/cohort", "usr/share/cohort/inputs/demo.toml", "usr/share/cohort/jobs/lab1.sbatch",
+        self.assertTrue({"usr/bin/cohort", "usr/share/cohort/inputs/demo.toml", "usr/share/cohort/jobs/lab01.sbatch",
                          "usr/share/doc/cohort/README.md"} <= files)
         self.assertEqual([name for name in files if not name.startswith(("usr/bin/", "usr/share/cohort/", "usr/share/doc/cohort/"))], [])
 

@@ -40,15 +40,15 @@ job.check("srun --mpi=pmi2", outcome[0] not in (0, "none: it hangs") and "srun -
 keys = {"run.directory": "DIRECTORY", "data.tokens": training.tokens, "train.steps": 24, "train.validate_every": 12, "model.width": 32}
 
 
-def lab3(name):
+def lab04(name):
     return [word for key, value in keys.items() for word in ("--set", f"{key}={training.path(name) if value == 'DIRECTORY' else value}")]
 
 
-number = slurm.submit(str(ROOT / "jobs/lab3.sbatch"), *lab3("by-sbatch"))
+number = slurm.submit(str(ROOT / "jobs/lab04.sbatch"), *lab04("by-sbatch"))
 facts = slurm.wait_for(number, "COMPLETED", "FAILED", "TIMEOUT")
-job.check("jobs/lab3.sbatch", facts.get("JobState") == "COMPLETED" and facts["ExitCode"] == "0:0", slurm.log(number) + str(facts))
+job.check("jobs/lab04.sbatch", facts.get("JobState") == "COMPLETED" and facts["ExitCode"] == "0:0", slurm.log(number) + str(facts))
 job.check("... on two nodes", "4 ranks on 2 nodes, started by srun" in slurm.log(number), slurm.log(number))
-outcome = job.run(["train", str(ROOT / "inputs/lab3_two_nodes.toml"), *lab3("by-mpirun")], ranks=4, timeout=120)
+outcome = job.run(["train", str(ROOT / "inputs/lab04_two_nodes.toml"), *lab04("by-mpirun")], ranks=4, timeout=120)
 job.expect("the same by mpirun", outcome, 0, seconds=120)
 losses = slurm.losses("by-sbatch")
 job.check("equal losses, bit for bit", len(losses) == 24 and losses == slurm.losses("by-mpirun"), str(losses))

@@ -7,7 +7,7 @@ from slurm import ENDED, ROOT, Slurm
 
 slurm = Slurm(sys.argv[1:])
 job, training = slurm.job, slurm.training
-LAB3 = str(ROOT / "jobs/lab3.sbatch")
+LAB4 = str(ROOT / "jobs/lab04.sbatch")
 
 
 def keys(name, steps):
@@ -22,7 +22,7 @@ limited = slurm.submit("--time=00:01:00", "--signal=B:USR1@55", "--wrap",
                       "trap 'echo warned' USR1; trap '' TERM; for i in $(seq 600); do sleep 1; done")
 
 # Ended from outside: scancel --signal reaches the script, which hands it on; the ranks agree on a step, save, and end with 9.
-number = slurm.submit(LAB3, *keys("signalled", 100000))
+number = slurm.submit(LAB4, *keys("signalled", 100000))
 job.check("the run trains", slurm.wait_for_step("signalled", 3), slurm.log(number))
 slurm.run("scancel", "--batch", "--signal=USR1", number)
 facts = slurm.wait_for(number, *ENDED)
@@ -31,7 +31,7 @@ done = len(training.metrics("signalled"))
 job.check("scancel --signal=USR1: saved, exit code 9", facts.get("ExitCode") == "9:0" and saved == [done], f"{facts}\n{slurm.log(number)}")
 
 # Requeued: the same job number starts anew with SLURM_RESTART_COUNT 1, and goes on from its last checkpoint.
-number = slurm.submit(LAB3, "--resume-if-any", *keys("requeued", 100000), "--set", "checkpoint.every=4", "--set", "checkpoint.keep=2")
+number = slurm.submit(LAB4, "--resume-if-any", *keys("requeued", 100000), "--set", "checkpoint.every=4", "--set", "checkpoint.keep=2")
 job.check("the run saves", slurm.wait_for_step("requeued", 9), slurm.log(number))
 slurm.run("scontrol", "requeue", number)
 before = len(training.metrics("requeued"))

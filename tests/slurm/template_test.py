@@ -68,11 +68,11 @@ tree = Path(training.path("tree"))
 for link, place in (("build", ROOT / "build"), ("inputs", ROOT / "inputs"), ("data/stories.h5", training.tokens)):
     (tree / link).symlink_to(place)
 short = ["--set", "train.steps=2", "--set", "schedule.warmup_steps=1"]
-labs = {name: slurm.submit(f"--chdir={tree}", str(ROOT / f"jobs/{name}.sbatch"), *short) for name in ("lab1", "lab2")}
-runs("jobs/lab1.sbatch", labs["lab1"], "step 2: saved")
-runs("jobs/lab2.sbatch", labs["lab2"], "== mlp with bucketed on 4 ranks")
-job.check("... trains ten times", len(list(tree.glob("runs/lab2-*/metrics.jsonl"))) == 10, slurm.why(labs["lab2"]))
-job.check("... without a warning", "warning" not in slurm.log(labs["lab2"]), slurm.log(labs["lab2"]))
+labs = {name: slurm.submit(f"--chdir={tree}", str(ROOT / f"jobs/{name}.sbatch"), *short) for name in ("lab01", "lab02")}
+runs("jobs/lab01.sbatch", labs["lab01"], "step 2: saved")
+runs("jobs/lab02.sbatch", labs["lab02"], "parallel.data=bucketed --set run.name=lab02-mlp-bucketed")
+job.check("... trains ten times", len(list(tree.glob("runs/lab02-*/metrics.jsonl"))) == 10, slurm.why(labs["lab02"]))
+job.check("... without a warning", "warning" not in slurm.log(labs["lab02"]), slurm.log(labs["lab02"]))
 
 # Wrong starts.
 words = training.words("wrong", train__steps=4)

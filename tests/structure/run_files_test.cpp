@@ -40,16 +40,16 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"finetune.toml", {{2, {}}, {2, {"run.name=lora", "lora.rank=8", "optimizer.learning_rate=0.003"}}}},
       {"gpt2_124m.toml", {{1, {}}, {8, {}}, {1, {"device.kind=cpu"}}}},
       {"lab03_collectives.toml", {{4, {}}, {2, {}}, {1, {}}}},
-      {"lab1_tiny_transformer.toml",
+      {"lab01_tiny_transformer.toml",
        {{1, {}},
         {1, {"run.name=deep", "model.layers=4"}},
         {1, {"run.name=wide", "model.width=128"}},
         {1, {"run.name=heads", "model.heads=8"}},
         {1, {"train.steps=600"}},
         {1, {"train.steps=600", "schedule.decay_steps=600"}}}},
-      {"lab2_gpt2.toml", each_strategy()},
-      {"lab2_mlp.toml", each_strategy()},
-      {"lab3_two_nodes.toml", {{4, {}}}},
+      {"lab02_gpt2.toml", each_strategy()},
+      {"lab02_mlp.toml", each_strategy()},
+      {"lab04_two_nodes.toml", {{4, {}}}},
       {"llama_8b.toml", {{8, {}}, {512, {}}}},
       {"mixture.toml", {{2, {}}, {1, {}}, {2, {"data.stages.2.weights.more=5", "run.name=other"}}}},
       {"muon.toml",
@@ -78,7 +78,7 @@ TEST(RunFiles, NoneIsForgottenHere) {
 
 // Lab 2 asks why the losses do not depend on the number of ranks: because the global batch does not.
 TEST(RunFiles, LabsKeepTheGlobalBatchOnAnyNumberOfRanks) {
-  for (const std::string file : {"lab2_gpt2.toml", "lab2_mlp.toml"}) {
+  for (const std::string file : {"lab02_gpt2.toml", "lab02_mlp.toml"}) {
     for (const Launch& launch : each_strategy()) {
       EXPECT_EQ(resolve(file, launch).train.global_batch, load_run_file(kInputs / file).train.global_batch);
     }
@@ -86,8 +86,8 @@ TEST(RunFiles, LabsKeepTheGlobalBatchOnAnyNumberOfRanks) {
 }
 
 TEST(RunFiles, WhatTheCommentsCallRefusedIsRefused) {
-  EXPECT_THROW(resolve("lab1_tiny_transformer.toml", {1, {"model.heads=5"}}), Error);
-  EXPECT_THROW(resolve("lab3_two_nodes.toml", {3, {}}), Error);
+  EXPECT_THROW(resolve("lab01_tiny_transformer.toml", {1, {"model.heads=5"}}), Error);
+  EXPECT_THROW(resolve("lab04_two_nodes.toml", {3, {}}), Error);
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ void add_prove_command(CLI::App& app, Action& action) {
       "[parallel] of the run file is not read: layouts come from --layout.\n"
       "\n"
       "Examples:\n"
-      "  mpirun -np 4 cohort prove inputs/lab1_tiny_transformer.toml --steps 3      every layout of four ranks\n"
+      "  mpirun -np 4 cohort prove inputs/lab01_tiny_transformer.toml --steps 3      every layout of four ranks\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout data=zero3             one layout, of a larger model\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout dp=2,tp=2 --layout pp=4,schedule=gpipe --steps 3\n"
       "  mpirun -np 4 cohort prove inputs/demo.toml --layout cp=4 --steps 3 --find  what differs first, if anything\n"

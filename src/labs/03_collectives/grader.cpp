@@ -194,6 +194,11 @@ Exercise all_reduce_exercise(const char* name, const char* task, const CheckCost
           .use = [=](const Library& library) { use_all_reduce(library, name); }};
 }
 
+// For the questions: the gradients of GPT-2 124M; a ring of 4 ranks over so many gradients of 64 KiB.
+constexpr double kGpt2Megabytes = 124.4 * 4.0;
+
+double ring_microseconds(double gradients) { return 6.0 * (5.0 + gradients * 16384.0 / 10e9 * 1e6); }
+
 }  // namespace
 
 const Lab& lab() {
@@ -207,7 +212,11 @@ const Lab& lab() {
       .exercises = {all_reduce_exercise("naive_all_reduce", "everybody sends to rank 0", naive_costs),
                     all_reduce_exercise("tree_all_reduce", "up a tree and down again", tree_costs),
                     all_reduce_exercise("ring_all_reduce", "blocks around a ring", ring_costs),
-                    {.name = "predict_all_reduce", .task = "how long they take, by the cost model", .grade = grade_prediction}}};
+                    {.name = "predict_all_reduce", .task = "how long they take, by the cost model", .grade = grade_prediction}},
+      .questions = {{"q1", [] { return kGpt2Megabytes * 2.0 * 7.0 / 8.0; }},
+                    {"q2", [] { return kGpt2Megabytes * 7.0 / 1000.0; }},
+                    {"q5", [] { return 34.0 * ring_microseconds(1.0); }},
+                    {"q6", [] { return ring_microseconds(34.0); }}}};
   return kLab;
 }
 

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "labs/command/check_exercises.hpp"
 #include "labs/command/hints.hpp"
+#include "labs/command/questions.hpp"
 #include "labs/command/run.hpp"
 #include "labs/grading/judge.hpp"
 #include "labs/labs.hpp"
@@ -154,6 +155,22 @@ void add_check(CLI::App& parent, Action& action) {
   });
 }
 
+void add_ask(CLI::App& parent, Action& action) {
+  const auto options = std::make_shared<AskOptions>();
+  auto* command = parent.add_subcommand("ask", "The lab's questions; is your answer right?");
+  command->footer(
+      "Exit code 11 if a number is not right.\nExamples:\n"
+      "  cohort lab ask 3                        the questions of lab 3\n"
+      "  cohort lab ask 3.q1 871                 is it 871?\n"
+      "  cohort lab ask 3.q3 --answer            what is there to say");
+  command->add_option("question", options->question, "A lab, as 3, or a question, as 3.q1")->required();
+  command->add_option("value", options->value, "Your answer, a number in the unit that the question names");
+  command->add_flag("--answer", options->answer, "Print the answers, too");
+  command->add_flag("--json", options->json, "Print JSON, with the answers");
+  command->add_option("--dir", options->folder, "The learner's folder; without it $COHORT_LABS, or labs")->type_name("FOLDER");
+  command->callback([&action, options] { action = [options] { return is_printing_rank() ? ask(*options) : 0; }; });
+}
+
 void add_collect(CLI::App& parent, Action& action) {
   const auto options = std::make_shared<CheckOptions>();
   auto* command = parent.add_subcommand("collect", "Grade a class: a table (CSV) of all learners' folders in a folder");
@@ -197,13 +214,15 @@ void add_lab_command(CLI::App& app, Action& action) {
       "  cohort lab start 3                      makes labs/03_collectives/exercise.cpp, for you to edit\n"
       "  cohort lab show 3                       its handout\n"
       "  cohort lab check 3 || true              is it right? If not: what is wrong (exit code 11)\n"
-      "  cohort lab hint 3.1                     a hint for its first exercise; again: the next one");
+      "  cohort lab hint 3.1                     a hint for its first exercise; again: the next one\n"
+      "  cohort lab ask 3                        its questions");
   add(*command, action, "ls", "List the labs, and what has passed", list, std::make_shared<LabOptions>());
   add_for_lab(*command, action, "show", "Print a lab's handout", show);
   add_for_lab(*command, action, "start", "Copy a lab's exercise into your folder", start);
   add_check(*command, action);
   add_for_lab(*command, action, "run", "Train the lab's run file with your code", run_training);
   add_for_lab(*command, action, "hint", "Print the next hint for an exercise", hint, "Number of the exercise, as 3.1");
+  add_ask(*command, action);
   add_for_lab(*command, action, "reset", "Begin a lab again; what you had is kept beside it", reset);
   add_for_lab(*command, action, "solution", "Print a solution, when all exercises have passed", solution);
   add_collect(*command, action);

@@ -21,7 +21,7 @@ constexpr int kDepth = 8;
 
 fs::path progress_file(const fs::path& root) { return root / "progress.json"; }
 
-// {"3": {"gave_up": "TIME", "exercises": {"ring_all_reduce": {"passed": "TIME", "hints": 2}}}}
+// {"3": {"gave_up": "TIME", "answered": {"3.q1": "TIME"}, "exercises": {"ring_all_reduce": {"passed": "TIME", "hints": 2}}}}
 Json read_progress(const fs::path& root) {
   const fs::path file = progress_file(root);
   if (!fs::exists(file)) return Json::object();
@@ -111,6 +111,16 @@ void Workplace::read_hint(const Lab& lab, std::size_t exercise, int number) cons
 void Workplace::gave_up(const Lab& lab) const {
   if (has_given_up(lab)) return;
   change_progress(root_, lab, [&](Json& entry) { entry["gave_up"] = time_now(); });
+}
+
+bool Workplace::has_answered(const Lab& lab, const std::string& question) const {
+  const Json entry = entry_of(root_, lab);
+  return entry.contains("answered") && entry["answered"].contains(question);
+}
+
+void Workplace::answered(const Lab& lab, const std::string& question) const {
+  if (has_answered(lab, question)) return;
+  change_progress(root_, lab, [&](Json& entry) { entry["answered"][question] = time_now(); });
 }
 
 }  // namespace cohort::labs

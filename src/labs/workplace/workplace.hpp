@@ -1,6 +1,7 @@
 // A learner's folder: a folder for each lab that was started, and what has been reached.
 //   labs/03_collectives/exercise.cpp    the learner's file; Cohort never writes over it
-//   labs/progress.json                  what has passed, which hints were read, which solutions were looked at
+//   labs/progress.json                  what has passed, which hints were read, which questions were answered, which solutions
+//   were looked at
 #pragma once
 
 #include <filesystem>
@@ -42,6 +43,9 @@ class Workplace {
   void passed(const Lab& lab, std::size_t exercise) const;
   void read_hint(const Lab& lab, std::size_t exercise, int number) const;
   void gave_up(const Lab& lab) const;
+  /// A question, as "3.q1", was answered rightly.
+  void answered(const Lab& lab, const std::string& question) const;
+  bool has_answered(const Lab& lab, const std::string& question) const;
 
  private:
   std::filesystem::path root_;
