@@ -6,9 +6,15 @@
 
 namespace cohort {
 
+std::vector<Tensor>::const_iterator BufferPool::find(Count elements, DType dtype) const {
+  return std::find_if(free_.begin(), free_.end(),
+                      [&](const Tensor& tensor) { return tensor.elements() == elements && tensor.dtype() == dtype; });
+}
+
+bool BufferPool::has(Count elements, DType dtype) const { return find(elements, dtype) != free_.end(); }
+
 Tensor BufferPool::take(Count elements, DType dtype) {
-  const auto fits = [&](const Tensor& tensor) { return tensor.elements() == elements && tensor.dtype() == dtype; };
-  const auto found = std::find_if(free_.begin(), free_.end(), fits);
+  const auto found = find(elements, dtype);
   in_use_ += elements * size_of(dtype);
   if (in_use_ > peak_in_use_) {
     count_used_memory(label_, device_, in_use_ - peak_in_use_);

@@ -14,6 +14,8 @@ class BufferPool {
   BufferPool(std::string label, DeviceKind device) : label_(std::move(label)), device_(device) {}
   /// Makes tensors, so that `count` of this size and type can be out at once without a new one.
   void reserve(Count count, Count elements, DType dtype);
+  /// Whether take() needs no new tensor.
+  bool has(Count elements, DType dtype) const;
   /// Contents are undefined.
   Tensor take(Count elements, DType dtype);
   void give_back(const Tensor& tensor);
@@ -21,6 +23,8 @@ class BufferPool {
   Bytes bytes() const { return bytes_; }
 
  private:
+  std::vector<Tensor>::const_iterator find(Count elements, DType dtype) const;
+
   std::string label_;
   DeviceKind device_;
   std::vector<Tensor> free_;
