@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""PyTorch's side of compare_gpu.py, which starts it: one timed run of one model, in one process for each GPU.
+"""PyTorch's side of compare_gpu.py and compare_scaling.py, which start it: one timed run of one model, in one process for each GPU.
 
-  compare_gpu_torch.py SETTINGS      SETTINGS: JSON with case, device, compile, warm_up_steps and launched (time of the start)
+  compare_gpu_torch.py SETTINGS      SETTINGS: JSON with case, device, compile, warm_up_steps, launched (time of the start) and, for
+                                     several GPUs, strategy: ddp (the default) or fsdp2
 
 GPT-2 and a Llama-style model as plain PyTorch writes them: fp32 weights, bf16 by autocast, attention by
 scaled_dot_product_attention. Shapes in the comments: batch B, tokens T, width C, head size D.
@@ -130,13 +131,31 @@ def build_llama(case):
 # ---- A training step ----
 
 
-def prepare_model(case, device, compiled, ranks):
+def shard_model(model, device):
+    """FSDP2: each block is a unit, and what is left; computed in bf16, gradients reduced in fp32."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if device.type == "cuda" else MixedPrecisionPolicy()
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
+
+
+def prepare_model(case, device, compiled, ranks, strategy):
     """The bare module, and what to call: compiled and, on several GPUs, averaging gradients."""
     with device:  # initial values are made on the GPU: a billion of them take long on the host
         model = build_gpt2(case) if case["kind"] == "gpt2" else build_llama(case)
     for parameter in model.parameters():
         if parameter.dim() == 2:
             nn.init.normal_(parameter, std=0.02)
+    if ranks > 1 and strategy == "fsdp2":
+        shard_model(model, device)
+        if compiled:
+            for block in model.blocks:
+                block.compile()  # as torchtitan does: hooks of a unit stay outside of the compiled graph
+        return model, model
     train_model = torch.compile(model) if compiled else model
     if ranks > 1:
         # static_graph: every micro-batch uses the same parameters. DDP learns it in the first backward, which must communicate.
@@ -155,9 +174,9 @@ def make_optimizer(model):
     return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
 
 
-def make_step(case, device, compiled, ranks):
+def make_step(case, device, compiled, ranks, strategy):
     """The function that takes one training step, and the number of parameters."""
-    model, train_model = prepare_model(case, device, compiled, ranks)
+    model, train_model = prepare_model(case, device, compiled, ranks, strategy)
     optimizer = make_optimizer(model)
     tokens = torch.randint(case["vocabulary"], (case["micro_batch"], case["context"] + 1), device=device)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -165,7 +184,7 @@ def make_step(case, device, compiled, ranks):
     def step(first=False):
         for micro_step in range(case["accumulation"]):
             communicates = first or micro_step + 1 == case["accumulation"]
-            with contextlib.nullcontext() if ranks == 1 or communicates else train_model.no_sync():
+            with contextlib.nullcontext() if ranks == 1 or communicates or strategy == "fsdp2" else train_model.no_sync():
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):  # many CPUs have no bf16
                     loss = train_model(inputs, targets) / case["accumulation"]
                 loss.backward()
@@ -202,7 +221,7 @@ def run(settings):
         event.record()
         return event
 
-    step, parameters = make_step(case, device, settings["compile"], ranks)
+    step, parameters = make_step(case, device, settings["compile"], ranks, settings.get("strategy", "ddp"))
     first_loss = step(first=True).item()
     wait()
     first_step_seconds = time.time() - settings["launched"]
