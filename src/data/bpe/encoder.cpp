@@ -1,6 +1,7 @@
 #include "data/bpe/encoder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <queue>
@@ -13,7 +14,6 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kKnown = 1 << 16;      // pieces
-constexpr std::size_t kLongestKnown = 32;    // bytes of one
 constexpr std::size_t kLongestSimple = 100;  // bytes of a piece that is merged by looking at all pairs for each merge
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 
@@ -26,18 +26,24 @@ void BpeEncoder::encode_piece(std::string_view piece, std::vector<TokenId>& ids)
     ids.push_back(vocabulary_.id_of_byte(static_cast<unsigned char>(piece[0])));
     return;
   }
-  if (piece.size() > kLongestKnown) {
+  Known& known = place_of(piece);
+  if (piece.size() > known.bytes.size()) {
     merge(piece, ids);
-    return;
+  } else if (known.size == piece.size() && std::memcmp(known.bytes.data(), piece.data(), piece.size()) == 0) {
+    ids.insert(ids.end(), known.ids.begin(), known.ids.begin() + known.count);
+  } else {
+    const std::size_t first = ids.size();
+    merge(piece, ids);
+    const std::size_t count = ids.size() - first;
+    if (count > known.ids.size()) return;
+    known.size = static_cast<std::uint8_t>(piece.size());
+    known.count = static_cast<std::uint8_t>(count);
+    std::copy(piece.begin(), piece.end(), known.bytes.begin());
+    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.end(), known.ids.begin());
   }
-  Known& known = known_[std::hash<std::string_view>()(piece) % kKnown];
-  if (known.piece != piece) {
-    known.piece = piece;
-    known.ids.clear();
-    merge(piece, known.ids);
-  }
-  ids.insert(ids.end(), known.ids.begin(), known.ids.end());
 }
+
+BpeEncoder::Known& BpeEncoder::place_of(std::string_view piece) { return known_[std::hash<std::string_view>()(piece) % kKnown]; }
 
 void BpeEncoder::merge(std::string_view piece, std::vector<TokenId>& ids) {
   if (vocabulary_.whole_pieces()) {

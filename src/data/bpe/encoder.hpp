@@ -2,6 +2,7 @@
 // neighbours merge.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,10 +25,14 @@ class BpeEncoder {
   std::vector<TokenId> merge_below(std::int32_t limit, std::string_view piece);
 
  private:
-  struct Known {
-    std::string piece;
-    std::vector<TokenId> ids;
+  // A piece and its tokens, in one line of the cache: to follow pointers costs as much as to compare the piece.
+  struct alignas(64) Known {
+    std::array<char, 30> bytes;
+    std::uint8_t size = 0;  // 0: free
+    std::uint8_t count = 0;
+    std::array<TokenId, 8> ids;
   };
+  Known& place_of(std::string_view piece);
   void merge(std::string_view piece, std::vector<TokenId>& ids);
   void merge_short(std::string_view piece, std::int32_t limit, std::vector<TokenId>& ids);
   void merge_long(std::string_view piece, std::vector<TokenId>& ids);
