@@ -93,7 +93,7 @@ void ring_all_reduce(Communicator& comm, std::span<float> data) {
 }
 
 std::string_view name_of(AllReduceAlgorithm algorithm) {
-  constexpr std::array<std::string_view, 4> kNames{"mpi", "naive", "tree", "ring"};
+  constexpr std::array<std::string_view, 5> kNames{"mpi", "naive", "tree", "ring", "yours"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -116,7 +116,10 @@ void run_all_reduce(AllReduceAlgorithm algorithm, Communicator& comm, std::span<
       return tree_all_reduce(comm, data);
     case AllReduceAlgorithm::ring:
       return ring_all_reduce(comm, data);
+    case AllReduceAlgorithm::own:
+      break;
   }
+  COHORT_CHECK(false, "run_all_reduce() was asked for an all-reduce that it does not know");
 }
 
 }  // namespace cohort

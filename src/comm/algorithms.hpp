@@ -35,8 +35,9 @@ void tree_all_reduce(Communicator& comm, std::span<float> data);
 /// Reduce-scatter, then all-gather, of n blocks around a ring. // Collective over: comm
 void ring_all_reduce(Communicator& comm, std::span<float> data);
 
-/// For choosing one by name; `library` ("mpi") is the communicator's own all_reduce.
-enum class AllReduceAlgorithm { library, naive, tree, ring };
+/// For choosing one by name; `library` ("mpi") is the communicator's own all_reduce. `own` ("yours"), of somebody else, such as a
+/// learner, is not chosen so, and run_all_reduce() does not know it.
+enum class AllReduceAlgorithm { library, naive, tree, ring, own };
 
 inline constexpr std::array<AllReduceAlgorithm, 4> kAllReduceAlgorithms{AllReduceAlgorithm::library, AllReduceAlgorithm::naive,
                                                                         AllReduceAlgorithm::tree, AllReduceAlgorithm::ring};

@@ -17,11 +17,19 @@ constexpr Bytes kElementBytes = sizeof(float);
 /// Small whole numbers, so that the sum over ranks is exact in fp32 in any order of addition (up to 10,000 ranks or so).
 float input_value(int rank, std::size_t i) { return static_cast<float>(rank % 8) + static_cast<float>(i % 251); }
 
+void run(const AllReduceBenchmark& benchmark, AllReduceAlgorithm algorithm, Communicator& comm, std::span<float> data) {
+  if (algorithm == AllReduceAlgorithm::own) {
+    benchmark.own(comm, data);
+  } else {
+    run_all_reduce(algorithm, comm, data);
+  }
+}
+
 /// Runs the all-reduce once on known numbers and checks every sum; returns the seconds that it took this rank.
-double check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data) {
+double check_sums(Communicator& comm, const AllReduceBenchmark& benchmark, AllReduceAlgorithm algorithm, std::span<float> data) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = input_value(comm.rank(), i);
   const auto start = std::chrono::steady_clock::now();
-  run_all_reduce(algorithm, comm, data);
+  run(benchmark, algorithm, comm, data);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   float ranks_part = 0.0f;
   for (int r = 0; r < comm.size(); ++r) ranks_part += input_value(r, 0);
@@ -29,8 +37,8 @@ double check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<fl
     for (std::size_t i = 0; i < data.size(); ++i) {
       const float expected = ranks_part + static_cast<float>(comm.size()) * input_value(0, i);
       if (data[i] != expected) {
-        fail(ExitCode::internal, "{} of {} elements: element {} is {}, expected {}", name_of(algorithm), data.size(), i, data[i],
-             expected);
+        fail(algorithm == AllReduceAlgorithm::own ? ExitCode::unequal : ExitCode::internal,
+             "{} of {} elements: element {} is {}, expected {}", name_of(algorithm), data.size(), i, data[i], expected);
       }
     }
   });
@@ -38,21 +46,23 @@ double check_sums(Communicator& comm, AllReduceAlgorithm algorithm, std::span<fl
 }
 
 /// Seconds of one all-reduce on this rank: a barrier, then `calls` in a row.
-double time_once(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data, int calls) {
+double time_once(Communicator& comm, const AllReduceBenchmark& benchmark, AllReduceAlgorithm algorithm, std::span<float> data,
+                 int calls) {
   comm.barrier();
   const auto start = std::chrono::steady_clock::now();
-  for (int call = 0; call < calls; ++call) run_all_reduce(algorithm, comm, data);
+  for (int call = 0; call < calls; ++call) run(benchmark, algorithm, comm, data);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
 }
 
-AllReduceTiming measure(Communicator& comm, AllReduceAlgorithm algorithm, std::span<float> data, int repeats) {
-  const double warm_up = all_reduce_value(comm, check_sums(comm, algorithm, data), ReduceOp::max);
+AllReduceTiming measure(Communicator& comm, const AllReduceBenchmark& benchmark, AllReduceAlgorithm algorithm,
+                        std::span<float> data) {
+  const double warm_up = all_reduce_value(comm, check_sums(comm, benchmark, algorithm, data), ReduceOp::max);
   std::fill(data.begin(), data.end(), 0.0f);  // zeros stay zeros, however often they are summed
   const auto bytes = static_cast<Bytes>(data.size_bytes());
   const int calls = bytes <= 64 * kKiB ? 10 : 1;
-  if (repeats == 0) repeats = choose_repeats(warm_up * calls);
+  const int repeats = benchmark.repeats == 0 ? choose_repeats(warm_up * calls) : benchmark.repeats;
 
-  const double seconds = median_of_slowest(comm, repeats, [&] { return time_once(comm, algorithm, data, calls); });
+  const double seconds = median_of_slowest(comm, repeats, [&] { return time_once(comm, benchmark, algorithm, data, calls); });
   const double n = comm.size();
   const double bus_bytes = 2.0 * (n - 1.0) / n * static_cast<double>(bytes);
   return {bytes, algorithm, repeats, seconds, bus_bytes / seconds};
@@ -109,7 +119,7 @@ void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,
     std::vector<AllReduceTiming> timings;
     for (const AllReduceAlgorithm algorithm : benchmark.algorithms) {
       timings.push_back(
-          measure(comm, algorithm, std::span(buffer).first(static_cast<std::size_t>(bytes / kElementBytes)), benchmark.repeats));
+          measure(comm, benchmark, algorithm, std::span(buffer).first(static_cast<std::size_t>(bytes / kElementBytes))));
     }
     on_size(timings);
   }

@@ -12,6 +12,7 @@
 #include "base/units.hpp"
 #include "comm/algorithms.hpp"
 #include "comm/communicator.hpp"
+#include "comm/own_all_reduce.hpp"
 
 namespace cohort {
 
@@ -19,7 +20,8 @@ struct AllReduceBenchmark {
   Bytes min_bytes = 4;
   Bytes max_bytes = 64 * kMiB;
   std::vector<AllReduceAlgorithm> algorithms{kAllReduceAlgorithms.begin(), kAllReduceAlgorithms.end()};
-  int repeats = 0;  // 0: as many as fit a fifth of a second, from 3 to 20
+  OwnAllReduce own = nullptr;  // what AllReduceAlgorithm::own is, if it is among them
+  int repeats = 0;             // 0: as many as fit a fifth of a second, from 3 to 20
 };
 
 struct AllReduceTiming {
@@ -45,7 +47,8 @@ int choose_repeats(double seconds);
 double median_of_slowest(Communicator& comm, int repeats, const std::function<double()>& once);
 
 /// Runs the benchmark; calls `on_size` on all ranks with the timings of each message size, one per algorithm, as soon as they are
-/// there. The sums are checked before anything is timed: a wrong one is an Error(internal). // Collective over: comm
+/// there. The sums are checked before anything is timed: a wrong one is an Error(internal), or of `own` an Error(unequal). //
+/// Collective over: comm
 void run_benchmark(Communicator& comm, const AllReduceBenchmark& benchmark,
                    const std::function<void(const std::vector<AllReduceTiming>&)>& on_size);
 

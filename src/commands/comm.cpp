@@ -16,8 +16,10 @@
 #include "comm/nccl_settings.hpp"
 #include "comm/nccl_version.hpp"
 #include "commands/commands.hpp"
+#include "commands/common/learners_code.hpp"
 #include "commands/common/open_world.hpp"
 #include "gpu/device.hpp"
+#include "parallel/strategy.hpp"
 #include "runtime/runtime.hpp"
 
 namespace cohort {
@@ -30,6 +32,7 @@ struct CommOptions {
   std::vector<std::string> algorithms;  // empty: all
   int repeats = 0;
   bool json = false;
+  std::string with;  // a learner's folder
 };
 
 AllReduceBenchmark benchmark_of(const CommOptions& options) {
@@ -44,6 +47,7 @@ AllReduceBenchmark benchmark_of(const CommOptions& options) {
 }
 
 DeviceBenchmark device_benchmark_of(const CommOptions& options) {
+  if (!options.with.empty()) fail(ExitCode::usage, "--with measures an all-reduce in the memory of hosts, not between GPUs");
   if (!options.algorithms.empty()) {
     fail(ExitCode::usage, "--algorithms chooses among all-reduces on CPUs; --device cuda measures NCCL's own collectives");
   }
@@ -112,10 +116,20 @@ nlohmann::ordered_json json_of(const char* key, std::string_view name, const Tim
           {"bus_gb_per_s", timing.bus_bytes_per_second / 1e9}};
 }
 
+// A learner's all-reduce is measured behind the others. // Collective over: world
+void add_own(Communicator& world, const CommOptions& options, AllReduceBenchmark& benchmark) {
+  if (options.with.empty()) return;
+  use_learners_code(world, options.with);
+  if (!own_all_reduce()) throw SharedError(ExitCode::usage, fmt::format("--with {}: there is no all-reduce in it", options.with));
+  benchmark.own = own_all_reduce();
+  benchmark.algorithms.push_back(AllReduceAlgorithm::own);
+}
+
 int measure(const CommOptions& options) {
-  const AllReduceBenchmark benchmark = benchmark_of(options);  // before anything is started
+  AllReduceBenchmark benchmark = benchmark_of(options);  // before anything is started
   const Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
+  add_own(*world, options, benchmark);
   const bool table = runtime.rank() == 0 && !options.json;
   if (table) {
     for (const std::string& warning : runtime.warnings()) fmt::print("warning: {}\n", warning);
@@ -186,6 +200,8 @@ void add_comm_command(CLI::App& app, Action& action) {
       "  mpirun -np 4 cohort comm --min 1KiB --max 1MiB --algorithms tree,ring\n"
       "                                                             where does the ring overtake the tree?\n"
       "  mpirun -np 2 cohort comm --device cuda --min 1MiB          what the links between two GPUs carry\n"
+      "  mpirun -np 4 cohort comm --max 1MiB --with labs/03_collectives\n"
+      "                                                             your own all-reduce of lab 3 beside them\n"
       "  srun --mpi=pmix cohort comm --json > all_reduce.json       for a plot");
   const auto options = std::make_shared<CommOptions>();
   command->add_option("--device", options->device, "cpu: MPI, in host memory; cuda: NCCL, between one GPU per rank")
@@ -197,7 +213,8 @@ void add_comm_command(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_option("--repeats", options->repeats, "Repeats per size; 0: as many as fit into a fifth of a second, from 3 to 20")
       ->capture_default_str();
-  command->add_flag("--json", options->json, "Print JSON");
+  add_with_option(*command, options->with);
+  command->add_flag("--json", options->json, "Print JSON")->excludes("--with");
   command->callback([&action, options] {
     action = [options] { return options->device == "cuda" ? measure_devices(*options) : measure(*options); };
   });

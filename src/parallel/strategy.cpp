@@ -20,7 +20,7 @@ bool is_sharded(const std::string& strategy) { return strategy.starts_with("zero
 
 namespace {
 
-OwnAllReduce& own_all_reduce() {
+OwnAllReduce& kept_all_reduce() {
   static OwnAllReduce function;
   return function;
 }
@@ -50,7 +50,9 @@ std::unique_ptr<DataParallel> make_strategy(const ParallelSection& config, const
 
 }  // namespace
 
-void use_own_all_reduce(OwnAllReduce all_reduce) { own_all_reduce() = std::move(all_reduce); }
+void use_own_all_reduce(OwnAllReduce all_reduce) { kept_all_reduce() = std::move(all_reduce); }
+
+const OwnAllReduce& own_all_reduce() { return kept_all_reduce(); }
 
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group, DType reduction) {

@@ -25,5 +25,7 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
 /// From now on the strategies naive, hooks and bucketed sum gradients by this function, on ranks of hosts; other strategies of
 /// several ranks are refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
 void use_own_all_reduce(OwnAllReduce all_reduce);
+/// That function; empty if there is none.
+const OwnAllReduce& own_all_reduce();
 
 }  // namespace cohort

@@ -37,6 +37,7 @@ NOT_HERE = {"srun ": "a SLURM allocation; tests/slurm starts such commands",
             "--submit": "a SLURM with partitions; tests/slurm submits jobs",
             "cuda": "a GPU",
             "cohort bench kernels": "a GPU",
+            "--with labs": "a solved exercise; tests/labs has such commands",
             "--follow": "somebody who ends it with Ctrl-C; tests/commands/logs_test.py does"}
 # Help whose examples are run in the order of the text in a tree as it is cloned: they make the data that they read.
 AS_CLONED = ("cohort train",)

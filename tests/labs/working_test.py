@@ -115,6 +115,9 @@ expect("a wrong one is found", run("prove", RUN, *SHORT, "--steps", "2", "--layo
        11, "DIFFERS")
 expect("strategies without all-reduce", run("train", RUN, "--set", "parallel.data=zero1", "--set", "run.name=z", "--with", "labs/03_collectives:ring_all_reduce",
                                             ranks=2), 2, "zero1", "naive, hooks or bucketed")
+expect("measured", run("comm", "--max", "1KiB", "--repeats", "2", "--with", "labs/03_collectives:tree_all_reduce", ranks=3), 0, "yours")
+shutil.copy(lab / "wrong/ring_adds_twice.cpp", exercise)
+expect("a wrong one is not measured", run("comm", "--max", "1KiB", "--with", "labs/03_collectives:ring_all_reduce", ranks=3), 11, "yours of", "expected")
 expect("prove without a layout", run("prove", RUN, "--with", "labs/03_collectives"), 2, "--layout data=hooks")
 expect("no such folder", run("train", RUN, "--with", "labs/04_none"), 2, "name the folder of a lab")
 expect("a function that no run uses", run("train", RUN, "--with", "labs/03_collectives:predict_all_reduce"), 2, "naive_all_reduce, tree_all_reduce, ring_all_reduce")
