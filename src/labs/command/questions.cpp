@@ -78,7 +78,7 @@ std::vector<AskedQuestion> questions_of(const Lab& lab) {
   bool in_answer = false;
   for (const std::string& line : split(read_file(file, "questions"), '\n')) {
     if (line.starts_with("## ")) {
-      questions.push_back({.name = line.substr(3)});
+      questions.emplace_back().name = line.substr(3);
       in_answer = false;
     } else if (!questions.empty()) {
       in_answer = in_answer || line.starts_with(kAnswer);
