@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/load/collective.hpp"
+#include "comm/consensus.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
@@ -146,9 +147,16 @@ void TrainStep::build_model(const StepParts& parts) {
   } else {
     parameters.allocate(config_.run.seed, storage_of(config_));
   }
-  if (parameters.trained().empty())
-    fail(ExitCode::config, "lora.targets = \"{}\" leaves pipeline stage {} without adapters, and so with nothing to train",
-         config_.model.lora.targets, mesh_.index(Axis::pp));
+  const auto check_trained = [&] {
+    if (parameters.trained().empty())
+      fail(ExitCode::config, "lora.targets = \"{}\" leaves pipeline stage {} without adapters, and so with nothing to train",
+           config_.model.lora.targets, mesh_.index(Axis::pp));
+  };
+  if (counting()) {
+    check_trained();
+  } else {  // some stages may have adapters, others none
+    fail_together(mesh_.world(), "building the model", check_trained);
+  }
 }
 
 void TrainStep::build_pipeline(const StepParts& parts) {

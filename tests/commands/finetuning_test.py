@@ -132,6 +132,8 @@ job.check("plan: gradients and state of the adapters alone", all(memory[4][kind]
 job.expect("zero3", job.run(["train", "chat.toml", *lora, "--set", "parallel.data=zero3"], 2), 3, ["zero3", "choose zero2"])
 job.expect("a pattern of nothing", job.run(["train", "chat.toml", *lora, "--set", "lora.targets=*.c_attn.weight"]), 3,
            ["*.c_attn.weight", "names look like blocks.0.attention.query.weight"], lines=1)
+job.expect("a stage without adapters: all ranks say the same, once", job.run(["train", "chat.toml", *lora, "--set", "lora.targets=blocks.0.*.query.weight", "--set",
+           "parallel.pp=2"], 2), 3, ["leaves pipeline stage 1 without adapters"], lines=1)
 os.chdir("/")
 folder.cleanup()
 job.finish()
