@@ -1,6 +1,7 @@
 #include "labs/labs.hpp"
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 
@@ -38,5 +39,15 @@ fs::path folder_of_program(const char* installed, const char* in_tree) {
 
 fs::path labs_folder() { return folder_of_program("labs", "src/labs"); }
 fs::path inputs_folder() { return folder_of_program("inputs", "inputs"); }
+
+std::string handout_of(const Lab& lab) {
+  std::string text;
+  for (const std::string& line : split(read_file(labs_folder() / lab.folder / "handout.md", "handout"), '\n')) {
+    const bool mark = line.starts_with("<!-- ") && line.ends_with("-->");
+    if (!mark) text += line + "\n";
+  }
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
 
 }  // namespace cohort::labs

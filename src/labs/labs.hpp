@@ -59,4 +59,7 @@ const Lab& lab_numbered(const std::string& number);
 std::filesystem::path labs_folder();
 std::filesystem::path inputs_folder();
 
+/// The lab's handout, without the comments that its test reads. Throws Error(io).
+std::string handout_of(const Lab& lab);
+
 }  // namespace cohort::labs

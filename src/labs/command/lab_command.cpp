@@ -41,9 +41,7 @@ int list(const LabOptions& options) {
 
 int show(const LabOptions& options) {
   const Lab& lab = lab_numbered(options.lab);
-  const std::filesystem::path file =
-      options.header ? labs_folder() / "include/cohort" / lab.header() : labs_folder() / lab.folder / "handout.md";
-  fmt::print("{}", read_file(file, "lab's file"));
+  fmt::print("{}", options.header ? read_file(labs_folder() / "include/cohort" / lab.header(), "header") : handout_of(lab));
   return 0;
 }
 

@@ -70,10 +70,9 @@ void Workplace::start(const Lab& lab) const {
   if (has_started(lab))
     fail(ExitCode::usage, "{} is there already: go on with it, or begin again with `cohort lab reset {}`",
          exercise_of(lab).string(), lab.number);
-  const fs::path from = labs_folder() / lab.folder;
   make_folders(folder_of(lab));
-  copy_new(from / "handout.md", folder_of(lab) / "handout.md");
-  copy_new(from / "exercise.cpp", exercise_of(lab));
+  write_file_atomically(folder_of(lab) / "handout.md", handout_of(lab));
+  copy_new(labs_folder() / lab.folder / "exercise.cpp", exercise_of(lab));
 }
 
 fs::path Workplace::reset(const Lab& lab) const {
