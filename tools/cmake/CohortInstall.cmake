@@ -17,7 +17,7 @@ endif()
 
 install(TARGETS cohort RUNTIME DESTINATION bin)
 install(DIRECTORY inputs jobs DESTINATION share/cohort USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
-install(DIRECTORY src/labs/ DESTINATION share/cohort/labs FILES_MATCHING PATTERN "*/handout.md" PATTERN "*/hints.md" PATTERN "*/questions.md" PATTERN "*/exercise.cpp" PATTERN "*/solution.cpp"
+install(DIRECTORY src/labs/ DESTINATION share/cohort/labs FILES_MATCHING PATTERN "*/handout.md" PATTERN "*/hints.md" PATTERN "*/questions.md" PATTERN "*/*.svg" PATTERN "*/exercise.cpp" PATTERN "*/solution.cpp"
         PATTERN "include/cohort/*.hpp" PATTERN "wrong" EXCLUDE PATTERN "grading" EXCLUDE PATTERN "workplace" EXCLUDE PATTERN "command" EXCLUDE PATTERN "use" EXCLUDE)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/cohort)
 install(DIRECTORY docs DESTINATION share/doc/cohort)

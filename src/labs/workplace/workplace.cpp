@@ -72,6 +72,9 @@ void Workplace::start(const Lab& lab) const {
          exercise_of(lab).string(), lab.number);
   make_folders(folder_of(lab));
   write_file_atomically(folder_of(lab) / "handout.md", handout_of(lab));
+  for (const auto& entry : fs::directory_iterator(labs_folder() / lab.folder)) {
+    if (entry.path().extension() == ".svg") copy_new(entry.path(), folder_of(lab) / entry.path().filename());
+  }
   copy_new(labs_folder() / lab.folder / "exercise.cpp", exercise_of(lab));
 }
 
