@@ -47,6 +47,7 @@ class Install(unittest.TestCase):
         wanted |= {f"share/cohort/labs/include/cohort/{path.name}" for path in (labs / "include/cohort").iterdir()}
         for grader in labs.glob("*/grader.cpp"):
             wanted |= {f"share/cohort/labs/{grader.parent.name}/{name}" for name in ("handout.md", "hints.md", "questions.md", "exercise.cpp", "solution.cpp")}
+            wanted |= {f"share/cohort/labs/{grader.parent.name}/{path.name}" for path in grader.parent.glob("*.svg")}
         self.assertEqual(files_below(ROOT), wanted)
         self.assertEqual(files_below(STAGE), {f"opt/cohort/{name}" for name in wanted})  # DESTDIR holds all of it
 
