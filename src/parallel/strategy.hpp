@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,5 +26,12 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
 /// From now on the strategies naive, hooks and bucketed sum gradients by this function, on ranks of hosts; other strategies of
 /// several ranks are refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
 void use_own_all_reduce(OwnAllReduce all_reduce);
+
+/// Makes a strategy that sums fp32 gradients in the memory of hosts.
+using MakeStrategy =
+    std::function<std::unique_ptr<DataParallel>(const ParallelSection& config, Model& model, Communicator& group)>;
+/// From now on `make` makes the strategy that run files call `name`, for several ranks; those without one of their own are
+/// refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
+void use_own_strategy(const std::string& name, MakeStrategy make);
 
 }  // namespace cohort
