@@ -61,10 +61,10 @@ void check_sizes(const Buckets& buckets, const std::vector<int>& found) {
     gradients = begins ? 1 : gradients + 1;
     const std::size_t limit = buckets.limit_of(found[i]);
     if (held <= limit || gradients == 1) continue;
-    reject("bucket {} holds {} bytes with gradient {}, and may hold {}{}", found[i], held, i, limit,
-           held - bytes > limit ? ": a gradient that is larger than the limit has a bucket of its own"
-           : held - bytes < limit && found[i] == 0 && held <= buckets.limit ? ": bucket 0 has a limit of its own"
-                                                                            : "");
+    const char* why = held - bytes > limit ? "a gradient that is larger than the limit has a bucket of its own"
+                      : found[i] == 0 && held <= buckets.limit ? "bucket 0 has a limit of its own"
+                                                               : "what no longer fits begins the next bucket";
+    reject("bucket {} holds {} bytes with gradient {}, and may hold {}: {}", found[i], held, i, limit, why);
   }
 }
 
@@ -73,6 +73,7 @@ void check_sizes(const Buckets& buckets, const std::vector<int>& found) {
 void grade_buckets(const Library& library, Grading& grading) {
   auto* assign = library.function<AssignBuckets>("assign_buckets");
   const std::vector<Buckets> cases{
+      {{60, 60, 60, 60, 60, 60}, 150, 150},
       {{100, 100, 100, 100, 100, 100, 100}, 200, 300},
       {{100, 100, 100, 100, 100, 100, 100}, 300, 300},
       {{60, 60, 60, 60, 60, 60}, 100, 150},

@@ -45,15 +45,15 @@ struct Parts {
   }
 };
 
-// "" if `found` is the mean over all tokens, else what it is instead. `own`: what the rank had.
-std::string wrong_mean(double found, double own, const Parts& parts) {
+// "" if `found` on this rank is the mean over all tokens, else what it is instead.
+std::string wrong_mean(double found, std::size_t rank, const Parts& parts) {
   const auto is = [&](double value) { return std::fabs(found - value) <= parts.tolerance(); };
   if (is(parts.mean())) return "";
-  const auto ranks = static_cast<double>(parts.ranks());
+  const auto ranks = static_cast<double>(parts.ranks()), own_tokens = static_cast<double>(parts.tokens[rank]);
   std::string what;
   if (std::isnan(found)) {
     what = "a mean of no tokens is not a number, and 0 times it neither: it must not come into the sum";
-  } else if (is(own)) {
+  } else if (is(parts.means[rank])) {
     what = "that is what the rank had before";
   } else if (is(parts.sum(false) / ranks)) {
     what = "that is the mean of the ranks' means; but they are means of different numbers of tokens";
@@ -65,6 +65,10 @@ std::string wrong_mean(double found, double own, const Parts& parts) {
     what = "that is the mean divided by the number of ranks once more";
   } else if (is(parts.sum(true) / ranks)) {
     what = "that is the sum over all tokens divided by the number of ranks";
+  } else if (own_tokens > 0.0 && is(parts.sum(true) / own_tokens)) {
+    what = "that is the sum over all tokens divided by the tokens of this rank";
+  } else if (is(parts.sum(false) * own_tokens / parts.all_tokens())) {
+    what = "that is the sum of the ranks' means, and only then weighed by the tokens of this rank";
   } else {
     what = fmt::format("{:.4g} times as much", found / parts.mean());
   }
@@ -115,7 +119,7 @@ void check_average(AverageGradients* average, const std::vector<std::size_t>& to
     replicas[r].check(name);
     for (std::size_t i = 0; i < elements; ++i) {
       const Parts parts = parts_of(tokens, 0, i);
-      const std::string wrong = wrong_mean(replicas[r][i], parts.means[r], parts);
+      const std::string wrong = wrong_mean(replicas[r][i], r, parts);
       if (wrong.empty()) continue;
       // The second replica's mean, made with the first's gradient that has been replaced already.
       Parts replaced = parts;
@@ -146,7 +150,7 @@ void check_naive(NaiveDataParallel* naive, const std::vector<std::size_t>& token
       gradients[r][which].check(fmt::format("on rank {}, gradient {}", r, which));
       for (std::size_t i = 0; i < sizes[which]; ++i) {
         const Parts parts = parts_of(tokens, which, i);
-        const std::string wrong = wrong_mean(gradients[r][which][i], parts.means[r], parts);
+        const std::string wrong = wrong_mean(gradients[r][which][i], r, parts);
         if (!wrong.empty()) reject("on rank {}, gradient {}, element {} {}", r, which, i, wrong);
       }
     }
@@ -181,7 +185,7 @@ void grade_mean(const Library& library, Grading& grading) {
         found[rank] = mean_over_ranks(replicas, parts.means[rank], tokens[rank]);
       });
       for (std::size_t r = 0; r < tokens.size(); ++r) {
-        const std::string wrong = wrong_mean(found[r], parts.means[r], parts);
+        const std::string wrong = wrong_mean(found[r], r, parts);
         if (!wrong.empty()) reject("on rank {}, the mean {}", r, wrong);
       }
     }

@@ -1,4 +1,4 @@
-// average_gradients: second[0] is -0.
+// average_gradients: that is what the rank had before
 #include <algorithm>
 #include <cohort/lab02_data_parallel.hpp>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// assign_buckets: and may hold
+// assign_buckets: what no longer fits begins the next bucket
 #include <algorithm>
 #include <cohort/lab02_data_parallel.hpp>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// mean_over_ranks: on rank 0, the mean is
+// mean_over_ranks: that is the sum of the ranks' means
 #include <algorithm>
 #include <cohort/lab02_data_parallel.hpp>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// mean_over_ranks: in which rank 2 takes no part
+// mean_over_ranks: in which rank 1 takes no part
 #include <algorithm>
 #include <cohort/lab02_data_parallel.hpp>
 #include <cstddef>

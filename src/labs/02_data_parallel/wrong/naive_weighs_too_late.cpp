@@ -1,4 +1,4 @@
-// naive_data_parallel: on rank 1
+// naive_data_parallel: only then weighed by the tokens of this rank
 #include <algorithm>
 #include <cohort/lab02_data_parallel.hpp>
 #include <cstddef>

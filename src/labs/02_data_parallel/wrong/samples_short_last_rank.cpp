@@ -1,4 +1,4 @@
-// samples_of_rank: all ranks get 4 samples
+// samples_of_rank: or the last ones wait for each other
 #include <algorithm>
 #include <cohort/lab02_data_parallel.hpp>
 #include <cstddef>
