@@ -53,9 +53,8 @@ class WatchedReplicas : public lab::Replicas {
   void hook_returned() const {
     if (last_ && begun_ == 0)
       reject(
-          "on rank {}, no all-reduce begins when gradient {} is ready, in the last micro-batch: communication that begins only "
-          "after "
-          "backward hides behind nothing",
+          "on rank {}, no all-reduce begins when gradient {} is ready for the last time: what begins after backward hides behind "
+          "nothing",
           rank(), gradient_);
   }
   void backward_ended() { in_backward_ = false; }
@@ -85,9 +84,8 @@ class WatchedReplicas : public lab::Replicas {
   void check_begin(std::span<float> data) const {
     if (!last_)
       reject(
-          "on rank {}, an all-reduce of gradient {} begins in micro-batch {}, which is not the last: more is added to it, and "
-          "then "
-          "summed again",
+          "on rank {}, an all-reduce of gradient {} begins in micro-batch {}, which is not the last: what is added later is not "
+          "in it",
           rank(), gradient_, micro_batch_);
     if (begun_ > 0) reject("on rank {}, the hook of gradient {} begins two all-reduces", rank(), gradient_);
     if (data.data() != data_.data() || data.size() != data_.size())

@@ -77,10 +77,9 @@ void check_ranks(const Sampling& sampling, const Samples& order, int ranks) {
       if (found == wanted) continue;
       if (position >= order.size())
         reject(
-            "rank {}: mine[{}] is sample {}: position {} is beyond the {} samples, where the order goes on with its own "
-            "beginning: "
-            "sample {}",
-            rank, i, found, position, order.size(), wanted);
+            "rank {}: mine[{}] is sample {}: at position {}, beyond the last, the order goes on with its own beginning, sample "
+            "{}",
+            rank, i, found, position, wanted);
       const bool block = found == order[(static_cast<std::size_t>(rank) * each + i) % order.size()];
       reject("rank {}: mine[{}] is sample {}, position {} of the order has sample {}{}", rank, i, found, position, wanted,
              block ? ": each rank takes a block of its own, so that a step's batch is another one with other ranks" : "");

@@ -10,7 +10,7 @@
 
 using cohort::lab::Replicas;
 
-// What no_sync() is for.
+// A sum is summed again.
 void on_gradient_ready(Replicas& replicas, std::span<float> gradient, bool last_micro_batch, std::vector<int>& requests) {
   (void)last_micro_batch;
   requests.push_back(replicas.begin_all_reduce(gradient));
