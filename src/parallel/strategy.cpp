@@ -1,8 +1,11 @@
 #include "parallel/strategy.hpp"
 
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "comm/own_all_reduce.hpp"
 
 #include "parallel/data/bucketed.hpp"
@@ -23,6 +26,29 @@ namespace {
 OwnAllReduce& kept_all_reduce() {
   static OwnAllReduce function;
   return function;
+}
+
+std::map<std::string, MakeStrategy>& own_strategies() {
+  static std::map<std::string, MakeStrategy> by_name;
+  return by_name;
+}
+
+void require_host_sums(const Communicator& group, DType reduction) {
+  if (group.backend() != "mpi" || reduction != DType::f32)
+    throw SharedError(ExitCode::usage, "code of your own sums fp32 gradients in the memory of hosts: train on CPUs, in fp32");
+}
+
+std::unique_ptr<DataParallel> make_own_strategy(const ParallelSection& config, Model& model, Communicator& group,
+                                                DType reduction) {
+  const auto own = own_strategies().find(config.data);
+  if (own == own_strategies().end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, make] : own_strategies()) names.push_back(name);
+    throw SharedError(ExitCode::usage, fmt::format("parallel.data = \"{}\" does not use the code of your own: choose {}",
+                                                   config.data, join(names, " or ")));
+  }
+  require_host_sums(group, reduction);
+  return own->second(config, model, group);
 }
 
 std::unique_ptr<DataParallel> make_strategy(const ParallelSection& config, const ModelSection& model_config, std::uint64_t seed,
@@ -54,18 +80,25 @@ void use_own_all_reduce(OwnAllReduce all_reduce) { kept_all_reduce() = std::move
 
 const OwnAllReduce& own_all_reduce() { return kept_all_reduce(); }
 
+void use_own_strategy(const std::string& name, MakeStrategy make) {
+  if (make) {
+    own_strategies()[name] = std::move(make);
+  } else {
+    own_strategies().erase(name);
+  }
+}
+
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
-  if (!own_all_reduce() || group.size() == 1 || group.backend() == "counting")
-    return make_strategy(config, model_config, seed, model, group, reduction);
+  const bool alone = group.size() == 1 || group.backend() == "counting";
+  if (!own_strategies().empty() && !alone) return make_own_strategy(config, model, group, reduction);
+  if (!own_all_reduce() || alone) return make_strategy(config, model_config, seed, model, group, reduction);
   if (config.data != "naive" && config.data != "hooks" && config.data != "bucketed")
     throw SharedError(ExitCode::usage,
                       fmt::format("parallel.data = \"{}\" all-reduces no gradients: with an all-reduce of your own choose naive, "
                                   "hooks or bucketed",
                                   config.data));
-  if (group.backend() != "mpi" || reduction != DType::f32)
-    throw SharedError(ExitCode::usage,
-                      "an all-reduce of your own sums fp32 gradients in the memory of hosts: train on CPUs, in fp32");
+  require_host_sums(group, reduction);
   std::unique_ptr<Communicator> own = with_own_all_reduce(group, own_all_reduce());
   std::unique_ptr<DataParallel> strategy = make_strategy(config, model_config, seed, model, *own, reduction);
   strategy->keep(std::move(own));

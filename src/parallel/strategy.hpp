@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,5 +28,12 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
 void use_own_all_reduce(OwnAllReduce all_reduce);
 /// That function; empty if there is none.
 const OwnAllReduce& own_all_reduce();
+
+/// Makes a strategy that sums fp32 gradients in the memory of hosts.
+using MakeStrategy =
+    std::function<std::unique_ptr<DataParallel>(const ParallelSection& config, Model& model, Communicator& group)>;
+/// From now on `make` makes the strategy that run files call `name`, for several ranks; those without one of their own are
+/// refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
+void use_own_strategy(const std::string& name, MakeStrategy make);
 
 }  // namespace cohort

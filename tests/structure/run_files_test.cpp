@@ -39,6 +39,7 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"demo.toml", {{4, {}}, {2, {}}, {1, {}}, {4, {"train.steps=50", "run.name=short"}}}},
       {"finetune.toml", {{2, {}}, {2, {"run.name=lora", "lora.rank=8", "optimizer.learning_rate=0.003"}}}},
       {"gpt2_124m.toml", {{1, {}}, {8, {}}, {1, {"device.kind=cpu"}}}},
+      {"lab00_setup.toml", {{1, {}}, {2, {}}, {4, {}}}},
       {"lab03_collectives.toml", {{4, {}}, {2, {}}, {1, {}}}},
       {"lab01_tiny_transformer.toml",
        {{1, {}},

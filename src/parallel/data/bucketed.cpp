@@ -4,24 +4,46 @@
 
 namespace cohort {
 
-Bucketed::Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType reduction)
+AssignBuckets buckets_of_at_least(Bytes bucket_bytes) {
+  return [bucket_bytes](std::span<const Bytes> gradients) {
+    std::vector<std::size_t> buckets;
+    std::size_t bucket = 0;
+    Bytes held = 0;
+    for (const Bytes bytes : gradients) {
+      if (!buckets.empty() && held >= bucket_bytes) {
+        ++bucket;
+        held = 0;
+      }
+      buckets.push_back(bucket);
+      held += bytes;
+    }
+    return buckets;
+  };
+}
+
+Bucketed::Bucketed(Model& model, Communicator& group, const AssignBuckets& assign, DType reduction)
     : DataParallel(model, group), bucket_of_(model.parameters().all().size()) {
   const ParameterRegistry& registry = model.parameters();
   if (reduction != DType::f32 && group.size() > 1) {
     rounded_ =
         Tensor::zeros("gradients.rounded", registry.flat_gradients().shape(), reduction, registry.flat_gradients().device());
   }
-  for (auto it = registry.trained().rbegin(); it != registry.trained().rend(); ++it) {
-    const Parameter& parameter = **it;
-    const Count begin = parameter.offset;
-    const bool full = !buckets_.empty() && (buckets_.back().end - buckets_.back().begin) * size_of(DType::f32) >= bucket_bytes;
-    if (buckets_.empty() || full) {
+  const std::vector<Parameter*> in_order(registry.trained().rbegin(), registry.trained().rend());
+  std::vector<Bytes> gradients;
+  for (const Parameter* parameter : in_order) gradients.push_back(parameter->elements() * size_of(DType::f32));
+  const std::vector<std::size_t> assigned = assign(gradients);
+  COHORT_CHECK(assigned.size() == in_order.size(), "{} buckets of {} gradients", assigned.size(), in_order.size());
+  for (std::size_t i = 0; i < in_order.size(); ++i) {
+    const Parameter& parameter = *in_order[i];
+    if (assigned[i] == buckets_.size()) {
       buckets_.emplace_back();
-      buckets_.back().end = begin + parameter.elements();
+      buckets_.back().end = parameter.offset + parameter.elements();
     }
-    buckets_.back().begin = begin;
+    COHORT_CHECK(assigned[i] + 1 == buckets_.size(), "{} is in bucket {}, and there are {} so far", parameter.name, assigned[i],
+                 buckets_.size());
+    buckets_.back().begin = parameter.offset;
     ++buckets_.back().parameters;
-    bucket_of_[parameter.index] = buckets_.size() - 1;
+    bucket_of_[parameter.index] = assigned[i];
   }
   for (Bucket& bucket : buckets_) bucket.waiting_for = bucket.parameters;
 }

@@ -7,17 +7,28 @@
 // in or out.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "parallel/data/data_parallel.hpp"
 
 namespace cohort {
 
+/// The bucket of each gradient, whose bytes are given in the order in which backward makes them ready: from 0 on, neighbours in
+/// the same bucket or in one and the next.
+using AssignBuckets = std::function<std::vector<std::size_t>(std::span<const Bytes> gradients)>;
+
+/// A bucket is closed as soon as it holds at least `bucket_bytes`.
+AssignBuckets buckets_of_at_least(Bytes bucket_bytes);
+
 class Bucketed : public DataParallel {
  public:
-  /// A bucket is closed as soon as it holds at least `bucket_bytes`; one gradient is never split. With a 16-bit `reduction` the
-  /// gradients are rounded to it, summed in it and widened again: half the traffic, and less exact sums.
-  Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType reduction = DType::f32);
+  /// One gradient is never split. With a 16-bit `reduction` the gradients are rounded to it, summed in it and widened again: half
+  /// the traffic, and less exact sums.
+  Bucketed(Model& model, Communicator& group, const AssignBuckets& assign, DType reduction = DType::f32);
+  Bucketed(Model& model, Communicator& group, Bytes bucket_bytes, DType reduction = DType::f32)
+      : Bucketed(model, group, buckets_of_at_least(bucket_bytes), reduction) {}
   std::string_view name() const override { return "bucketed"; }
 
   void grad_ready(Parameter& parameter) override;
