@@ -26,4 +26,8 @@ std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, 
 /// several ranks are refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
 void use_own_all_reduce(OwnAllReduce all_reduce);
 
+/// The same of the strategies zero1, zero2 and zero3, over all ranks of a group: gradients are reduced to shards and weights
+/// gathered by these. Empty functions end it.
+void use_own_shard_collectives(OwnShardCollectives collectives);
+
 }  // namespace cohort
