@@ -91,7 +91,7 @@ struct Chain {
 };
 /// Forward and backward of the whole chain, which keeps the inputs of the layers 0, every, 2 every, ... through forward, and
 /// computes all else again in backward, a segment of `every` layers at a time. No layer computes more than twice, and at no time
-/// are more than ceil(layers / every) + every activations held (Chen et al. 2016, section 4.1). When it returns, at most
+/// are more than ceil(layers / every) + every activations held (Chen et al. 2016, section 4). When it returns, at most
 /// activation 0 is held.
 void recompute_segments(Chain& chain, int every);
 
