@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cohort/lab05_precision.hpp>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/dtype.hpp"

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cohort/lab06_memory.hpp>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
