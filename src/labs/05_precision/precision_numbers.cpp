@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/text.hpp"
 
 namespace cohort::labs::lab05_precision {
 namespace {
@@ -25,10 +26,10 @@ std::string shown(std::uint16_t bits) { return fmt::format("{:.9g} (bits {:#06x}
 
 bool is_nan(std::uint16_t bits) { return (bits & 0x7f80u) == 0x7f80u && (bits & 0x7fu) != 0; }
 
-// Calls `check` with all 65,536 upper halves, and this lower half, of those numbers for which `taken` is true.
+// Calls `check` with all 65,536 upper halves, from 1 on, and this lower half, of those numbers for which `taken` is true.
 void for_upper_halves(std::uint32_t lower, const std::function<bool(float)>& taken, const std::function<void(float)>& check) {
-  for (std::uint32_t upper = 0; upper <= 0xffffu; ++upper) {
-    const float value = with_bits(upper, lower);
+  for (std::uint32_t i = 0; i <= 0xffffu; ++i) {
+    const float value = with_bits((0x3f80u + i) & 0xffffu, lower);
     if (taken(value)) check(value);
   }
 }
@@ -133,7 +134,7 @@ void grade_facts(const Library& library, Grading& grading) {
 void grade_stochastic(const Library& library, Grading& grading) {
   auto* round = library.function<std::uint16_t(float, std::uint16_t)>("round_stochastically");
   for (const std::uint32_t upper : {0x3f80u, 0xbf80u, 0x3f7fu, 0x0000u, 0x0080u, 0x4348u, 0xc2ffu}) {
-    for (const std::uint32_t lower : {0x8000u, 0x0000u, 0x0001u, 0x4000u, 0xffffu}) {
+    for (const std::uint32_t lower : {0xc000u, 0x0000u, 0x0001u, 0x4000u, 0x8000u, 0xffffu}) {
       const float value = with_bits(upper, lower);
       grading.begin(shown(value));
       std::uint32_t away = 0;
@@ -189,14 +190,14 @@ void grade_sums(const Library& library, Grading& grading) {
   grading.begin("no values");
   check_sums(sum, {});
   for (const std::size_t count : {1u, 2u, 256u, 257u, 1000u}) {
-    grading.begin(fmt::format("{} ones", count));
+    grading.begin(fmt::format("{} of 1", counted(static_cast<Count>(count), "value")));
     check_sums(sum, some_values(count, 1.0f, 0.0f));
   }
   for (const float first : {0.25f, -3.0f, 1e-3f}) {
     grading.begin(fmt::format("300 values from {} on", first));
     check_sums(sum, some_values(300, first, 0.37f * first));
   }
-  grading.begin("256 first, then 1000 ones: order counts");
+  grading.begin("256, then 1000 values of 1: order counts");
   std::vector<std::uint16_t> values = some_values(1001, 1.0f, 0.0f);
   values.front() = to_bf16(256.0f).bits;
   check_sums(sum, values);

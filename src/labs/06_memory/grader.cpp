@@ -234,7 +234,8 @@ void check_wrap(double (*wrap)(std::span<const Module>, std::string_view, std::s
   const char* why = most == gathered.two                   ? ": the root's unit stays gathered, too"
                     : most == gathered.root + gathered.one ? ": while a unit computes, the next one is gathered already"
                     : most == gathered.one                 ? ": that is the largest unit alone"
-                                                           : "";
+                    : most > gathered.root + gathered.two  ? ", more than are there at one time: units are given up after use"
+                                                           : ", fewer than are there at one time";
   reject("{:g} parameters are gathered at most, you say{}", most, why);
 }
 

@@ -46,7 +46,7 @@ void check_sent(const Traffic& traffic, int ranks, std::size_t block, Count bloc
   for (int rank = 0; rank < ranks; ++rank) {
     const Count sent = traffic.elements_sent[size(rank)], allowed = blocks * static_cast<Count>(block);
     if (sent > allowed)
-      reject("rank {} sends {} elements ({} bytes): {} of {} are enough{}", rank, sent, 4 * sent, counted(blocks, "block"),
+      reject("rank {} sends {} elements ({} bytes): {} of {} would do{}", rank, sent, 4 * sent, counted(blocks, "block"),
              counted(static_cast<Count>(block), "element"), why);
   }
 }

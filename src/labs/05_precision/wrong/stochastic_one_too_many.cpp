@@ -1,4 +1,4 @@
-// round_stochastically: goes away from zero for 32769 of the 65536 values of random
+// round_stochastically: goes away from zero for 49153 of the 65536 values of random
 #include <bit>
 #include <cohort/lab05_precision.hpp>
 #include <cstdint>

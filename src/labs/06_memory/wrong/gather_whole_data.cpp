@@ -1,4 +1,4 @@
-// all_gather: are enough
+// all_gather: would do
 #include <cohort/lab06_memory.hpp>
 #include <cstddef>
 #include <span>
