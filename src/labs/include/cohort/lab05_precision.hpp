@@ -12,9 +12,9 @@
 
 extern "C" {
 
-/// 5.1: the bf16 next to `value`, as bits. Of two that are as near, the one whose last bit is 0 (round to nearest, ties to even).
-/// What is beyond the largest bf16 by half a step or more becomes infinity; infinities, zeros and their signs stay; a NaN of any
-/// bits becomes some NaN.
+/// 5.1: the bf16 nearest to `value`, as bits. Of two that are equally near, the one whose last bit is 0 (round to nearest, ties
+/// to even). What is beyond the largest bf16 by half a step or more becomes infinity; infinities, zeros and their signs stay; a
+/// NaN of any bits becomes some NaN.
 std::uint16_t round_to_bf16(float value);
 
 /// 5.2: what a format of so many bits can tell apart. As in IEEE 754: the exponents of all zeros (zero and subnormal numbers) and
@@ -51,9 +51,8 @@ struct LossScaleRule {
   double largest;                // nor is it ever more: instead of doubling beyond it, it becomes this
   std::int64_t growth_interval;  // good steps in a row after which `scale` doubles, and the count begins anew
 };
-/// An overflow halves the scale, and the count begins anew. False if half would be less than the minimum: then the scale stays,
-/// and the run must stop. Everything else is true. Whether the step's update is skipped is the caller's business: on overflow it
-/// is.
+/// An overflow halves the scale, and the count begins anew. If half would be less than the minimum, the scale stays, and the
+/// result is false: the run must stop. Else it is true. (The caller skips the update of a step that overflows.)
 bool loss_scale_update(LossScale& state, const LossScaleRule& rule, bool overflowed);
 
 /// 5.6: divides this rank's gradients by `scale`, a power of two, and says whether any gradient of any rank is not finite (NaN or
