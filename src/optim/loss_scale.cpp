@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -10,9 +11,15 @@ namespace {
 
 constexpr double kGrowth = 2.0;
 constexpr double kBackOff = 0.5;
-constexpr double kLargest = 16777216.0;  // 2^24: growth must end where all gradients are 0, which never overflow
+
+OwnLossScaleRule& own_rule() {
+  static OwnLossScaleRule rule;
+  return rule;
+}
 
 }  // namespace
+
+void use_own_loss_scale_rule(OwnLossScaleRule rule) { own_rule() = std::move(rule); }
 
 LossScale::LossScale(const LossScaleOptions& options) : options_(options), scale_(options.initial) {
   COHORT_CHECK(options.minimum > 0.0 && options.initial >= options.minimum && options.growth_interval >= 1,
@@ -20,6 +27,8 @@ LossScale::LossScale(const LossScaleOptions& options) : options_(options), scale
 }
 
 LossScale LossScale::none() {
+  if (own_rule())
+    throw SharedError(ExitCode::usage, "a loss scale of your own is for precision.policy = \"fp16\": no other has one");
   LossScale fixed({.initial = 1.0, .minimum = 1.0, .growth_interval = 1});
   fixed.active_ = false;
   return fixed;
@@ -27,9 +36,10 @@ LossScale LossScale::none() {
 
 bool LossScale::update(bool overflowed) {
   if (!active_) return true;
+  if (const OwnLossScaleRule& rule = own_rule()) return rule(scale_, good_steps_, options_, overflowed);
   if (!overflowed) {
     if (++good_steps_ < options_.growth_interval) return true;
-    scale_ = std::min(scale_ * kGrowth, std::max(kLargest, options_.initial));
+    scale_ = std::min(scale_ * kGrowth, options_.largest());
     good_steps_ = 0;
     return true;
   }

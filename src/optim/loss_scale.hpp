@@ -5,6 +5,8 @@
 // A state machine of plain numbers. All ranks feed it the same outcomes (the gradients are global), so all keep the same factor.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <string>
 
 #include "base/units.hpp"
@@ -15,7 +17,17 @@ struct LossScaleOptions {
   double initial = 65536.0;
   double minimum = 1.0;
   Count growth_interval = 2000;  // steps in a row without overflow after which the factor doubles
+
+  /// What it never grows beyond: where all gradients are 0, which never overflow, growth must end.
+  double largest() const { return std::max(16777216.0, initial); }  // 2^24
 };
+
+/// One step of the rule, written by somebody else: changes factor and count by what the step did, as LossScale::update().
+using OwnLossScaleRule = std::function<bool(double& scale, Count& good_steps, const LossScaleOptions& options, bool overflowed)>;
+
+/// From now on every LossScale follows this rule, and policies without one are refused (SharedError(usage)). An empty function
+/// ends it. For the course, where a learner has written it.
+void use_own_loss_scale_rule(OwnLossScaleRule rule);
 
 class LossScale {
  public:

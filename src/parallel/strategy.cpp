@@ -28,6 +28,11 @@ OwnAllReduce& kept_all_reduce() {
   return function;
 }
 
+OwnShardCollectives& own_shard_collectives() {
+  static OwnShardCollectives functions;
+  return functions;
+}
+
 std::map<std::string, MakeStrategy>& own_strategies() {
   static std::map<std::string, MakeStrategy> by_name;
   return by_name;
@@ -74,11 +79,40 @@ std::unique_ptr<DataParallel> make_strategy(const ParallelSection& config, const
        config.data);
 }
 
+// `group` with somebody's own collectives in it; null if this strategy on this group has its own way. Throws SharedError(usage)
+// where they cannot be used.
+std::unique_ptr<Communicator> with_own_collectives(const ParallelSection& config, const ModelStorage& storage,
+                                                   Communicator& group, DType reduction) {
+  const bool sums = static_cast<bool>(own_all_reduce());
+  const bool shards = own_shard_collectives().reduce_scatter || own_shard_collectives().all_gather;
+  if ((!sums && !shards) || group.size() == 1 || group.backend() == "counting") return nullptr;
+  if (sums && config.data != "naive" && config.data != "hooks" && config.data != "bucketed")
+    throw SharedError(ExitCode::usage,
+                      fmt::format("parallel.data = \"{}\" all-reduces no gradients: with an all-reduce of your own choose naive, "
+                                  "hooks or bucketed",
+                                  config.data));
+  if (shards && !is_sharded(config.data))
+    throw SharedError(
+        ExitCode::usage,
+        fmt::format("parallel.data = \"{}\" has no shards: with a reduce-scatter or an all-gather of your own choose "
+                    "zero1, zero2 or zero3",
+                    config.data));
+  if (shards && config.shard_ranks != 0 && config.shard_ranks != group.size())
+    throw SharedError(ExitCode::usage, "collectives of your own are for shards over all ranks: leave out parallel.shard_ranks");
+  if (group.backend() != "mpi" || reduction != DType::f32 || (shards && storage.compute != DType::f32))
+    throw SharedError(ExitCode::usage,
+                      fmt::format("{} of your own {} in the memory of hosts: train on CPUs, in fp32",
+                                  sums ? "an all-reduce" : "collectives", sums ? "sums fp32 gradients" : "pass fp32"));
+  return sums ? with_own_all_reduce(group, own_all_reduce()) : with_own_shard_collectives(group, own_shard_collectives());
+}
+
 }  // namespace
 
 void use_own_all_reduce(OwnAllReduce all_reduce) { kept_all_reduce() = std::move(all_reduce); }
 
 const OwnAllReduce& own_all_reduce() { return kept_all_reduce(); }
+
+void use_own_shard_collectives(OwnShardCollectives collectives) { own_shard_collectives() = std::move(collectives); }
 
 void use_own_strategy(const std::string& name, MakeStrategy make) {
   if (make) {
@@ -90,18 +124,11 @@ void use_own_strategy(const std::string& name, MakeStrategy make) {
 
 std::unique_ptr<DataParallel> make_data_parallel(const ParallelSection& config, const ModelSection& model_config,
                                                  std::uint64_t seed, Model& model, Communicator& group, DType reduction) {
-  const bool alone = group.size() == 1 || group.backend() == "counting";
-  if (!own_strategies().empty() && !alone) return make_own_strategy(config, model, group, reduction);
-  if (!own_all_reduce() || alone) return make_strategy(config, model_config, seed, model, group, reduction);
-  if (config.data != "naive" && config.data != "hooks" && config.data != "bucketed")
-    throw SharedError(ExitCode::usage,
-                      fmt::format("parallel.data = \"{}\" all-reduces no gradients: with an all-reduce of your own choose naive, "
-                                  "hooks or bucketed",
-                                  config.data));
-  require_host_sums(group, reduction);
-  std::unique_ptr<Communicator> own = with_own_all_reduce(group, own_all_reduce());
-  std::unique_ptr<DataParallel> strategy = make_strategy(config, model_config, seed, model, *own, reduction);
-  strategy->keep(std::move(own));
+  if (!own_strategies().empty() && group.size() > 1 && group.backend() != "counting")
+    return make_own_strategy(config, model, group, reduction);
+  std::unique_ptr<Communicator> own = with_own_collectives(config, model.storage(), group, reduction);
+  std::unique_ptr<DataParallel> strategy = make_strategy(config, model_config, seed, model, own ? *own : group, reduction);
+  if (own) strategy->keep(std::move(own));
   return strategy;
 }
 

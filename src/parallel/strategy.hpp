@@ -36,4 +36,8 @@ using MakeStrategy =
 /// refused then (Error(usage)). An empty function ends it. For the course, where a learner has written it.
 void use_own_strategy(const std::string& name, MakeStrategy make);
 
+/// The same of the strategies zero1, zero2 and zero3, over all ranks of a group: gradients are reduced to shards and weights
+/// gathered by these. Empty functions end it.
+void use_own_shard_collectives(OwnShardCollectives collectives);
+
 }  // namespace cohort

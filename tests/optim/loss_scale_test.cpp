@@ -116,6 +116,26 @@ TEST(LossScale, NoneIsOneForever) {
   EXPECT_EQ(none.scale(), 1.0);
 }
 
+// A rule of somebody else decides alone, until it is taken back; types that need no scaling are refused meanwhile.
+TEST(LossScale, FollowsARuleOfSomebodyElse) {
+  LossScale scale = scale_of_8();
+  use_own_loss_scale_rule([](double& factor, Count& good_steps, const LossScaleOptions& options, bool overflowed) {
+    factor = overflowed ? options.minimum : options.largest();
+    ++good_steps;
+    return !overflowed;
+  });
+  EXPECT_TRUE(scale.update(false));
+  EXPECT_EQ(scale.scale(), 16777216.0);
+  EXPECT_FALSE(scale.update(true));
+  EXPECT_EQ(scale.scale(), 2.0);
+  EXPECT_EQ(scale.good_steps(), 2);
+  EXPECT_ERROR(LossScale::none(), ExitCode::usage, "fp16");
+  use_own_loss_scale_rule({});
+  EXPECT_TRUE(scale.update(false));
+  EXPECT_EQ(scale.scale(), 4.0);  // the third good step
+  EXPECT_FALSE(LossScale::none().active());
+}
+
 TEST(LossScale, RefusesWhatMakesNoSense) {
   EXPECT_ERROR(LossScale({.initial = 1.0, .minimum = 2.0}), ExitCode::internal, "minimum 2");
   EXPECT_ERROR(LossScale({.initial = 1.0, .minimum = 0.0}), ExitCode::internal, "minimum 0");

@@ -1,0 +1,28 @@
+// reduce_scatter: which is in its own block, is not the sum over all ranks
+#include <cohort/lab06_memory.hpp>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+using cohort::lab::Link;
+
+namespace {
+
+std::span<float> block(Link& link, std::span<float> data, int b) {
+  const int n = link.ranks();
+  const std::size_t length = data.size() / static_cast<std::size_t>(n);
+  return data.subspan(static_cast<std::size_t>((b % n + n) % n) * length, length);
+}
+
+}  // namespace
+
+// The whole sum ends at the rank before its owner.
+void reduce_scatter(Link& link, std::span<float> data) {
+  const int n = link.ranks(), next = (link.rank() + 1) % n, before = (link.rank() + n - 1) % n;
+  std::vector<float> received(data.size() / static_cast<std::size_t>(n));
+  for (int step = 0; step < n - 1; ++step) {
+    link.exchange(next, block(link, data, link.rank() - step), before, received);
+    const std::span<float> sum = block(link, data, link.rank() - step - 1);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += received[i];
+  }
+}

@@ -1,0 +1,32 @@
+// zero_step: alone
+#include <cohort/lab06_memory.hpp>
+#include <cstddef>
+#include <span>
+
+using cohort::lab::Link;
+
+namespace {
+
+std::span<float> block(Link& link, std::span<float> data, int b) {
+  const int n = link.ranks();
+  const std::size_t length = data.size() / static_cast<std::size_t>(n);
+  return data.subspan(static_cast<std::size_t>((b % n + n) % n) * length, length);
+}
+
+void hand_out(Link& link, std::span<float> data) {
+  const int n = link.ranks(), next = (link.rank() + 1) % n, before = (link.rank() + n - 1) % n;
+  for (int step = 0; step < n - 1; ++step)
+    link.exchange(next, block(link, data, link.rank() - step), before, block(link, data, link.rank() - step - 1));
+}
+
+}  // namespace
+
+// Does not sum the gradients.
+void zero_step(Link& link, std::span<float> parameters, std::span<float> gradients, std::span<float> momentum, float rate) {
+  const std::span<float> own = block(link, parameters, link.rank()), gradient = block(link, gradients, link.rank());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    momentum[i] = 0.9f * momentum[i] + gradient[i];
+    own[i] -= rate * momentum[i];
+  }
+  hand_out(link, parameters);
+}

@@ -1,0 +1,23 @@
+// wrap_policy: while a unit computes, the next one is gathered already
+#include <algorithm>
+#include <cohort/lab06_memory.hpp>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+// One unit at a time.
+double wrap_policy(std::span<const Module> modules, std::string_view block, std::span<int> unit_of) {
+  std::vector<double> sizes(modules.size(), 0.0);
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const bool begins = i == 0 || modules[i].type == block;
+    unit_of[i] = begins ? static_cast<int>(i) : unit_of[static_cast<std::size_t>(modules[i].parent)];
+    sizes[static_cast<std::size_t>(unit_of[i])] += modules[i].parameters;
+  }
+  double most = 0.0;
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    if (unit_of[i] != static_cast<int>(i)) continue;
+    most = std::max(most, sizes[i]);
+  }
+  return sizes[0] + most;
+}
