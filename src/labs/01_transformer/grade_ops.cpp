@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cohort/lab01_transformer.hpp>
 
+#include "base/text.hpp"
 #include "labs/01_transformer/lab01_cases.hpp"
 #include "labs/01_transformer/lab01_grades.hpp"
 
@@ -26,7 +27,8 @@ struct NormInput {
 
 NormInput norm_input(Grading& grading, const NormCase& sizes) {
   const auto [rows, n, deviation] = sizes;
-  grading.begin(fmt::format("{} rows of {} elements of magnitude {:g}", rows, n, deviation));
+  grading.begin(fmt::format("{} of {} of magnitude {:g}", counted(static_cast<Count>(rows), "row"),
+                            counted(static_cast<Count>(n), "element"), deviation));
   NormInput in{
       normal_values(rows * n, 11, deviation, deviation), normal_values(n, 12, 0.3, 1.0), normal_values(rows * n, 13), {}};
   for (std::size_t r = 0; r < rows; ++r) {
@@ -70,6 +72,14 @@ double epsilon_outside(std::span<const float> row) { return 1.0 / (std::sqrt(mea
 double of_variance(std::span<const float> row) { return 1.0 / std::sqrt(variance(row) + kEpsilon); }
 double without_root(std::span<const float> row) { return 1.0 / (mean_of_squares(row) + kEpsilon); }
 
+// One mean for all rows.
+Doubles norm_of_all(const NormInput& in) {
+  const double scale = in.x.empty() ? 0.0 : right(in.x);
+  Doubles out;
+  for (std::size_t i = 0; i < in.x.size(); ++i) out.push_back(in.x[i] * scale * in.weight[i % in.weight.size()]);
+  return out;
+}
+
 void check_norm(const Library& library, Grading& grading, const NormCase& sizes) {
   const NormInput in = norm_input(grading, sizes);
   Guarded out = unwritten(in.x.size()), rstd = unwritten(sizes.rows);
@@ -80,6 +90,7 @@ void check_norm(const Library& library, Grading& grading, const NormCase& sizes)
                 {norm_by(in, sizes.n, epsilon_outside), "epsilon belongs under the root"},
                 {norm_by(in, sizes.n, of_variance, true), "that is LayerNorm: RMSNorm subtracts no mean"},
                 {norm_by(in, sizes.n, without_root), "the root is missing"},
+                {norm_of_all(in), "that is the mean over all rows: each row has its own"},
                 {norm_by(in, sizes.n, right, false, 1.0, 0.0), "the weight is missing"},
                 {norm_by(in, sizes.n, right, false, 1.0), "this multiplies by 1 + weight, as Gemma does"}});
   Doubles roots;

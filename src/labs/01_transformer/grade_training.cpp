@@ -121,7 +121,7 @@ void check_groups(const std::vector<DecayGroup>& groups, const std::vector<Model
     if (group_of[i] == expected) continue;
     if (!tensor.trained) reject("{} is not trained, but it is in group {}", words_of(tensor), group_of[i]);
     if (group_of[i] == -1) reject("{} is in no group: it would never be updated", words_of(tensor));
-    reject("{} {}: dims decide, not names", words_of(tensor), expected == 0 ? "does not decay" : "decays");
+    reject("{} is in the group that {}: dims decide, not names", words_of(tensor), expected == 0 ? "does not decay" : "decays");
   }
 }
 

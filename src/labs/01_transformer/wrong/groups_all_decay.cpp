@@ -1,4 +1,4 @@
-// parameter_groups: does not decay
+// parameter_groups: of 1 dim is in the group that decays
 #include <cohort/lab01_transformer.hpp>
 #include <span>
 #include <vector>

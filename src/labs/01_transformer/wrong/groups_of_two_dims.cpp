@@ -1,4 +1,4 @@
-// parameter_groups: convolution.weight of 3 dims decays
+// parameter_groups: convolution.weight of 3 dims is in the group that does not decay
 #include <cohort/lab01_transformer.hpp>
 #include <span>
 #include <vector>

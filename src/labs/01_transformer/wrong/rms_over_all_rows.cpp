@@ -1,4 +1,4 @@
-// rms_norm: with 3 rows of 5 elements
+// rms_norm: each row has its own
 #include <cmath>
 #include <cohort/lab01_transformer.hpp>
 #include <span>

@@ -1,4 +1,4 @@
-// rms_norm: rstd, row 0, element 0 is
+// rms_norm: that is the root itself, not its reciprocal
 #include <cmath>
 #include <cohort/lab01_transformer.hpp>
 #include <span>

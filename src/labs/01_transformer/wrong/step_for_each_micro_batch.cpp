@@ -1,4 +1,4 @@
-// train_step: it belongs to the same step
+// train_step: optimizer_step() was called 2 times, not once
 #include <cmath>
 #include <cohort/lab01_transformer.hpp>
 
