@@ -31,9 +31,9 @@ std::vector<ModelTensor> tensors_of_model(int layers, bool biases) {
   for (int layer = 0; layer < layers; ++layer) {
     const std::string block = fmt::format("blocks.{}.", layer);
     with_bias(block + "norm1", {8});
-    with_bias(block + "attention.qkv", {24, 8});
-    with_bias(block + "attention.output", {8, 8});
+    for (const char* part : {"query", "key", "value", "output"}) with_bias(fmt::format("{}attention.{}", block, part), {8, 8});
     with_bias(block + "norm2", {8});
+    if (!biases) with_bias(block + "feed_forward.gate", {32, 8});
     with_bias(block + "feed_forward.up", {32, 8});
     with_bias(block + "feed_forward.down", {8, 32});
   }
@@ -84,8 +84,8 @@ namespace {
 std::vector<ModelTensor> tensors_to_group() {
   return {{"embedding.weight", {96, 8}},
           {"blocks.0.norm1.weight", {8}},
-          {"blocks.0.attention.qkv.weight", {24, 8}, false},
-          {"blocks.0.attention.qkv.bias", {24}},
+          {"blocks.0.attention.query.weight", {8, 8}, false},
+          {"blocks.0.attention.query.bias", {8}},
           {"blocks.0.attention.temperature", {}},
           {"blocks.0.normalised_mix.weight", {8, 8}},
           {"blocks.0.bias_table", {4, 4}},

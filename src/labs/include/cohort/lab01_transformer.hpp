@@ -41,10 +41,9 @@ void swiglu(std::span<float> out, std::span<const float> gate, std::span<const f
 void causal_attention(std::span<float> out, std::span<const float> q, std::span<const float> k, std::span<const float> v,
                       std::int64_t head_size);
 
-/// A tensor of a model, by its name in Cohort's checkpoints: "embedding.weight", "positions.weight", and for layer L
-/// "blocks.L.norm1.weight", "blocks.L.attention.qkv.weight", "blocks.L.attention.output.weight", "blocks.L.norm2.weight",
-/// "blocks.L.feed_forward.up.weight", "blocks.L.feed_forward.down.weight"; "norm.weight", "head.weight". Families with biases
-/// have ".bias" beside ".weight".
+/// A tensor of a model, named as Cohort names them: "embedding.weight", "positions.weight"; in layer L "blocks.L.norm1.weight",
+/// "blocks.L.attention.query.weight" (key, value, output), "blocks.L.norm2.weight", "blocks.L.feed_forward.gate.weight" (up,
+/// down); "norm.weight", "head.weight". Families with biases have ".bias" beside ".weight".
 struct ModelTensor {
   std::string_view name;
   std::vector<std::int64_t> shape;
