@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cohort/lab01_transformer.hpp>
+#include <functional>
 #include <numbers>
 #include <span>
+#include <string_view>
 #include <vector>
 
 using cohort::lab::not_written;

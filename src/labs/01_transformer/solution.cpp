@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cohort/lab01_transformer.hpp>
+#include <functional>
 #include <numbers>
 #include <span>
+#include <string_view>
 #include <vector>
 
 // 1.1

@@ -1,5 +1,6 @@
 // numeric_derivative: afterwards, but it was
 #include <cohort/lab01_transformer.hpp>
+#include <functional>
 #include <span>
 
 double numeric_derivative(const std::function<double(std::span<const double>)>& loss, std::span<double> x, std::size_t i) {

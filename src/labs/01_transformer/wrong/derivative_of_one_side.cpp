@@ -1,5 +1,6 @@
 // numeric_derivative: the derivative is
 #include <cohort/lab01_transformer.hpp>
+#include <functional>
 #include <span>
 
 // Forward difference: its error is of the order of h, not of its square.

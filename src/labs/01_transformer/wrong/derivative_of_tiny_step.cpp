@@ -1,5 +1,6 @@
 // numeric_derivative: the derivative is
 #include <cohort/lab01_transformer.hpp>
+#include <functional>
 #include <span>
 
 // What is left of the difference are roundings.
