@@ -71,6 +71,7 @@ std::vector<Mistake> mistakes_of_attention(const Head& head) {
        "the softmax runs over the queries of a key: it belongs to the keys of a query"},
       {attention_by(head, scale, causal, Softmax::masked_afterwards),
        "the mask comes after the softmax: the weights of what is seen no longer sum to 1"},
+      {Doubles(head.q.size(), 0.0), "the first token sees itself alone, so its row is that of v"},
   };
 }
 
@@ -168,6 +169,16 @@ Doubles without_target(const LossInput& in, Doubles gradient, std::size_t counti
   return divided(std::move(gradient), counting);
 }
 
+double minus_logits(const LossInput& in) {
+  double sum = 0.0, counting = 0.0;
+  for (std::size_t t = 0; t + 1 < in.tokens.size(); ++t) {
+    if (in.tokens[t + 1] < 0) continue;
+    sum -= in.logits[t * in.classes + static_cast<std::size_t>(in.tokens[t + 1])];
+    counting += 1.0;
+  }
+  return counting > 0.0 ? sum / counting : 0.0;
+}
+
 void check_loss(const Library& library, const LossInput& in, double tolerance) {
   Guarded dlogits = unwritten(in.logits.size());
   const double found = library.function<decltype(next_token_loss)>("next_token_loss")(in.logits, in.tokens, dlogits.span());
@@ -182,6 +193,7 @@ void check_loss(const Library& library, const LossInput& in, double tolerance) {
                 {mean(sum, padded.counting), "the mean counts padding, too"},
                 {mean(sum, in.tokens.size()), "the last row predicts nothing, but the mean counts it"},
                 {mean(sum, counting) / std::log(2.0), "that is in bits: nats have the natural logarithm"},
+                {minus_logits(in), "a logit is not yet the logarithm of a probability: log-sum-exp is missing"},
                 {-mean(sum, counting), "the sign is wrong: it is minus the logarithm of the probability"}});
   check_values(
       "dlogits", dlogits, in.classes, divided(right.gradient, counting), tolerance,

@@ -70,6 +70,7 @@ double of_sum(std::span<const float> row) { return 1.0 / std::sqrt(sum_of_square
 double without_epsilon(std::span<const float> row) { return 1.0 / std::sqrt(mean_of_squares(row)); }
 double epsilon_outside(std::span<const float> row) { return 1.0 / (std::sqrt(mean_of_squares(row)) + kEpsilon); }
 double of_variance(std::span<const float> row) { return 1.0 / std::sqrt(variance(row) + kEpsilon); }
+double not_at_all(std::span<const float>) { return 1.0; }
 double without_root(std::span<const float> row) { return 1.0 / (mean_of_squares(row) + kEpsilon); }
 
 // One mean for all rows.
@@ -90,6 +91,7 @@ void check_norm(const Library& library, Grading& grading, const NormCase& sizes)
                 {norm_by(in, sizes.n, epsilon_outside), "epsilon belongs under the root"},
                 {norm_by(in, sizes.n, of_variance, true), "that is LayerNorm: RMSNorm subtracts no mean"},
                 {norm_by(in, sizes.n, without_root), "the root is missing"},
+                {norm_by(in, sizes.n, not_at_all), "nothing divides by the size of the row"},
                 {norm_of_all(in), "that is the mean over all rows: each row has its own"},
                 {norm_by(in, sizes.n, right, false, 1.0, 0.0), "the weight is missing"},
                 {norm_by(in, sizes.n, right, false, 1.0), "this multiplies by 1 + weight, as Gemma does"}});

@@ -157,7 +157,11 @@ void check_rate(const Library& library, const CosineSchedule& s, std::int64_t st
     return check_number(name, found, expected, 1e-9,
                         {{s.peak * (n - 1) / W, "steps count from 1: the first one must not have rate 0"},
                          {s.floor + fall * n / W, "the warm-up begins at 0, not at the floor"},
-                         {s.peak * (n + 1) / W, "step 1 has peak / W"}});
+                         {s.peak * (n + 1) / W, "step 1 has peak / W"},
+                         {s.peak, "there is no warm-up: the rate rises over the first steps"},
+                         {from_peak(n / D), "there is no warm-up: the rate rises over the first steps"},
+                         {from_peak((n - 1) / D), "there is no warm-up: the rate rises over the first steps"},
+                         {s.peak * half_cosine(n / D), "there is no warm-up: the rate rises over the first steps"}});
   if (step > s.decay_steps)
     return check_number(name, found, expected, 1e-9,
                         {{from_peak(p), "behind step D the cosine would rise again: the rate stays at the floor"}});
