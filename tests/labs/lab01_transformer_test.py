@@ -90,6 +90,7 @@ for source, key in (("attention_sees_all", "loss"), ("swiglu_is_glu", "loss"), (
 
 shutil.copy(lab / "solution.cpp", exercise)
 expect("another schedule", train("linear", "--set", "schedule.kind=linear", *MINE), 2, "schedule.kind", "choose cosine")
+expect("context parallelism", train("ring", "--set", "parallel.cp=2", *MINE, ranks=2), 2, "parallel.cp")
 expect("16 bits", train("narrow", "--set", "precision.policy=bf16", *MINE), 2, "precision.policy")
 expect("portable kernels", train("portable", "--set", "device.kernels=portable", *MINE), 2, "device.kernels")
 expect("a function that no run uses", train("none", "--with", "labs/01_transformer:train_step"), 2, ", ".join(USED[:3]))

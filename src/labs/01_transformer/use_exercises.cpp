@@ -155,6 +155,12 @@ void attention_kernel(const Exec&, const AttentionShape& s, const Tensor& out, c
   }
 }
 
+// Context parallelism attends to one block of keys after the other, which is another op.
+template <class... Arguments>
+void no_partial_attention(Arguments...) {
+  throw SharedError(ExitCode::usage, "an attention of your own sees whole samples: set parallel.cp = 1");
+}
+
 // The engine's rows have their targets already: a token before the first and a row behind the last make them the learner's.
 void cross_entropy(const Tensor& loss_sum, const Tensor& logits, Count classes, std::span<const std::int32_t> targets,
                    float* scale) {
@@ -212,7 +218,10 @@ void use_swiglu(const Library& library) {
 
 void use_causal_attention(const Library& library) {
   learner().causal_attention = learners<decltype(causal_attention)>(library, "causal_attention");
-  ops::use_own_kernels([](ops::TunedKernels& kernels) { kernels.attention_forward = attention_kernel; });
+  ops::use_own_kernels([](ops::TunedKernels& kernels) {
+    kernels.attention_forward = attention_kernel;
+    kernels.partial_attention_forward = no_partial_attention;
+  });
 }
 
 void use_next_token_loss(const Library& library) {
