@@ -1,6 +1,7 @@
 #include "ops/tuned.hpp"
 
 #include "base/counting.hpp"
+#include "base/error.hpp"
 #include "base/work_tape.hpp"
 #include "ops/counted_kernels.hpp"
 #include "ops/cpu/kernels.hpp"
@@ -26,6 +27,11 @@ TunedKernels cpu_kernels() {
 TunedKernels& kernels_of_cpus() {
   static TunedKernels kernels = cpu_kernels();
   return kernels;
+}
+
+bool& has_own_kernels() {
+  static bool replaced = false;
+  return replaced;
 }
 
 TunedKernels cuda_kernels() {
@@ -78,11 +84,16 @@ TunedScratch cuda_scratch() {
 const TunedKernels& tuned_kernels(const Exec& exec) {
   static const TunedKernels none, cuda = cuda_kernels();
   if (counting()) return WorkTape::of_thread() != nullptr ? counted_kernels(exec) : none;
+  if (has_own_kernels() && (exec.gpu() || exec.kernels == Kernels::portable))
+    throw SharedError(ExitCode::usage, "kernels of your own are for device.kind = \"cpu\" and device.kernels = \"tuned\"");
   if (exec.kernels == Kernels::portable) return none;
   return exec.gpu() ? cuda : kernels_of_cpus();
 }
 
-void use_own_kernels(const std::function<void(TunedKernels&)>& replace) { replace(kernels_of_cpus()); }
+void use_own_kernels(const std::function<void(TunedKernels&)>& replace) {
+  has_own_kernels() = true;
+  replace(kernels_of_cpus());
+}
 
 const TunedScratch& tuned_scratch(const Exec& exec) {
   static const TunedScratch none, cpu{cpu::attention_scratch_bytes, cpu::partial_attention_scratch_bytes}, cuda = cuda_scratch();

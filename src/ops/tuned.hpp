@@ -64,8 +64,8 @@ struct TunedKernels {
 /// launch.
 const TunedKernels& tuned_kernels(const Exec& exec);
 
-/// From now on CPUs use what `replace` writes into their table, unless exec.kernels is portable. Before any op runs: not
-/// thread-safe. For the course, where a learner has written an op.
+/// From now on CPUs use what `replace` writes into their table; portable kernels and GPUs, which would not use it, are refused
+/// then (SharedError(usage)). Before any op runs: not thread-safe. For the course, where a learner has written an op.
 void use_own_kernels(const std::function<void(TunedKernels&)>& replace);
 
 /// The scratch memory that tuned kernels ask their caller for. It is asked for while the thread counts, too.

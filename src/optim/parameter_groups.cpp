@@ -17,7 +17,19 @@ bool matches_any(const std::vector<std::string>& patterns, const std::string& na
 
 Tensor part_of(const Tensor& flat, const UpdateRun& run) { return flat.defined() ? flat.slice(run.begin, run.end) : flat; }
 
+OwnDecay& own_decay() {
+  static OwnDecay function;
+  return function;
+}
+
 }  // namespace
+
+void use_own_decay(OwnDecay decays) { own_decay() = std::move(decays); }
+
+float ParameterGroup::decay_of(const Parameter& parameter) const {
+  const bool decays = all_decay || (own_decay() ? own_decay()(parameter) : parameter.decays);
+  return decays ? static_cast<float>(settings.weight_decay) : 0.0f;
+}
 
 ParameterGroups::ParameterGroups(const OptimizerSection& section) {
   std::vector<OptimizerGroup> all = section.groups;

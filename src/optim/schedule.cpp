@@ -2,12 +2,31 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "base/error.hpp"
 
 namespace cohort {
+namespace {
+
+OwnCosine& own_cosine() {
+  static OwnCosine function;
+  return function;
+}
+
+double by_own_cosine(const ScheduleSection& schedule, double peak, Count step) {
+  if (schedule.kind != "cosine")
+    throw SharedError(ExitCode::usage,
+                      fmt::format("schedule.kind = \"{}\": with a cosine schedule of your own choose cosine", schedule.kind));
+  return own_cosine()(schedule, peak, step + 1);
+}
+
+}  // namespace
+
+void use_own_cosine(OwnCosine cosine) { own_cosine() = std::move(cosine); }
 
 double learning_rate(const ScheduleSection& schedule, double peak, Count step) {
+  if (own_cosine()) return by_own_cosine(schedule, peak, step);
   const Count warmup = schedule.warmup_steps;
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
   if (schedule.kind == "constant") return peak;

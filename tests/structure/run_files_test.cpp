@@ -48,6 +48,7 @@ const std::map<std::string, std::vector<Launch>>& launches() {
         {1, {"run.name=heads", "model.heads=8"}},
         {1, {"train.steps=600"}},
         {1, {"train.steps=600", "schedule.decay_steps=600"}}}},
+      {"lab01_llama.toml", {{1, {}}, {2, {}}, {2, {"run.name=norm"}}}},
       {"lab02_gpt2.toml", each_strategy()},
       {"lab02_mlp.toml", each_strategy()},
       {"lab04_two_nodes.toml", {{4, {}}}},

@@ -1,0 +1,14 @@
+// numeric_derivative: x[1] = 0.001
+#include <cohort/lab01_transformer.hpp>
+#include <functional>
+#include <span>
+
+double numeric_derivative(const std::function<double(std::span<const double>)>& loss, std::span<double> x, std::size_t i) {
+  const double before = x[i], h = 1e-5;
+  x[i] = before + h;
+  const double above = loss(x);
+  x[i] = before - h;
+  const double below = loss(x);
+  x[i] = before;
+  return (above - below) / (2.0 * h);
+}
