@@ -12,23 +12,22 @@ namespace {
 decltype(&merge_attention) learners_merge = nullptr;
 
 // ops::attention_merge, a query and a head at a time. out: [B, R, NH HS], lse: [B, NH, R].
-void merge_by_learner(const ops::Exec&, const ops::PartialAttention& block, const Tensor& out, const Tensor& lse,
-                      const Tensor& part_out, const Tensor& part_lse) {
-  const auto rows = lse.shape().columns(), heads = block.sequence.heads;
-  const auto size = static_cast<std::size_t>(block.sequence.head_size);
-  for (Count head = 0; head < block.sequence.batch * heads; ++head) {
+void merge_rows(const ops::PartialAttention& block, const Tensor& out, const Tensor& lse, const Tensor& part_out,
+                const Tensor& part_lse) {
+  const Count rows = lse.shape().columns(), heads = block.sequence.heads, size = block.sequence.head_size;
+  const auto elements = static_cast<std::size_t>(size);
+  for (Count head = 0; head < block.sequence.batch * heads; ++head) {  // of all samples
     for (Count row = block.queries.row; row < block.queries.row + block.queries.count; ++row) {
-      const Count at = ((head / heads * rows + row) * heads + head % heads) * block.sequence.head_size;
-      learners_merge({out.f32() + at, size}, lse.f32()[head * rows + row], {part_out.f32() + at, size},
-                     part_lse.f32()[head * rows + row]);
+      const Count at = ((head / heads * rows + row) * heads + head % heads) * size, of_lse = head * rows + row;
+      learners_merge({out.f32() + at, elements}, lse.f32()[of_lse], {part_out.f32() + at, elements}, part_lse.f32()[of_lse]);
     }
   }
 }
 
-void merge_or_say(const ops::Exec& exec, const ops::PartialAttention& block, const Tensor& out, const Tensor& lse,
-                  const Tensor& part_out, const Tensor& part_lse) {
+void merge_by_learner(const ops::Exec&, const ops::PartialAttention& block, const Tensor& out, const Tensor& lse,
+                      const Tensor& part_out, const Tensor& part_lse) {
   try {
-    merge_by_learner(exec, block, out, lse, part_out, part_lse);
+    merge_rows(block, out, lse, part_out, part_lse);
   } catch (const lab::NotWritten&) {  // on all ranks alike
     throw SharedError(ExitCode::usage, "merge_attention is not written yet");
   }
@@ -38,7 +37,7 @@ void merge_or_say(const ops::Exec& exec, const ops::PartialAttention& block, con
 void use_merge(const Library& library) {
   static const Library kept = library;  // its code is called as long as the program runs
   learners_merge = kept.function<std::remove_pointer_t<decltype(learners_merge)>>("merge_attention");
-  ops::use_own_kernels([](ops::TunedKernels& kernels) { kernels.attention_merge = merge_or_say; });
+  ops::use_own_kernels([](ops::TunedKernels& kernels) { kernels.attention_merge = merge_by_learner; });
 }
 
 // For the questions: what a rank sends in an all-reduce of the stream of 4096 tokens of width 4096 in bf16 by a ring.

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/text.hpp"
 #include "labs/08_pipelines/pipeline_grades.hpp"

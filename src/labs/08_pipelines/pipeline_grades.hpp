@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cohort/lab08_pipelines.hpp>
+#include <span>
 #include <vector>
 
 #include "config/pipeline.hpp"
