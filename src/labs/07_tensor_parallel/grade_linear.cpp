@@ -1,6 +1,5 @@
 // Linear layers, divided by columns and by rows. All numbers are small integers, so that sums are exact in whatever order.
 #include <cohort/lab07_tensor_parallel.hpp>
-#include <memory>
 #include <numeric>
 #include <vector>
 
