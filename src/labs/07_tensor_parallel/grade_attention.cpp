@@ -51,7 +51,7 @@ void check_merge(Merge* merge, const MergeCase& one) {
     if (is(own[i] + part[i])) words = ": the plain sum; each counts with its share of the whole softmax";
     if (is(weight * own[i] + part_weight * part[i])) words = ": the weights do not add up to 1";
     if (is((part_weight * own[i] + weight * part[i]) / sum)) words = ": each has the weight of the other";
-    reject("out [{}] is {:.6g}, not {:.6g}{}", i, out[i], right, words);
+    reject("out [{}] is {}, not {}{}", i, number(out[i]), number(right), words);
   }
   if (lse == right_lse || std::fabs(lse - right_lse) <= kTolerance * std::max(1.0, std::fabs(right_lse))) return;
   std::string words;
@@ -59,7 +59,7 @@ void check_merge(Merge* merge, const MergeCase& one) {
   if (lse == one.lse) words = ": it is as before; the next merge needs that of all keys so far";
   if (lse == one.lse + one.part_lse) words = ": the logarithm of a sum is not the sum of logarithms";
   if (static_cast<double>(lse) == largest && words.empty()) words = ": the larger of the two alone";
-  reject("lse is {:.6g}, not {:.6g}{}", lse, right_lse, words);
+  reject("lse is {}, not {}{}", number(lse), number(right_lse), words);
 }
 
 // A sample of causal attention with one head.
@@ -166,11 +166,11 @@ void check_rows(const Sample& sample, std::size_t rank, const Guarded& out, cons
     const double right_lse = sample.attend(query, 0, query + 1, row);
     constexpr const char* kWhy = ": the blocks were the right ones, so it is how their results are put together";
     if (!(std::fabs(lse[t] - right_lse) <= kTolerance * std::max(1.0, std::fabs(right_lse))))
-      reject("on rank {}, lse of its query {} is {:.6g}, not {:.6g}{}", rank, t, lse[t], right_lse, kWhy);
+      reject("on rank {}, lse of its query {} is {}, not {}{}", rank, t, number(lse[t]), number(right_lse), kWhy);
     for (std::size_t i = 0; i < row.size(); ++i) {
       const float found = out[t * row.size() + i];
       if (!(std::fabs(found - row[i]) <= kTolerance * std::max(1.0, std::fabs(row[i]))))
-        reject("on rank {}, out [{}, {}] is {:.6g}, not {:.6g}{}", rank, t, i, found, row[i], kWhy);
+        reject("on rank {}, out [{}, {}] is {}, not {}{}", rank, t, i, number(found), number(row[i]), kWhy);
     }
   }
 }
@@ -194,8 +194,8 @@ void check_sample(RingFunction* ring, const Sample& sample) {
     check_rows(sample, rank, out[rank], lse[rank]);
     const Count sent = traffic.elements_sent[rank], right = (sample.ranks - 1) * static_cast<Count>(blocks[rank].size());
     if (sent > right)
-      reject("rank {} sends {} elements: {} blocks of {} go through it, so {}; after as many turns all ranks have seen all", rank,
-             sent, sample.ranks - 1, blocks[rank].size(), right);
+      reject("rank {} sends {} elements: {} of {} elements go through it, so {}; after as many turns all ranks have seen all",
+             rank, sent, counted(sample.ranks - 1, "block"), blocks[rank].size(), right);
   }
   if (traffic.messages_in_turn > sample.ranks - 1)
     reject("{} messages wait for each other: a ring has {} turns, and in each all ranks send at the same time",

@@ -83,7 +83,7 @@ void check_loss(const Problem& problem, std::size_t rank, std::size_t row, float
     words = ": the target's logit is not taken off";
   else if (is(std::log(whole.sum) - target))
     words = ": the largest logit was taken off before exp, and is missing in the end";
-  reject("on rank {}, the loss of row {} is {:.6g}, not {:.6g}{}", rank, row, found, right, words);
+  reject("on rank {}, the loss of row {} is {}, not {}{}", rank, row, number(found), number(right), words);
 }
 
 void check_gradient(const Problem& problem, std::size_t rank, std::size_t row, std::size_t entry, float found) {
@@ -102,7 +102,7 @@ void check_gradient(const Problem& problem, std::size_t rank, std::size_t row, s
     words = ": that is the gradient of the average of the losses; it is to be that of their sum";
   if (is(std::exp(problem.logit(row, entry) - own.log_sum()) - (target ? 1.0 : 0.0)))
     words = ": its softmax is over this rank's part of the vocabulary alone";
-  reject("on rank {}, dlogits of row {}, entry {}, is {:.6g}, not {:.6g}{}", rank, row, entry, found, right, words);
+  reject("on rank {}, dlogits of row {}, entry {}, is {}, not {}{}", rank, row, entry, number(found), number(right), words);
 }
 
 using CrossEntropy = void(lab::Link&, const VocabularyPart&);

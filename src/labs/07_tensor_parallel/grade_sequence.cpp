@@ -41,8 +41,8 @@ void check_traffic(const Traffic& traffic, int ranks, std::size_t own) {
   for (std::size_t rank = 0; rank < traffic.elements_sent.size(); ++rank) {
     const Count most = (ranks - 1) * static_cast<Count>(own);
     if (traffic.elements_sent[rank] > most)
-      reject("rank {} sends {} elements: {} parts of {} are enough, so {}", rank, traffic.elements_sent[rank], ranks - 1, own,
-             most);
+      reject("rank {} sends {} elements: {} of {} elements are enough, so {}", rank, traffic.elements_sent[rank],
+             counted(ranks - 1, "part"), own, most);
   }
   if (traffic.messages_in_turn > ranks - 1)
     reject("{} messages wait for each other, but {} are enough: all ranks send at the same time", traffic.messages_in_turn,
@@ -89,7 +89,7 @@ void grade_all_gather(const Library& library, Grading& grading) {
       for (std::size_t i = 0; i < outcome.written[rank].size(); ++i) {
         const float found = outcome.written[rank][i];
         if (found == static_cast<float>(i)) continue;
-        reject("on rank {}, element {} of all {}: it is element {} of rank {}", rank, i,
+        reject("on rank {}, element {} of all {}: it is to be element {} of rank {}'s", rank, i,
                found < 0.0f ? "was not written"
                             : fmt::format("is element {} of rank {}'s own", static_cast<std::size_t>(found) % one.own,
                                           static_cast<std::size_t>(found) / one.own),

@@ -45,6 +45,7 @@ void check_ends(const std::vector<std::size_t>& ends, std::size_t layers) {
   std::size_t first = 0;
   for (std::size_t stage = 0; stage < ends.size(); ++stage) {
     if (ends[stage] > layers) reject("ends[{}] is {}, but there are {} layers", stage, ends[stage], layers);
+    if (ends[stage] == 0) reject("ends[{}] is 0: stage {} has no layer", stage, stage);
     if (ends[stage] <= first)
       reject("ends[{}] is {}: stage {} has no layer, since the one before ends with {}", stage, ends[stage], stage, first);
     first = ends[stage];
@@ -177,7 +178,7 @@ void grade_coordinates(const Library& library, Grading& grading) {
           found.pp < 0 || found.pp >= sizes.pp || found.dp < 0 || found.dp >= sizes.dp || found.tp < 0 || found.tp >= sizes.tp;
       reject("it is at pp {}, dp {}, tp {}, it says, which is {}", found.pp, found.dp, found.tp,
              outside  ? "outside of the mesh"
-             : turned ? "where it were if pp varied fastest; tp does: the next rank has the next tp"
+             : turned ? "what it would be if pp varied fastest; but tp does: the next rank has the next tp"
                       : fmt::format("where rank {} is", (found.pp * sizes.dp + found.dp) * sizes.tp + found.tp));
     }
   }
@@ -201,11 +202,14 @@ void grade_groups(const Library& library, Grading& grading) {
             words = fmt::format(": that is its group of {}", name_of(other));
         }
         if (std::is_permutation(found.begin(), found.end(), right.begin(), right.end()))
-          words = ": these are the ranks, but they ascend";
+          words = ": these are the right ranks, but not in ascending order";
         if (words.empty() && std::find(found.begin(), found.end(), rank) == found.end()) words = ": it is in its own group, too";
-        if (words.empty()) {
-          const auto strange = std::mismatch(found.begin(), found.end(), right.begin()).first;
-          words = fmt::format(": number {} of them is another", strange - found.begin());
+        for (const int other : found) {
+          if (!words.empty()) break;
+          if (other < 0 || other >= sizes.pp * sizes.dp * sizes.tp)
+            words = fmt::format(": there is no rank {}", other);
+          else if (std::find(right.begin(), right.end(), other) == right.end())
+            words = fmt::format(": rank {} differs from rank {} not in {} alone", other, rank, name_of(axis));
         }
         reject("{}, it says{}", list(found), words);
       }

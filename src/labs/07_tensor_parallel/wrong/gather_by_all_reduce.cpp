@@ -1,4 +1,4 @@
-// sequence_all_gather: parts of
+// sequence_all_gather: of 3 elements are enough
 #include <algorithm>
 #include <cohort/lab07_tensor_parallel.hpp>
 #include <span>

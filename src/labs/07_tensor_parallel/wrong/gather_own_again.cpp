@@ -1,4 +1,4 @@
-// sequence_all_gather: it is element
+// sequence_all_gather: it is to be element
 #include <algorithm>
 #include <cohort/lab07_tensor_parallel.hpp>
 #include <span>

@@ -1,4 +1,4 @@
-// sequence_reduce_scatter: parts of
+// sequence_reduce_scatter: of 3 elements are enough
 #include <algorithm>
 #include <cohort/lab07_tensor_parallel.hpp>
 #include <span>

@@ -1,4 +1,4 @@
-// mesh_group: is another
+// mesh_group: there is no rank
 #include <cohort/lab08_pipelines.hpp>
 #include <span>
 

@@ -1,4 +1,4 @@
-// mesh_group: these are the ranks, but they ascend
+// mesh_group: these are the right ranks, but not in ascending order
 #include <cohort/lab08_pipelines.hpp>
 #include <span>
 
