@@ -1,6 +1,8 @@
 #include "parallel/pipeline/pipeline_schedule.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -35,11 +37,30 @@ Count warm_up(const Schedule& schedule, int rank) {
   fail(ExitCode::internal, "pipeline schedule {} has no warm-up", static_cast<int>(schedule.kind));
 }
 
+std::map<ScheduleKind, OwnOrder>& own_orders() {
+  static std::map<ScheduleKind, OwnOrder> orders;
+  return orders;
+}
+
+/// Null if there is none.
+const OwnOrder* own_order(const Schedule& schedule) {
+  const auto found = own_orders().find(schedule.kind);
+  return found == own_orders().end() ? nullptr : &found->second;
+}
+
 }  // namespace
+
+void use_own_order(ScheduleKind kind, OwnOrder order) {
+  if (order)
+    own_orders()[kind] = std::move(order);
+  else
+    own_orders().erase(kind);
+}
 
 std::string_view name_of(Pass pass) { return pass == Pass::forward ? "forward" : "backward"; }
 
 std::vector<Action> actions_of(const Schedule& schedule, int rank) {
+  if (const OwnOrder* order = own_order(schedule)) return (*order)(schedule, rank);
   const Count all = Count{schedule.micro_batches} * schedule.chunks;
   const Count ahead = warm_up(schedule, rank);
   std::vector<Action> actions;
@@ -54,6 +75,7 @@ std::vector<Action> actions_of(const Schedule& schedule, int rank) {
 }
 
 Count most_in_flight(const Schedule& schedule, int rank) {
+  if (own_order(schedule) != nullptr) return most_in_flight(actions_of(schedule, rank));
   return std::min(warm_up(schedule, rank) + 1, Count{schedule.micro_batches} * schedule.chunks);
 }
 

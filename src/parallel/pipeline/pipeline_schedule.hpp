@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -48,9 +49,14 @@ struct Action {
 /// The 2 M V actions of one rank, in order. Builds no other rank's.
 std::vector<Action> actions_of(const Schedule& schedule, int rank);
 
+/// From now on actions_of() schedules of this kind is what `order` gives, which keeps the rules above. An empty function ends it.
+/// Before any schedule is used: not thread-safe. For the course, where a learner has written it.
+using OwnOrder = std::function<std::vector<Action>(const Schedule& schedule, int rank)>;
+void use_own_order(ScheduleKind kind, OwnOrder order);
+
 /// Most activations in flight on a rank: (micro-batch, chunk) whose forward is done and whose backward is not. This many sets of
 /// saved activations, each of the layers of one chunk, are what a rank must have room for. In closed form: M for gpipe,
-/// min(S - r, M) for 1f1b, min(2 (S - 1 - r) + (V - 1) S + 1, V M) for interleaved.
+/// min(S - r, M) for 1f1b, min(2 (S - 1 - r) + (V - 1) S + 1, V M) for interleaved; an own order is counted.
 Count most_in_flight(const Schedule& schedule, int rank);
 /// The same, counted in a list of actions.
 Count most_in_flight(const std::vector<Action>& actions);

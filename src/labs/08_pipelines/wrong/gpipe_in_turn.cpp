@@ -1,0 +1,20 @@
+// gpipe_order: where the forward of micro-batch 1 belongs
+#include <cohort/lab08_pipelines.hpp>
+#include <span>
+
+namespace {
+
+PipelineAction forward(int micro_batch) { return {PipelinePass::forward, micro_batch}; }
+
+PipelineAction backward(int micro_batch) { return {PipelinePass::backward, micro_batch}; }
+
+}  // namespace
+
+// Gradient accumulation of one rank.
+void gpipe_order(int, int, int micro_batches, std::span<PipelineAction> actions) {
+  auto next = actions.begin();
+  for (int i = 0; i < micro_batches; ++i) {
+    *next++ = forward(i);
+    *next++ = backward(i);
+  }
+}
