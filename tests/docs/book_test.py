@@ -32,7 +32,7 @@ const scrolls = e => { for (; e; e = e.parentElement) if (["auto", "scroll", "hi
   const result = {pages: {}, found: {}, elsewhere: []};
   for (const url of %s) {
     const page = await open(url), width = page.documentElement.clientWidth;
-    const wide = [...page.querySelectorAll("article *")].filter(e => e.getBoundingClientRect().right > width + 1 && !scrolls(e.parentElement));
+    const wide = [...page.body.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > width + 1 && !scrolls(e.parentElement));
     if (page.documentElement.scrollWidth > width) result.pages[url] = [page.documentElement.scrollWidth, wide.slice(0, 3).map(e => e.outerHTML.slice(0, 120))];
     for (const e of frame.contentWindow.performance.getEntriesByType("resource")) if (!e.name.startsWith(location.origin)) result.elsewhere.push(e.name);
   }
