@@ -171,6 +171,13 @@ def main():
         told = made.stdout + made.stderr
         check("dead links fail it", made.returncode != 0 and "gone.md" in told and "no-such-heading" in told, told)
 
+        bad = scratch / "bad"
+        bad.mkdir()
+        (bad / "page.html").write_text('<a href="gone.html">x</a><a href="#nowhere">y</a><script src="https://example.org/x.js"></script>')
+        (bad / "page.css").write_text('@import url("https://example.org/font.css");')
+        found = list(dead_links(bad))
+        check("a dead link, a dead place, a script and a font from elsewhere are found", len(found) == 4, found)
+
         browser = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
         if browser:
             in_browser(browser, book, scratch / "browser")
