@@ -29,7 +29,7 @@ VERSION = $(shell sed -n "s/^project.cohort VERSION \([0-9.]*\).*/\1/p" CMakeLis
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test tsan-test coverage gpu-test
 .PHONY: cluster cluster-down bench lint compile-commands format format-check hooks
-.PHONY: install package dist packages packages-format packages-lint packages-coverage packages-cluster docs help clean
+.PHONY: install package dist packages packages-format packages-lint packages-coverage packages-cluster packages-book docs book help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu $(CMAKE_FLAGS)
@@ -143,6 +143,10 @@ docs: program ## Write what the documentation takes from program and sources: do
 	for page in run-file commands exit-codes; do $(COHORT) reference $$page > docs/reference/$$page.md || exit 1; done
 	tools/draw_house.py
 
+# Nothing is compiled for it. A dead link in a page fails it.
+book: packages-book ## Make one site of handouts, questions, course and reference in build/book, which needs no network
+	tools/book build/book
+
 # DESTDIR, if set, goes before the prefix, as makers of packages need it. The tests are not built.
 install: ## Build the preset PRESET and install it below PREFIX, with modulefiles, run files and job templates
 	cmake --preset $(PRESET) $(CMAKE_FLAGS)
@@ -178,6 +182,11 @@ endif
 packages-coverage:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies coverage
+endif
+
+packages-book:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies book
 endif
 
 packages-cluster:

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pages import COMMANDS, anchors_of, blocks_of, command_lines, help_texts, links_of, never_run, pages_of
+from pages import COMMANDS, anchors_of, blocks_of, command_lines, help_texts, links_of, never_run, pages_of, without_blocks
 
 REFERENCE = ("run-file", "commands", "exit-codes")
 CLICKS = 2  # from README to any page
+LABS = "docs/labs.md"
+INLINE = re.compile(r"(?<!`)`((?:mpirun -np \d+ |srun [^`]*)?cohort [a-z]+ [^`\n]*)`(?!`)")
 
 
 def check_links(root, page, text, texts):
@@ -65,6 +67,22 @@ def check_blocks(root, page, text, helps, targets):
                 yield from ((page, block.line, what) for what in check_command(root, line, helps, targets))
 
 
+def check_inline(root, page, text, helps, targets):
+    """Commands in the text itself, as `cohort topo --json`."""
+    text = without_blocks(text)
+    for code in INLINE.finditer(text):
+        yield from ((page, text.count("\n", 0, code.start()) + 1, what) for what in check_command(root, code[1], helps, targets))
+
+
+def check_labs_page(program, root, text):
+    """The table of the labs has what `cohort lab ls` says of each: number, title, minutes."""
+    listed = subprocess.run([program, "lab", "ls", "--dir", os.devnull], capture_output=True, text=True, check=True).stdout.split("\n")[1:]
+    for line in filter(None, listed):
+        number, title, minutes = re.split(r" {2,}", line.strip())[:3]
+        if not re.search(rf"^\| {number} \| \[{re.escape(title)}\]\([^)]*\) \| {minutes} \|", text, re.MULTILINE):
+            yield LABS, 1, f"no row `| {number} | [{title}](...) | {minutes} |`, as `cohort lab ls` has it"
+
+
 def check_reference(program, root):
     for name in REFERENCE:
         page = f"docs/reference/{name}.md"
@@ -84,6 +102,9 @@ def faults_of(program, root):
     for page, text in texts.items():
         yield from check_links(root, page, text, texts)
         yield from check_blocks(root, page, text, helps, targets)
+        yield from check_inline(root, page, text, helps, targets)
+    if LABS in texts:
+        yield from check_labs_page(program, root, texts[LABS])
     yield from check_reach(texts)
     yield from check_reference(program, root)
 

@@ -68,6 +68,9 @@ expect("an unknown target", "README.md:8: make has no target dmeo", readme=GOOD.
 expect("an unknown command", "README.md:8: no command `cohort tpoo`", readme=GOOD.replace("topo", "tpoo"))
 expect("an unknown option", "README.md:8: `cohort topo` has no option --jsn", readme=GOOD.replace("--json", "--jsn"))
 expect("a file that does not exist", "README.md:8: inputs/gone.toml", readme=GOOD.replace("--json", "--json inputs/gone.toml"))
+expect("an unknown option in the text", "docs/page.md:8: `cohort topo` has no option --jsn", page=PAGE + "Or `cohort topo --jsn`.\n")
+found = faults(readme=GOOD + "\n[Labs](docs/labs.md)\n", **{"docs/labs.md": "# Labs\n\n| 3 | [Another title](page.md) | 90 |\n"})
+check("a lab that its page lacks", any("no row `| 3 | [Collectives" in fault for fault in found), found)
 for reference in REFERENCE:
     expect(f"an edited page {reference}", f"docs/reference/{reference}.md", change=reference)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that what pages and comments say of the tree is true. Usage: check_docs.py ROOT
 
-In the pages (README.md, CONTRIBUTING.md, docs/*.md), outside of command blocks:
+In the pages (README.md, CONTRIBUTING.md, docs), outside of command blocks:
   `src/train/trainer.cpp`, `train/trainer.cpp`   a path from the root, or from src as in includes: it must be there. Capitals stand for
                                                  any name: `src/models/FAMILY/rules.cpp`; so does *; {a,b} is both; a/ is a folder
   `train/trainer.cpp:Trainer::train`             a citation: each of the names must stand in that file
@@ -38,7 +38,7 @@ TERM = re.compile(r"^\*\*(.+?)\*\*", re.M)
 
 
 def pages(root):
-    return [path for path in (root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))) if path.is_file()]
+    return [path for path in (root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))) if path.is_file()]
 
 
 def without_blocks(text):
