@@ -50,6 +50,8 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"lab02_gpt2.toml", each_strategy()},
       {"lab02_mlp.toml", each_strategy()},
       {"lab04_two_nodes.toml", {{4, {}}}},
+      {"lab09_checkpoints.toml", {{4, {}}, {2, {}}, {4, {"checkpoint.form=consolidated"}}}},
+      {"lab10_operations.toml", {{4, {}}}},
       {"llama_8b.toml", {{8, {}}, {512, {}}}},
       {"mixture.toml", {{2, {}}, {1, {}}, {2, {"data.stages.2.weights.more=5", "run.name=other"}}}},
       {"muon.toml",
