@@ -66,7 +66,7 @@ void grade_node_list(const Library& library, Grading& grading) {
       reject("name {} is \"{}\", not \"{}\"", i, names[i], one.names[i]);
     }
     if (names.size() != one.names.size())
-      reject("{}, but it stands for {}: {} is {}", counted(static_cast<Count>(names.size()), "name"), one.names.size(),
+      reject("{}, but it stands for {}: \"{}\" is {}", counted(static_cast<Count>(names.size()), "name"), one.names.size(),
              names.size() < one.names.size() ? one.names[names.size()] : names[one.names.size()],
              names.size() < one.names.size() ? "missing" : "not one of them");
   }

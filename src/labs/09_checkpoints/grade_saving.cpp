@@ -48,11 +48,19 @@ struct Crash {
   bool saved = false;  // the save had returned
 };
 
+bool load_after(const SavingFunctions& functions, LosingFolder& folder, const Crash& crash, SavedParts& found) {
+  try {
+    return functions.load(folder, found);
+  } catch (const std::exception& error) {
+    reject("{}: then load_newest throws \"{}\"", crash.where, error.what());
+  }
+}
+
 // The folder as it is after the crash must give `before` (null: nothing) or `parts`.
 void check_crashed(const SavingFunctions& functions, LosingFolder folder, const Crash& crash, const SavedParts* before,
                    const SavedParts& parts) {
   SavedParts found{"as it was"};
-  const bool loaded = functions.load(folder, found);
+  const bool loaded = load_after(functions, folder, crash, found);
   if (!loaded) {
     if (found != SavedParts{"as it was"}) reject("{}: load_newest returns false, but has written to parts", crash.where);
     if (before != nullptr) reject("{}: then no checkpoint is found, not even the one before", crash.where);
@@ -97,7 +105,7 @@ void check_crashes(const SavingFunctions& functions, const LosingFolder& disk, c
         LosingFolder again = folder.after_crash(state, content);
         save(functions, again, later);
         SavedParts found;
-        if (!functions.load(again, found) || found != later)
+        if (!load_after(functions, again, crash, found) || found != later)
           reject("{}, and the checkpoint after that is saved: it is not the one that is loaded", crash.where);
         if (again.names().size() > later.size() + 2)
           reject(
@@ -135,8 +143,9 @@ void grade_saving(const Library& library, Grading& grading) {
                                   library.function<bool(lab::DiskFolder&, std::vector<std::string>&)>("load_newest")};
   grading.begin("no crash");
   check_order(functions);
-  const SavedParts first{std::string(100, 'a'), std::string(80, 'b')},
-      second{std::string(100, 'c'), "d\ne 3\n", std::string(5, '\0')}, fewer{std::string(60, 'f')};
+  // Longer than the 4,096 bytes that a write may have beside a part: two of them do not fit into one write.
+  const SavedParts first{std::string(6000, 'a'), std::string(5000, 'b')}, fewer{std::string(5500, 'f')},
+      second{std::string(6000, 'c'), "d\ne 3\n", std::string(5, '\0')};
   grading.begin("the first checkpoint");
   check_crashes(functions, {}, nullptr, first);
   struct Case {

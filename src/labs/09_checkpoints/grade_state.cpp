@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cohort/lab09_checkpoints.hpp>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -156,6 +157,8 @@ void check_resumed(const StateFunctions& functions, std::size_t size, int steps)
   trainer.first.back() = -0.0f;  // bits, not values, are what is asked for
   std::vector<std::byte> bytes;
   functions.save(trainer, bytes);
+  if (bytes.size() == sizeof(SmallTrainer) && std::memcmp(bytes.data(), static_cast<const void*>(&trainer), bytes.size()) == 0)
+    reject("the {} bytes of the struct itself are saved: a vector in it is only the address of its elements", bytes.size());
   SmallTrainer resumed = new_trainer(size);
   if (!functions.load(bytes, resumed)) reject("load_checkpoint refuses the {} bytes that save_checkpoint has made", bytes.size());
   check_same(trainer, resumed);

@@ -50,6 +50,8 @@ void grade_interval(const Library& library, Grading& grading) {
                  goodput = goodput_of(daly, one.save, one.restart, mtbf);
     check_seconds("young", found.young, young, young_of(one.save, one.node_mtbf),
                   "that is for one node; any of the nodes that fails ends the job");
+    if (one.save < 2.0 * mtbf && std::fabs(found.daly - (young - one.save)) <= 1e-9 * young)
+      reject("daly is {:.6g}: that is the first term of the series alone, less the save", found.daly);
     check_seconds("daly", found.daly, daly, daly + one.save, "t is the training between two saves, without the save");
     check_seconds("goodput", found.goodput, goodput, goodput_of(young, one.save, one.restart, mtbf),
                   "that is the one of Young's interval");

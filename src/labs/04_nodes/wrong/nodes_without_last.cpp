@@ -1,4 +1,4 @@
-// expand_node_list: 2 names, but it stands for 3: node3 is missing
+// expand_node_list: 2 names, but it stands for 3: "node3" is missing
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-// save_atomically: it throws "read: there is no file
+// save_atomically: then load_newest throws "read: there is no file
 #include <algorithm>
 #include <cmath>
 #include <cohort/lab09_checkpoints.hpp>
