@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "checkpoint/store/retention.hpp"
 #include "labs/09_checkpoints/grade_saving.hpp"
 #include "labs/09_checkpoints/grade_state.hpp"
 #include "labs/grading/guarded.hpp"
@@ -119,6 +120,8 @@ void grade_reshard(const Library& library, Grading& grading) {
 }
 
 // 9.5
+using KeepLast = void(std::span<const SavedCheckpoint>, const RetentionRule&, std::vector<std::int64_t>&);
+
 constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
 std::string why_kept(const std::vector<SavedCheckpoint>& saved, const RetentionRule& rule, const SavedCheckpoint& one) {
@@ -156,8 +159,7 @@ void check_kept(const std::vector<SavedCheckpoint>& saved, const RetentionRule& 
 }
 
 void grade_retention(const Library& library, Grading& grading) {
-  auto* keep =
-      library.function<void(std::span<const SavedCheckpoint>, const RetentionRule&, std::vector<std::int64_t>&)>("keep_last");
+  auto* keep = library.function<KeepLast>("keep_last");
   const double nan = kUnmeasured;
   const std::vector<std::vector<SavedCheckpoint>> folders{
       {{100, true, nan}, {200, true, nan}, {300, true, nan}, {400, true, nan}},
@@ -186,6 +188,25 @@ void grade_retention(const Library& library, Grading& grading) {
   }
 }
 
+// In a run it decides, after each save, what is deleted.
+void use_retention(const Library& library) {
+  auto* keep = library.function<KeepLast>("keep_last");
+  try {
+    std::vector<std::int64_t> none;
+    keep({}, {.last = 1, .every = 0, .best = false}, none);
+  } catch (const lab::NotWritten&) {
+    reject("keep_last is not written yet");
+  }
+  use_own_retention([library, keep](const std::vector<RetentionCandidate>& candidates, const Retention& retention) {
+    std::vector<SavedCheckpoint> saved;
+    for (const RetentionCandidate& one : candidates) saved.push_back({one.step, one.sound, one.validation_loss});
+    const RetentionRule rule{static_cast<int>(retention.keep), retention.keep_every, retention.keep_best};
+    std::vector<std::int64_t> deleted;
+    keep(saved, rule, deleted);
+    return std::vector<Count>(deleted.begin(), deleted.end());
+  });
+}
+
 }  // namespace
 
 const Lab& lab() {
@@ -193,13 +214,13 @@ const Lab& lab() {
                         .folder = "09_checkpoints",
                         .title = "Checkpoints",
                         .minutes = 120,
-                        .run_file = "",
+                        .run_file = "lab09_checkpoints.toml",
                         .ranks = 4,
                         .exercises = {{"save_atomically", "the old one or the new one, whatever happens", grade_saving},
                                       {"save_checkpoint", "all that a training needs to continue bit for bit", grade_state},
                                       {"gather_sharded", "the whole model on one rank, its shards elsewhere", grade_gather},
                                       {"reshard_plan", "who sends what to whom, for another layout", grade_reshard},
-                                      {"keep_last", "which old ones may go", grade_retention}},
+                                      {"keep_last", "which old ones may go", grade_retention, use_retention}},
                         .questions = {{"q1", [] { return 124.4e6 * 12.0 / 1e9; }},
                                       {"q2", [] { return 70.0 * 12.0 / 2.0; }},
                                       {"q3", [] { return 70.0 * 12.0 / 64.0 / 3.0; }},
