@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(sys.argv[1]).resolve()
-LABS = sorted(path.name for path in (SOURCE / "jobs").glob("lab*.sbatch"))
+LABS = sorted(path.name for path in (SOURCE / "jobs").glob("lab[0-9]*.sbatch"))
 
 
 class Lab:
@@ -41,14 +41,14 @@ class Lab:
         """What scontrol tells: words behind the script's name stand there as well."""
         self.tool("bin/scontrol", f'echo "   Command={script} --set train.steps=2"' if script else "exit 1")
 
-    def run(self, cwd=None, path=""):
+    def run(self, cwd=None, path="", words=("--set", "train.steps=2"), **variables):
         spool = self.folder / "spool"
         spool.mkdir(exist_ok=True)
         copy = shutil.copy(self.home / "jobs" / self.name, spool / "slurm_script")
         environment = {"PATH": f"{self.folder / 'bin'}:{path}:/usr/bin:/bin", "SLURM_JOB_ID": "5", "SLURM_CPUS_PER_TASK": "1", "SLURM_NTASKS": "4",
-                       "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n[1-2]", "HOME": os.environ.get("HOME", "/")}
+                       "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n[1-2]", "HOME": os.environ.get("HOME", "/"), **variables}
         self.calls.write_text("")
-        done = subprocess.run(["bash", copy, "--set", "train.steps=2"], cwd=cwd or self.work, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", copy, *words], cwd=cwd or self.work, env=environment, capture_output=True, text=True, timeout=60)
         return done.returncode, self.calls.read_text().splitlines(), done.stdout + done.stderr
 
 
@@ -105,6 +105,47 @@ class LabScripts(unittest.TestCase):
             self.assertEqual((code, calls), (4, []), said)
             for word in (lab.name.split(".")[0] + ": there is no program cohort", str(lab.home), "PATH", "module load cohort"):
                 self.assertIn(word, said)
+
+
+class CollectScript(unittest.TestCase):
+    """jobs/lab_collect.sbatch, with a program that prints a line for its share."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.lab = Lab(Path(folder.name).resolve(), "lab_collect.sbatch", "clone", "clone/build/cpu/cohort")
+        self.lab.tool("clone/build/cpu/cohort", """[[ $1-$2-$4 == lab-collect---share ]] || exit 9
+[[ ${FAILS:-} != "$5" ]] || exit 7
+echo 'learner,exercise'
+[[ $5 == 2/* ]] && printf '"bob",%s\\n' 3.1 3.10 3.2 || printf '"ada",3.1\\n"eve",%s\\n' 3.1""")
+        self.people = self.lab.work / "class"
+        self.people.mkdir()
+
+    def task(self, number, **variables):
+        return self.lab.run(words=("class", "2"), SLURM_ARRAY_TASK_ID=str(number), **variables)
+
+    def test_tasks_grade_a_share_each_and_the_last_step_joins(self):
+        for number in (1, 2):
+            code, calls, said = self.task(number)
+            self.assertEqual((code, calls), (0, []), said)
+        code, _, said = self.task(0)
+        self.assertEqual(code, 0, said)
+        self.assertEqual((self.people / "grades.csv").read_text().split(),
+                         ["learner,exercise", '"ada",3.1', '"bob",3.1', '"bob",3.10', '"bob",3.2', '"eve",3.1'])
+
+    def test_a_share_that_is_missing_is_named(self):
+        self.task(1)
+        self.task(2)
+        code, _, said = self.task(2, FAILS="2/2")  # again, and this time it fails: its old table must not stand for it
+        self.assertEqual(code, 7, said)
+        code, _, said = self.task(0)
+        self.assertEqual((code, "share 2 has no table" in said), (7, True), said)
+        self.assertFalse((self.people / "grades.csv").exists())
+
+    def test_without_folder_or_shares_it_says_so(self):
+        for words in ((), ("class",), ("none", "2"), ("class", "x")):
+            code, _, said = self.lab.run(words=words, SLURM_ARRAY_TASK_ID="1")
+            self.assertEqual((code, "CLASS 8" in said), (2, True), said)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ code, stdout, stderr = run("lab", "collect", "class")
 rows = {(row["learner"], row["exercise"]): row for row in csv.DictReader(io.StringIO(stdout))}
 check("a class's table", code == 0 and len(rows) == 12 and rows["ada", "3.3"]["result"] == "passed" and rows["bob", "3.3"]["result"] == "not right"
       and "twice" in rows["bob", "3.3"]["message"] and rows["eve", "3.1"]["result"] == "does not compile", stdout + stderr)
+shares = [run("lab", "collect", "class", "--share", share)[1].splitlines() for share in ("1/2", "2/2")]
+check("two shares of it are the whole", [len(share) for share in shares] == [9, 5] and all(share[0] == stdout.splitlines()[0] for share in shares)
+      and sorted(shares[0][1:] + shares[1][1:]) == sorted(stdout.splitlines()[1:]), shares)
+for share in ("0/2", "3/2", "2", "1/2/3", "a/b", "-1/2", ""):
+    expect(f"share '{share}'", run("lab", "collect", "class", "--share", share), 2 if share else 0, *(["1/8 to 8/8"] if share else []))
 
 # 3. In a real run: the losses are those of MPI's all-reduce; four ranks with a learner's code prove equal to one, with a wrong one they differ.
 RUN = root / "inputs/lab03_collectives.toml"

@@ -58,6 +58,8 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"lab07_tensor_parallel.toml",
        {{4, {}}, {4, {"parallel.tp=4", "parallel.cp=1"}}, {2, {"unset parallel.cp", "unset parallel.sequence"}}}},
       {"lab08_pipelines.toml", {{4, {}}, {4, {"parallel.schedule=gpipe", "run.name=gpipe"}}, {2, {"parallel.pp=2"}}}},
+      {"lab09_checkpoints.toml", {{4, {}}, {2, {}}, {4, {"checkpoint.form=consolidated"}}}},
+      {"lab10_operations.toml", {{4, {}}}},
       {"llama_8b.toml", {{8, {}}, {512, {}}}},
       {"mixture.toml", {{2, {}}, {1, {}}, {2, {"data.stages.2.weights.more=5", "run.name=other"}}}},
       {"muon.toml",

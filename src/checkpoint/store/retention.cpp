@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
+
+#include "base/error.hpp"
 
 namespace cohort {
 namespace {
@@ -20,7 +24,29 @@ std::size_t best_of(const std::vector<RetentionCandidate>& candidates) {
   return best;
 }
 
+OwnRetention& own_retention() {
+  static OwnRetention retention;
+  return retention;
+}
+
+void decide_by_own_retention(const std::vector<RetentionCandidate>& candidates, const Retention& retention,
+                             std::vector<RetentionVerdict>& verdicts) {
+  const std::vector<Count> gone = own_retention()(candidates, retention);
+  bool newer = false;  // a sound one is
+  for (std::size_t i = candidates.size(); i-- > 0;) {
+    const RetentionCandidate& candidate = candidates[i];
+    verdicts[i].stays = std::find(gone.begin(), gone.end(), candidate.step) == gone.end();
+    verdicts[i].reason = verdicts[i].stays ? "kept by your own rule" : "";
+    if (!verdicts[i].stays && !(candidate.sound && newer))
+      fail(ExitCode::usage, "your own rule would delete step {}, {}: nothing is deleted", candidate.step,
+           candidate.sound ? "the newest" : "which is damaged");
+    newer = newer || candidate.sound;
+  }
+}
+
 }  // namespace
+
+void use_own_retention(OwnRetention retention) { own_retention() = std::move(retention); }
 
 std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandidate>& candidates, const Retention& retention) {
   const std::size_t best = best_of(candidates);
@@ -45,6 +71,7 @@ std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandida
     }
     if (candidate.sound) ++newer;
   }
+  if (own_retention()) decide_by_own_retention(candidates, retention, verdicts);
   return verdicts;
 }
 

@@ -1,6 +1,7 @@
 // Which of a run's checkpoints stay and which go: only the decision, without files. store.hpp carries it out.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -30,6 +31,14 @@ struct RetentionVerdict {
 /// - it is not sound. Nobody knows whether it was the best, and what is left of it may be wanted to find out what happened: a
 ///   person deletes it. It takes none of the `keep` places.
 std::vector<RetentionVerdict> apply_retention(const std::vector<RetentionCandidate>& candidates, const Retention& retention);
+
+/// The steps of those candidates that go.
+using OwnRetention = std::function<std::vector<Count>(const std::vector<RetentionCandidate>&, const Retention&)>;
+
+/// From now on this function decides in place of the rules above. Where it lets go what nobody may delete, the newest sound one
+/// or one that is not sound, apply_retention throws Error(usage) instead. An empty function ends it. For the course, where a
+/// learner has written it.
+void use_own_retention(OwnRetention retention);
 
 /// TrainingState::validation_loss as a number; NaN if there is none.
 double validation_loss_of(const std::string& text);

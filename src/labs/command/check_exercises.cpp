@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/console.hpp"
 #include "base/error.hpp"
@@ -93,6 +94,22 @@ void collect_lab(const Workplace& workplace, const std::string& learner, const L
   }
 }
 
+struct Share {
+  std::size_t number = 1, of = 1;
+};
+
+Share share_of(const std::string& words) {
+  if (words.empty()) return {};
+  Share share;
+  char slash = '\0';
+  std::istringstream text(words);
+  text >> share.number >> slash >> share.of;
+  const bool read = text && text.eof() && slash == '/' && words.find_first_not_of("0123456789/") == std::string::npos;
+  if (!read || share.number < 1 || share.number > share.of)
+    fail(ExitCode::usage, "--share {}: which one of how many, as 1/8 to 8/8", words);
+  return share;
+}
+
 }  // namespace
 
 Selection selected(const std::string& words) {
@@ -125,19 +142,20 @@ int check(const CheckOptions& options) {
   return right ? 0 : static_cast<int>(ExitCode::unequal);
 }
 
-int collect(const std::string& folder, double limit) {
+int collect(const CollectOptions& options) {
+  const Share share = share_of(options.share);
   std::vector<fs::path> learners;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : fs::directory_iterator(options.folder, error)) {
     if (entry.is_directory()) learners.push_back(entry.path());
   }
-  if (error) fail(ExitCode::io, "{}: {}", folder, error.message());
+  if (error) fail(ExitCode::io, "{}: {}", options.folder, error.message());
   std::sort(learners.begin(), learners.end());
   fmt::print("learner,exercise,name,result,passed_first,hints,message\n");
-  for (const fs::path& learner : learners) {
-    const Workplace workplace(learner.string());
+  for (std::size_t i = share.number - 1; i < learners.size(); i += share.of) {
+    const Workplace workplace(learners[i].string());
     for (const Lab* lab : all_labs()) {
-      if (workplace.has_started(*lab)) collect_lab(workplace, learner.filename().string(), *lab, limit);
+      if (workplace.has_started(*lab)) collect_lab(workplace, learners[i].filename().string(), *lab, options.limit);
     }
   }
   return 0;

@@ -30,8 +30,15 @@ Selection selected(const std::string& words);
 /// Grades, prints, and keeps what has passed. Returns 0 if all is right, else 11.
 int check(const CheckOptions& options);
 
-/// Grades the labs that were started in each folder of `folder`, a learner's each, and prints a table for a spreadsheet (CSV): a
-/// line for each learner and exercise. Returns 0.
-int collect(const std::string& folder, double limit);
+struct CollectOptions {
+  std::string folder;  // that has a learner's folder for each learner
+  std::string share;   // "2/8": the second of eight shares of the learners; "": all
+  double limit = 20.0;
+};
+
+/// Grades the labs that were started in each folder of `folder`, or of its share, and prints a table for a spreadsheet (CSV): a
+/// line for each learner and exercise. Each learner is in one of the shares of a number. Returns 0; throws Error(usage) for a
+/// share that there is not.
+int collect(const CollectOptions& options);
 
 }  // namespace cohort::labs

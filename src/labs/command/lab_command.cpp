@@ -170,14 +170,15 @@ void add_ask(CLI::App& parent, Action& action) {
 }
 
 void add_collect(CLI::App& parent, Action& action) {
-  const auto options = std::make_shared<CheckOptions>();
+  const auto options = std::make_shared<CollectOptions>();
   auto* command = parent.add_subcommand("collect", "Grade a class: a table (CSV) of all learners' folders in a folder");
+  command->footer("A large class on a cluster: jobs/lab_collect.sbatch, a job array whose tasks grade a share each.");
   command->add_option("folder", options->folder, "A folder that has a learner's folder for each learner")->required();
   command->add_option("--limit", options->limit, "Seconds that an exercise may take")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  command->callback(
-      [&action, options] { action = [options] { return is_printing_rank() ? collect(options->folder, options->limit) : 0; }; });
+  command->add_option("--share", options->share, "Grade a share of the learners: 2/8 is the second of eight")->type_name("I/N");
+  command->callback([&action, options] { action = [options] { return is_printing_rank() ? collect(*options) : 0; }; });
 }
 
 // What `check` starts.

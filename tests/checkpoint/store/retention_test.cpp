@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "checkpoint/checkpoint_fixture.hpp"
+#include "support/expect_error.hpp"
 
 namespace cohort::test {
 namespace {
@@ -62,6 +63,20 @@ TEST(Retention, DamagedOnesNeitherCountNorGo) {
   EXPECT_EQ(staying({.keep = 2}, losses, {30, 50}), (Steps{30, 40, 50, 60}));
   EXPECT_EQ(staying({.keep = 1, .keep_best = true}, losses, {10}), (Steps{10, 20, 60})) << "best of the known";
   EXPECT_EQ(staying({.keep = 1}, losses, {10, 20, 30, 40, 50, 60}), (Steps{10, 20, 30, 40, 50, 60}));
+}
+
+TEST(Retention, ARuleOfOnesOwnDecidesButNotOverTheNewest) {
+  std::vector<Count> gone{20, 40};
+  use_own_retention([&](const std::vector<RetentionCandidate>&, const Retention&) { return gone; });
+  EXPECT_EQ(staying({.keep = 1}), (std::vector<Count>{10, 30, 50, 60}));
+  gone = {60};
+  EXPECT_ERROR(staying({.keep = 1}), ExitCode::usage, "step 60, the newest");
+  gone = {30};
+  EXPECT_ERROR(staying({.keep = 1}, {5, 2, 3, 2, 4, 6}, {30}), ExitCode::usage, "step 30, which is damaged");
+  gone = {50};
+  EXPECT_ERROR(staying({.keep = 1}, {5, 2, 3, 2, 4, 6}, {60}), ExitCode::usage, "step 50, the newest");
+  use_own_retention(nullptr);
+  EXPECT_EQ(staying({.keep = 1}), (std::vector<Count>{60}));
 }
 
 using Losses = std::vector<std::pair<Count, std::string>>;
