@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 mpirun = sys.argv[4:]
 lab = root / "src/labs/11_own_text"
 scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_lab11_"))

@@ -162,8 +162,8 @@ void use_sampling(const Library& library) {
                                                                                 const Sampling& sampling, double uniform) {
     try {
       return sample(logits, {sampling.temperature, static_cast<int>(sampling.top_k), sampling.top_p}, uniform);
-    } catch (const lab::NotWritten&) {  // on all ranks alike
-      throw SharedError(ExitCode::usage, "sample_top_p is not written yet");
+    } catch (const lab::NotWritten&) {  // on the rank that draws: it alone may know
+      fail(ExitCode::usage, "sample_top_p is not written yet");
     }
   });
 }
