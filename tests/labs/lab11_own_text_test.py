@@ -24,7 +24,7 @@ def check(what, condition, detail=""):
 
 def run(*words, ranks=0):
     command = [*mpirun, "-np", str(ranks)] if ranks else []
-    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, cwd=scratch)
+    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, errors="replace", cwd=scratch)
     return done.returncode, done.stdout, done.stderr
 
 
