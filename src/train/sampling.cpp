@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace cohort {
@@ -45,7 +46,14 @@ class Ranking {
   std::size_t sorted_ = 0;
 };
 
+OwnSampling& own_sampling() {
+  static OwnSampling own;
+  return own;
+}
+
 }  // namespace
+
+void use_own_sampling(OwnSampling own) { own_sampling() = std::move(own); }
 
 bool can_be_drawn_from(std::span<const float> logits) {
   return std::ranges::none_of(logits, [](float logit) { return std::isnan(logit) || (std::isinf(logit) && logit > 0.0f); }) &&
@@ -53,6 +61,7 @@ bool can_be_drawn_from(std::span<const float> logits) {
 }
 
 std::int32_t draw_token(std::span<const float> logits, const Sampling& sampling, double uniform) {
+  if (own_sampling()) return own_sampling()(logits, sampling, uniform);
   if (sampling.temperature == 0.0) return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
   Ranking ranking(logits);
   if (sampling.top_k > 0) ranking.keep_first(static_cast<std::size_t>(sampling.top_k));

@@ -39,6 +39,7 @@ void add_bench_command(CLI::App& app, Action& action) {
   add_bench_layouts(*command, action);
   add_bench_calibration(*command, action);
   add_kernels(*command, action);
+  add_bench_roofline(*command, action);
   add_bench_checkpoint(*command, action);
   add_bench_generate(*command, action);
 }

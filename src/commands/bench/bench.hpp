@@ -14,6 +14,8 @@ void add_bench_step(CLI::App& bench, Action& action);
 void add_bench_layouts(CLI::App& bench, Action& action);
 /// `cohort bench calibration`.
 void add_bench_calibration(CLI::App& bench, Action& action);
+/// `cohort bench roofline`.
+void add_bench_roofline(CLI::App& bench, Action& action);
 /// `cohort bench checkpoint`.
 void add_bench_checkpoint(CLI::App& bench, Action& action);
 /// `cohort bench generate`.

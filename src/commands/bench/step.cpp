@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/text.hpp"
 #include "commands/bench/bench.hpp"
 #include "commands/bench/model_options.hpp"
+#include "commands/bench/product_peak.hpp"
 #include "commands/bench/random_batches.hpp"
 #include "commands/bench/watch_cost.hpp"
+#include "commands/common/learners_code.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
@@ -34,6 +35,7 @@ struct BenchOptions {
   Count steps = 20;
   Count warm_up = 5;
   bool json = false;
+  std::string with;
 };
 
 // What the rate of a step is compared with.
@@ -41,26 +43,6 @@ struct Peak {
   double gflops;  // of one rank
   std::string what;
 };
-
-// The rate of large square products of one rank, in GFLOP/s: the best of several, since other work on the machine only slows
-// them.
-double gemm_gflops_of_cpu() {
-  constexpr Count kSize = 1024;
-  constexpr int kRepeats = 12;
-  const Tensor a = Tensor::zeros("bench.a", {kSize, kSize});
-  const Tensor b = Tensor::zeros("bench.b", {kSize, kSize});
-  const Tensor c = Tensor::zeros("bench.c", {kSize, kSize});
-  const CounterRandom random(1, RandomPurpose::test);
-  for (Count i = 0; i < a.elements(); ++i)
-    a.f32()[i] = b.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)));
-  double best = 0.0;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const double begin = steady_seconds();
-    ops::gemm({}, ops::as_matrix(c), ops::as_matrix(a), ops::Transpose::no, ops::as_matrix(b), ops::Transpose::no);
-    best = std::max(best, 2e-9 * static_cast<double>(kSize * kSize * kSize) / (steady_seconds() - begin));
-  }
-  return best;
-}
 
 // GPUs are compared with the dense bf16 rate of their data sheets, the convention of model FLOP utilisation (MFU), whatever the
 // type of the run. 0 for a GPU that is not listed.
@@ -188,6 +170,7 @@ int bench_step(BenchOptions options) {
   const std::unique_ptr<Communicator> world = open_world();
   settle_bench_config(options.config, options.overrides, world->size());
   runtime.monitor().set_timeout(options.config.watch.timeout);
+  use_learners_code(*world, options.with);
   set_up_job(runtime, *world, options.config);
   const nlohmann::ordered_json result = measure(options, *world, runtime.device(), launched);
   if (world->rank() != 0) return 0;
@@ -232,6 +215,7 @@ void add_bench_step(CLI::App& bench, Action& action) {
   command->add_option("--steps", options->steps, "Steps to time")->check(integer_from(1))->capture_default_str();
   command->add_option("--warm-up", options->warm_up, "Untimed steps before them")->check(integer_from(1))->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
+  add_with_option(*command, options->with);
   command->callback([&action, options] { action = [options] { return bench_step(*options); }; });
 }
 

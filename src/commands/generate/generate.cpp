@@ -8,6 +8,7 @@
 #include "checkpoint/load/collective.hpp"
 #include "comm/consensus.hpp"
 #include "commands/commands.hpp"
+#include "commands/common/learners_code.hpp"
 #include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
@@ -43,6 +44,7 @@ struct GenerateCommandOptions {
   std::string layout;
   bool no_prompt = false;
   bool json = false;
+  std::string with;
 };
 
 // Rank 0 alone reads the file. Collective over: world
@@ -83,6 +85,7 @@ int generate_text(const GenerateCommandOptions& options) {
       tokenizer_of_model(*world, config, state, /*from_file=*/!options.tokens_file.empty());
   const Tokenizer& tokenizer = *of_model;
   const std::vector<std::vector<std::int32_t>> ids = encoded(*world, tokenizer, prompts, options);
+  use_learners_code(*world, options.with);
   set_up_job(runtime, *world, config);
   ops::set_gemm_threads(static_cast<int>(config.device.threads));
   ModelOnMesh model(config, *world);
@@ -155,6 +158,7 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->type_name("FILE");
   add_override_options(*command, options->overrides);
   command->add_option("--layout", options->layout, "Divide the model over the ranks: tp=N, pp=N or both, as tp=2,pp=2");
+  add_with_option(*command, options->with);
   command->callback([&action, options, prompt, file] {
     if (prompt->count() + file->count() == 0) throw CLI::RequiredError("--prompt or --prompts");
     action = [options] { return generate_text(*options); };

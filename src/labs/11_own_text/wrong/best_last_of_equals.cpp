@@ -1,0 +1,22 @@
+// best_pair: of equals the one with the smaller left token
+#include <algorithm>
+#include <cmath>
+#include <cohort/lab11_own_text.hpp>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+// The last of equals.
+BpePair best_pair(std::span<const BpeWord> words) {
+  std::map<std::pair<int, int>, long> counts;
+  for (const BpeWord& word : words)
+    for (std::size_t i = 1; i < word.tokens.size(); ++i) counts[{word.tokens[i - 1], word.tokens[i]}] += word.count;
+  BpePair best{-1, -1, 0};
+  for (const auto& [pair, count] : counts)
+    if (count >= best.count) best = {pair.first, pair.second, count};
+  return best;
+}

@@ -1,0 +1,22 @@
+// merge_pair: tokens beside the pair are lost
+#include <algorithm>
+#include <cmath>
+#include <cohort/lab11_own_text.hpp>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+// The last token has no neighbour, and is forgotten.
+void merge_pair(std::vector<int>& tokens, int left, int right, int merged) {
+  std::vector<int> result;
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const bool here = tokens[i] == left && tokens[i + 1] == right;
+    result.push_back(here ? merged : tokens[i]);
+    if (here) ++i;
+  }
+  tokens = result;
+}

@@ -1,0 +1,28 @@
+// pack_documents: rows are filled up although documents follow
+#include <algorithm>
+#include <cmath>
+#include <cohort/lab11_own_text.hpp>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+// A row of its own for each document.
+void pack_documents(std::span<const std::vector<int>> documents, std::size_t context, PackedRows& rows) {
+  rows = {};
+  for (const std::vector<int>& document : documents) {
+    for (std::size_t i = 0; i < document.size(); ++i) {
+      rows.tokens.push_back(document[i]);
+      rows.targets.push_back(i + 1 < document.size() ? document[i + 1] : -1);
+      rows.positions.push_back(static_cast<int>(i % context));
+    }
+    while (rows.tokens.size() % context != 0) {
+      rows.tokens.push_back(0);
+      rows.targets.push_back(-1);
+      rows.positions.push_back(0);
+    }
+  }
+}
