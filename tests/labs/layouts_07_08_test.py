@@ -3,6 +3,7 @@ several ranks. layouts_07_08_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,10 @@ write(LAB, "wrong/one_f_one_b_stage_turned.cpp")
 expect("a deadlock is told, not waited for", run(*PROVE, "--layout", "pp=4", ranks=4), 11, "one_f_one_b_order: deadlock of the pipeline schedule: rank 0 waits")
 write(LAB, "wrong/one_f_one_b_as_gpipe.cpp")
 expect("an order that holds more is right, too", run(*PROVE, "--layout", "pp=3", ranks=3), 0, "equal")
+SHORT = ("train", RUN, "--set", "train.steps=2", "--set", "schedule.warmup_steps=1", "--set", "parallel.pp=2", "--overwrite")
+own, gpipe = (re.search("memory .*", run(*SHORT, *more, ranks=2).stdout) for more in
+              (("--with", f"labs/{LAB}:one_f_one_b_order"), ("--set", "parallel.schedule=gpipe")))
+check("... and its memory is planned for", own and gpipe and own[0] == gpipe[0], (own, gpipe))
 write(LAB, "wrong/one_f_one_b_without_drain.cpp")
 expect("an order with actions missing", run(*PROVE, "--layout", "pp=2", ranks=2), 11, "is not written")
 
