@@ -49,9 +49,9 @@ class WatchedReplicas : public lab::Replicas {
     begun_ = 0;
     in_backward_ = true;
   }
-  /// Rejects if the hook of a last micro-batch has begun nothing.
+  /// Rejects if the hook of a last micro-batch has begun nothing, where there is something to sum.
   void hook_returned() const {
-    if (last_ && begun_ == 0)
+    if (last_ && begun_ == 0 && ranks() > 1 && !data_.empty())
       reject(
           "on rank {}, no all-reduce begins when gradient {} is ready for the last time: what begins after backward hides behind "
           "nothing",
