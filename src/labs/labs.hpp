@@ -24,6 +24,7 @@ struct Exercise {
   std::string_view task;                                // in a line
   std::function<void(const Library&, Grading&)> grade;  // throws Rejected, or what the exercise throws
   std::function<void(const Library&)> use = nullptr;    // lets a real run call the function; null: no run has a use for it
+  std::string_view purpose = {};                        // of several for one purpose a run uses the last
 };
 
 /// A question of questions.md whose answer is a number, in the unit that the question asks for.

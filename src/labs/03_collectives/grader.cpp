@@ -191,7 +191,8 @@ Exercise all_reduce_exercise(const char* name, const char* task, const CheckCost
   return {.name = name,
           .task = task,
           .grade = [=](const Library& library, Grading& grading) { grade_all_reduce(library, grading, name, check_cost); },
-          .use = [=](const Library& library) { use_all_reduce(library, name); }};
+          .use = [=](const Library& library) { use_all_reduce(library, name); },
+          .purpose = "all-reduce"};
 }
 
 // For the questions: the gradients of GPT-2 124M; a ring of 4 ranks over so many gradients of 64 KiB.

@@ -37,7 +37,10 @@ Wanted wanted_of(const std::string& words) {
   for (const Exercise& exercise : wanted.lab->exercises) {
     if (!exercise.use) continue;
     names.emplace_back(exercise.name);
-    if (colon == std::string::npos || words.substr(colon + 1) == exercise.name) wanted.used.push_back(&exercise);
+    if (colon != std::string::npos && words.substr(colon + 1) != exercise.name) continue;
+    std::erase_if(wanted.used,
+                  [&](const Exercise* other) { return !other->purpose.empty() && other->purpose == exercise.purpose; });
+    wanted.used.push_back(&exercise);
   }
   if (wanted.used.empty())
     fail(ExitCode::usage, "--with {}: of lab {} a run can use {}", words, wanted.lab->number,
@@ -65,7 +68,9 @@ void use_learners_code(Communicator& world, const std::string& words) {
     }
   });
   if (world.rank() != 0) return;
-  print_to_console(fmt::format("with        {} of {}\n", wanted.used.back()->name, (wanted.folder / "exercise.cpp").string()));
+  std::vector<std::string> names;
+  for (const Exercise* exercise : wanted.used) names.emplace_back(exercise->name);
+  print_to_console(fmt::format("with        {} of {}\n", join(names), (wanted.folder / "exercise.cpp").string()));
 }
 
 }  // namespace cohort::labs
