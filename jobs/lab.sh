@@ -37,9 +37,12 @@ ranks() {
   shift
   # for the reader of the log
   echo "== cohort $*, on $number ranks"
+  # Two ranks of a job of two nodes with two each would be spread over both.
+  local of_node=${SLURM_NTASKS_PER_NODE:-}
+  [[ -n $of_node && $of_node -lt $number ]] || of_node=$number
   # --ntasks: this one's share of the job's ranks. --mpi=pmix: how Open MPI learns its ranks. --kill-on-bad-exit: if one rank fails, the others
   # are ended. &: in the background, so that bash can handle signals.
-  srun --ntasks="$number" --mpi=pmix --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 "$cohort" "$@" &
+  srun --nodes=$(((number + of_node - 1) / of_node)) --ntasks="$number" --ntasks-per-node="$of_node" --mpi=pmix --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 "$cohort" "$@" &
   step=$!
   # wait returns when srun ends, but also when a signal arrives: repeat it for as long as srun is alive
   while kill -0 "$step" 2>/dev/null; do wait "$step"; done
