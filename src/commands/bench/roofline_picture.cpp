@@ -12,7 +12,7 @@ namespace cohort {
 namespace {
 
 // Lengths in pixels.
-constexpr double kLeft = 70.0, kRight = 260.0, kTop = 50.0, kBottom = 50.0;
+constexpr double kLeft = 70.0, kRight = 290.0, kTop = 50.0, kBottom = 50.0;
 constexpr double kPlotWidth = 480.0, kPlotHeight = 320.0;
 constexpr double kLine = 17.0;  // of the legend
 constexpr const char* kRooflineInk = "#1a1a1a";

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cohort/lab11_own_text.hpp>
 #include <map>
-#include <set>
+#include <span>
 #include <string>
 #include <vector>
 

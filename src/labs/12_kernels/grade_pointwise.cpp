@@ -256,6 +256,8 @@ void check_adamw(AdamW* adamw, std::size_t elements, AdamWSettings settings) {
     if (!near(v[i], right.v, std::fabs(before.v))) reject("element {}: v is {:.7g}, not {:.7g}", i, v[i], right.v);
     // The step of fp32 weights rounds to 6e-8 of the weight; the step itself has the digits of the rest.
     const double allowed = 1e-7 * std::fabs(before.w) + 20.0 * kTolerance * std::fabs(right.w - before.w);
+    if (std::isnan(w[i]))
+      reject("element {}: w is NaN: steps count from 1; at step 0 the correction 1 - beta^step would be 0", i);
     if (!(std::fabs(w[i] - right.w) <= allowed))
       reject("element {}: w is {:.7g}, not {:.7g}{}", i, w[i], right.w,
              adamw_mistake(w[i], right.w, before, gradient[i], settings));

@@ -1,4 +1,4 @@
-// adamw_fused: step 1, 5 elements, epsilon 0.01: element 0: w is
+// adamw_fused: steps count from 1
 #include <algorithm>
 #include <cmath>
 #include <cohort/lab12_kernels.hpp>

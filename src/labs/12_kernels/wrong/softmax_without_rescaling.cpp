@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cohort/lab12_kernels.hpp>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
