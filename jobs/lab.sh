@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154  # lab and script are set by who reads this
 # What the job scripts of the labs have in common; each reads it by `source`. jobs/lab04.sbatch, the script that lab 4 reads line by line, has
 # all of this in itself. Set before: lab (as lab05) and script (what SLURM says the script's place is: it runs a copy).
 # Afterwards: cohort is the program, inputs the folder of run files, and `ranks` starts something on ranks of this job.

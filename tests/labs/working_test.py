@@ -121,6 +121,7 @@ expect("a wrong one is found", run("prove", RUN, *SHORT, "--steps", "2", "--layo
        11, "DIFFERS")
 expect("strategies without all-reduce", run("train", RUN, "--set", "parallel.data=zero1", "--set", "run.name=z", "--with", "labs/03_collectives:ring_all_reduce",
                                             ranks=2), 2, "zero1", "naive, hooks or bucketed")
+shutil.copy(lab / "solution.cpp", exercise)
 expect("measured", run("comm", "--max", "1KiB", "--repeats", "2", "--with", "labs/03_collectives:tree_all_reduce", ranks=3), 0, "yours")
 shutil.copy(lab / "wrong/ring_adds_twice.cpp", exercise)
 expect("a wrong one is not measured", run("comm", "--max", "1KiB", "--with", "labs/03_collectives:ring_all_reduce", ranks=3), 11, "yours of", "expected")

@@ -30,7 +30,8 @@ class Workplace {
   /// Throws Error(usage), with the command that starts it, if it was not started.
   void require_started(const Lab& lab) const;
 
-  /// Copies exercise, handout and its figures into the lab's folder. Throws Error(usage) if there is an exercise already; Error(io).
+  /// Copies exercise, handout and its figures into the lab's folder. Throws Error(usage) if there is an exercise already;
+  /// Error(io).
   void start(const Lab& lab) const;
   /// Begins again: the learner's file gets another name, which is returned, and stays. Throws Error(io).
   std::filesystem::path reset(const Lab& lab) const;
