@@ -29,7 +29,7 @@ VERSION = $(shell sed -n "s/^project.cohort VERSION \([0-9.]*\).*/\1/p" CMakeLis
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
 .PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test tsan-test coverage gpu-test
 .PHONY: cluster cluster-down bench lint compile-commands format format-check hooks
-.PHONY: install package dist packages packages-format packages-lint packages-coverage packages-cluster packages-book docs book help clean
+.PHONY: install package dist packages packages-format packages-lint packages-coverage packages-cluster packages-book packages-browser docs book help clean
 
 build: ## Configure and build the preset `cpu` into build/cpu (this is what plain `make` does)
 	cmake --preset cpu $(CMAKE_FLAGS)
@@ -187,6 +187,11 @@ endif
 packages-book:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies book
+endif
+
+packages-browser:
+ifneq ($(INSTALL),no)
+	@tools/install-dependencies browser
 endif
 
 packages-cluster:
