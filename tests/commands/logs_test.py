@@ -114,6 +114,7 @@ def slow_rank_and_follow():
     follower.send_signal(signal.SIGINT)
     rest, _ = follower.communicate()
     limit.cancel()
+    time.sleep(2)  # what the console is told comes through mpirun, which a kill overtakes
     run.kill_all()
     output = run.finish()[1]
     job.check("Ctrl-C ends following in order", follower.returncode == 0, f"{follower.returncode}\n{rest}")

@@ -3,6 +3,7 @@ little memory, and what cannot be prepared.
 
     prepare_test.py COHORT -- MPIRUN FLAG ..."""
 
+import glob
 import gzip
 import hashlib
 import json
@@ -84,7 +85,7 @@ if h5py:
                   and file["train"].chunks is None, f"{starts}")
 
 # 2. Killed, and started again.
-write("long.txt", story(60000))
+write("long.txt", story(240000))
 words = ["--input", path("long.txt"), "--tokenizer", path("out.h5"), "--out"]
 code, _, errors, seconds = prepare(*words, path("expected.h5"))
 job.check("a long text", code == 0, errors)
@@ -94,7 +95,7 @@ for attempt in range(3):
         deadline = time.monotonic() + 30
         parts = 0
         while parts < 2 + attempt and running.poll() is None and time.monotonic() < deadline:
-            parts = len([name for name in os.listdir(path("killed.h5.parts")) if name.endswith(".part")]) if os.path.exists(path("killed.h5.parts")) else 0
+            parts = len(glob.glob(path("killed.h5.parts/*.part")))
         os.killpg(running.pid, signal.SIGKILL)
     job.check(f"killed with {parts} parts: no token file, no half one", not os.path.exists(path("killed.h5")) or attempt > 0)
 kept = sorted(os.listdir(path("killed.h5.parts")))
