@@ -138,7 +138,7 @@ std::map<std::string, std::string> mpirun_in_slurm() {
   return both;
 }
 
-using RankFromEnvironment = std::string_view(std::span<const Variable>, Identity&);
+using RankFromEnvironment = const char*(std::span<const Variable>, Identity&);
 
 struct Answer {
   std::string missing;
@@ -151,7 +151,9 @@ Answer ask(RankFromEnvironment* rank_from_environment, const std::map<std::strin
   std::vector<Variable> variables;
   for (const auto& [name, value] : environment) variables.push_back({name, value});
   Answer answer{"", {kUnset, kUnset, kUnset, kUnset}};
-  answer.missing = rank_from_environment(variables, answer.identity);
+  const char* const missing = rank_from_environment(variables, answer.identity);
+  if (missing == nullptr) reject("it returns a null pointer: an empty text says that nothing is missing");
+  answer.missing = missing;
   return answer;
 }
 

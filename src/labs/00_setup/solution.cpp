@@ -39,9 +39,9 @@ Place place_of_rank(std::span<const int> ranks_on_node, Distribution distributio
 namespace {
 
 // Of what a launcher says.
-constexpr std::array<std::string_view, 4> kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                                   "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr std::array<std::string_view, 4> kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"};
+constexpr std::array<const char*, 4> kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                              "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr std::array<const char*, 4> kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"};
 
 std::string_view value_of(std::span<const Variable> environment, std::string_view name) {
   for (const Variable& variable : environment) {
@@ -64,7 +64,7 @@ int number(std::string_view text) {
 }  // namespace
 
 // 0.3
-std::string_view rank_from_environment(std::span<const Variable> environment, Identity& identity) {
+const char* rank_from_environment(std::span<const Variable> environment, Identity& identity) {
   const auto is_open_mpi = [](const Variable& variable) { return variable.name == kOpenMpi[0]; };
   const bool open_mpi = std::any_of(environment.begin(), environment.end(), is_open_mpi);
   const auto& names = open_mpi ? kOpenMpi : kSlurm;

@@ -29,13 +29,13 @@ bool whole(std::string_view text) {
 
 int number(std::string_view text) { return std::atoi(std::string(text).c_str()); }
 
-constexpr std::array<std::string_view, 4> kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                                   "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr std::array<std::string_view, 4> kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"};
+constexpr std::array<const char*, 4> kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                              "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr std::array<const char*, 4> kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"};
 
 }  // namespace
 
-std::string_view rank_from_environment(std::span<const Variable> environment, Identity& identity) {
+const char* rank_from_environment(std::span<const Variable> environment, Identity& identity) {
   const bool sel = !value_of(environment, "OMPI_COMM_WORLD_RANK").empty();
   const auto& names = sel ? kOpenMpi : kSlurm;
   std::array<int, 4> numbers{};

@@ -49,5 +49,5 @@ cohort::lab::Place place_of_rank(std::span<const int> ranks_on_node, cohort::lab
 /// Returns an empty text, and all of `identity` set; or the name of the first of the four variables, in this order, that is
 /// missing or is not a whole number (digits alone, at most nine), and nothing set. With neither launcher that is SLURM_PROCID. A
 /// size of 0 counts as no number.
-std::string_view rank_from_environment(std::span<const cohort::lab::Variable> environment, cohort::lab::Identity& identity);
+const char* rank_from_environment(std::span<const cohort::lab::Variable> environment, cohort::lab::Identity& identity);
 }
