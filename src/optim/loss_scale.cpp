@@ -36,7 +36,15 @@ LossScale LossScale::none() {
 
 bool LossScale::update(bool overflowed) {
   if (!active_) return true;
-  if (const OwnLossScaleRule& rule = own_rule()) return rule(scale_, good_steps_, options_, overflowed);
+  if (const OwnLossScaleRule& rule = own_rule()) {
+    const bool steps = rule(scale_, good_steps_, options_, overflowed);
+    if (!std::isfinite(scale_) || scale_ <= 0.0 || good_steps_ < 0)
+      throw SharedError(ExitCode::usage,
+                        fmt::format("your own rule makes the loss scale {} after {} good steps: a scale is finite "
+                                    "and above 0",
+                                    scale_, good_steps_));
+    return steps;
+  }
   if (!overflowed) {
     if (++good_steps_ < options_.growth_interval) return true;
     scale_ = std::min(scale_ * kGrowth, options_.largest());

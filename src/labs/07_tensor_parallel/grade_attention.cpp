@@ -53,7 +53,7 @@ void check_merge(Merge* merge, const MergeCase& one) {
     if (is((part_weight * own[i] + weight * part[i]) / sum)) words = ": each has the weight of the other";
     reject("out [{}] is {}, not {}{}", i, number(out[i]), number(right), words);
   }
-  if (lse == right_lse || std::fabs(lse - right_lse) <= kTolerance * std::max(1.0, std::fabs(right_lse))) return;
+  if (nothing ? lse == kNothing : std::fabs(lse - right_lse) <= kTolerance * std::max(1.0, std::fabs(right_lse))) return;
   std::string words;
   if (std::isnan(lse)) words = fmt::format(": {}", nothing ? no_number : beyond);
   if (lse == one.lse) words = ": it is as before; the next merge needs that of all keys so far";

@@ -209,9 +209,9 @@ void grade_straggler(const Library& library, Grading& grading) {
              right.rank < 0 ? "none is above the ranks' median by 5 x 1.4826 MAD and by a tenth"
                             : fmt::format("rank {} takes {:g} s in the median of its steps, and the ranks' median is {:g} s",
                                           right.rank, right.own, right.usual));
-    if (std::fabs(found.usual - right.usual) > 1e-9 * right.usual)  // of rounding
+    if (!(std::fabs(found.usual - right.usual) <= 1e-9 * right.usual))  // of rounding; not so for NaN
       reject("usual is {:.6g} s, but the median over the ranks of their medians is {:.6g} s", found.usual, right.usual);
-    if (std::fabs(found.own - right.own) > 1e-9 * right.usual) reject("own is {:.6g} s, not {:.6g} s", found.own, right.own);
+    if (!(std::fabs(found.own - right.own) <= 1e-9 * right.usual)) reject("own is {:.6g} s, not {:.6g} s", found.own, right.own);
   }
 }
 

@@ -160,11 +160,15 @@ void grade_sampling(const Library& library, Grading& grading) {
 void use_sampling(const Library& library) {
   use_own_sampling([library, sample = library.function<Sample>("sample_top_p")](std::span<const float> logits,
                                                                                 const Sampling& sampling, double uniform) {
+    int token = 0;
     try {
-      return sample(logits, {sampling.temperature, static_cast<int>(sampling.top_k), sampling.top_p}, uniform);
+      token = sample(logits, {sampling.temperature, static_cast<int>(sampling.top_k), sampling.top_p}, uniform);
     } catch (const lab::NotWritten&) {  // on the rank that draws: it alone may know
       fail(ExitCode::usage, "sample_top_p is not written yet");
     }
+    if (token < 0 || static_cast<std::size_t>(token) >= logits.size())
+      fail(ExitCode::usage, "sample_top_p draws token {} of {}: `cohort lab check 11.7`", token, logits.size());
+    return token;
   });
 }
 

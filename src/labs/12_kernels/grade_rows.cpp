@@ -185,7 +185,13 @@ void check_attention(AttentionAdd* add, const Heads& heads, const Cut& cut) {
   in_parts(heads.keys, cut, [&](std::size_t begin, std::size_t end) {
     add(row, q, copied(k, begin * size, end * size), copied(v, begin * size, end * size), scale);
     values.check("row.values");
-    if (end == 0) return;
+    if (end == 0) {
+      bool untouched = row.largest == -kInfinity && row.sum == 0.0f;
+      for (const float value : row.values) untouched = untouched && value == 0.0f;
+      if (!untouched)
+        reject("no key came in, but largest is {} and sum is {}: -infinity less -infinity is no number", row.largest, row.sum);
+      return;
+    }
     const Reference right = attention_of(q, k, v, end, scale);
     // Scores are sums of `size` fp32 products: an error of some 1e-7 of their size, which exp() makes one of the weights.
     const double allowed = 2e-6 * (1.0 + std::fabs(right.largest));

@@ -63,7 +63,11 @@ class Network {
     if (receiving) match(receiving->partner, rank);
     fail_if_all_wait();
     moved_.wait(lock, [&] { return !self.waits() || failure_; });
-    if (self.waits()) throw Abandoned();
+    if (self.waits()) {
+      self.sending.reset();  // what they point to goes with the stack of this rank
+      self.receiving.reset();
+      throw Abandoned();
+    }
     self.sending.reset();
     self.receiving.reset();
   }

@@ -56,7 +56,7 @@ void use_learners_code(Communicator& world, const std::string& words) {
   std::string file;
   fail_together(world, "compiling your code", [&] {
     if (world.rank() == 0)
-      file = Workplace(wanted.folder.parent_path().string()).compile(*wanted.lab, /*sanitized=*/false).string();
+      file = Workplace(fs::absolute(wanted.folder).parent_path().string()).compile(*wanted.lab, /*sanitized=*/false).string();
   });
   file = broadcast_text(world, file, 0);
   fail_together(world, "loading your code", [&] {
