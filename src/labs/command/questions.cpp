@@ -59,7 +59,7 @@ int judge_answer(const AskedQuestion& question, double given, const Lab& lab, co
     const bool factor = given > 0.0 && right > 0.0;
     const double times = factor ? std::max(given / right, right / given) : 0.0;
     fmt::print("{:g} is {}{}\n", given, given > right ? "too much" : "too little",
-               times >= 1.5 ? ", by more than a half"
+               times >= 1.5 ? ", by a factor of 1.5 or more"
                : factor     ? ", but close"
                             : "");
     return static_cast<int>(ExitCode::unequal);
