@@ -1,76 +1,38 @@
 """Lab 2's exercises in real runs: a learner's naive data parallelism, hooks and buckets train and prove as the built-in ones do, and what is
 wrong with them is found. lab02_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
-import json
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
+from learner import check, expect, finish, has, metrics, root, run
 
-program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-mpirun = sys.argv[4:]
-lab = root / "src/labs/02_data_parallel"
 RUN = root / "inputs/lab02_mlp.toml"
 SHORT = ["--set", "train.steps=8", "--set", "schedule.warmup_steps=2", "--set", "train.validate_every=0", "--set", "train.global_batch=48",
          "--set", "train.micro_batch=8", "--set", "model.layers=4", "--set", "log.level=info"]
 # Strategy -> the exercise that makes it.
 LEARNERS = {"naive": "naive_data_parallel", "hooks": "gradient_hooks", "bucketed": "assign_buckets"}
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_lab02_"))
-exercise = scratch / "labs/02_data_parallel/exercise.cpp"
-failures = 0
-
-
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
-def run(*words, ranks=3):
-    done = subprocess.run([*mpirun, "-np", str(ranks), program, *map(str, words)], capture_output=True, text=True, cwd=scratch)
-    return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, outcome, code, *words):
-    check(what, outcome[0] == code and all(word in outcome[1] + outcome[2] for word in words), outcome)
-
-
-def use(source):
-    exercise.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(lab / source, exercise)
 
 
 def train(name, strategy, *more):
-    return run("train", RUN, *SHORT, "--set", f"run.name={name}", "--set", f"parallel.data={strategy}", *more)
-
-
-def losses(name):
-    with open(scratch / "runs" / name / "metrics.jsonl", encoding="utf-8") as file:
-        return [json.loads(line)["loss"] for line in file if '"loss"' in line]
+    return run("train", RUN, *SHORT, "--set", f"run.name={name}", "--set", f"parallel.data={strategy}", *more, ranks=3)
 
 
 def mine(strategy):
     return ["--with", f"labs/02_data_parallel:{LEARNERS[strategy]}"]
 
 
-use("exercise.cpp")
+has("02_data_parallel", "exercise.cpp")
 for strategy, word in zip(LEARNERS, ("naive_data_parallel", "on_gradient_ready", "assign_buckets")):
     expect(f"{strategy}, not written", train("empty", strategy, *mine(strategy)), 2, f"{word} is not written yet")
-use("solution.cpp")
+has("02_data_parallel", "solution.cpp")
 expect("trained with the program's", train("built_in", "naive"), 0)
 for strategy, function in LEARNERS.items():
     # Buckets of 64 KiB: several, of these gradients. Two micro-batches a step: only the second is summed.
     size = "bucket_mib=0.0625"
     more = ["--set", f"parallel.{size}"] if strategy == "bucketed" else []
     expect(f"trained with the learner's {strategy}", train(strategy, strategy, *mine(strategy), *more), 0, f"{function} of labs/02_data_parallel")
-    learners, theirs = losses(strategy), losses("built_in")
+    learners, theirs = metrics(strategy), metrics("built_in")
     # The order of three summands differs, and a gradient is weighed before its sum: roundings of fp32 in each step.
     check("... has the same losses", len(learners) == 8 and all(abs(a - b) <= 1e-5 * b for a, b in zip(learners, theirs)), (learners, theirs))
     layout = f"data={strategy},{size}" if strategy == "bucketed" else f"data={strategy}"
-    expect(f"proved: {strategy}", run("prove", RUN, *SHORT, "--steps", "2", "--layout", layout, *mine(strategy)), 0, "equal")
+    expect(f"proved: {strategy}", run("prove", RUN, *SHORT, "--steps", "2", "--layout", layout, *mine(strategy), ranks=3), 0, "equal")
 expect("proved on 4 ranks", run("prove", RUN, "--steps", "1", "--layout", "data=hooks", *mine("hooks"), ranks=4), 0, "equal")
 expect("another strategy", train("other", "zero1", *mine("hooks")), 2, "zero1", "choose hooks")
 
@@ -78,10 +40,9 @@ WRONG = {"naive_divides_twice": ("naive", 11, "DIFFERS"), "naive_only_adds": ("n
          "hooks_nobody_waits": ("hooks", 2, "before the optimizer"), "buckets_best_fit": ("bucketed", 2, "assign_buckets puts gradient"),
          "hooks_in_every_micro_batch": ("hooks", 11, "DIFFERS")}
 for source, (strategy, code, words) in WRONG.items():
-    use(f"wrong/{source}.cpp")
+    has("02_data_parallel", f"wrong/{source}.cpp")
     # Buckets of a KiB: the small gradients of biases find gaps in earlier ones.
     layout = f"data={strategy},bucket_mib=0.001" if strategy == "bucketed" else f"data={strategy}"
-    expect(f"found: {source}", run("prove", RUN, *SHORT, "--steps", "2", "--layout", layout, *mine(strategy)), code, words)
+    expect(f"found: {source}", run("prove", RUN, *SHORT, "--steps", "2", "--layout", layout, *mine(strategy), ranks=3), code, words)
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()

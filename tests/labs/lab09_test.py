@@ -1,17 +1,6 @@
 """Lab 9 in real runs: a learner's keep_last decides which checkpoints of a run are deleted. lab09_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
-import os
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
-
-program, root = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
-mpirun = sys.argv[4:]
-lab = root / "src/labs/09_checkpoints"
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_lab09_"))
-failures = 0
+from learner import check, finish, has, root, run, scratch
 
 RUN = root / "inputs/lab09_checkpoints.toml"
 # Steps whose names sort otherwise as text: 100 comes before 90.
@@ -19,24 +8,14 @@ SHORT = ["--set", "train.steps=110", "--set", "checkpoint.keep=2", "--set", "che
          "--set", "checkpoint.keep_best=true", "--set", "model.layers=2", "--set", "model.width=16"]
 
 
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
 def train(name, source=None, *words):
     """Exit code, output and the steps that are left; with the learner's file `source`."""
     if source:
-        folder = scratch / "labs/09_checkpoints"
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(lab / source, folder / "exercise.cpp")
-    done = subprocess.run([*mpirun, "-np", "2", program, "train", str(RUN), *SHORT, *words, "--set", f"run.name={name}", *(["--with", "labs/09_checkpoints"] if source else [])],
-                          capture_output=True, text=True, cwd=scratch, env=os.environ)
+        has("09_checkpoints", source)
+    mine = ["--with", "labs/09_checkpoints"] if source else []
+    code, stdout, stderr = run("train", RUN, *SHORT, *words, "--set", f"run.name={name}", *mine, ranks=2)
     left = sorted(int(path.name.split("_")[1]) for path in (scratch / "runs" / name / "checkpoints").glob("step_*"))
-    return done.returncode, done.stdout + done.stderr, left
+    return code, stdout + stderr, left
 
 
 code, said, left = train("empty", "exercise.cpp")
@@ -50,5 +29,4 @@ check("a rule that is wrong only in other cases, too", code == 0 and left == usu
 code, said, left = train("text", "wrong/keep_by_name.cpp", "--set", "checkpoint.keep_best=false")
 check("one that would delete the newest deletes nothing, and is told of", code == 0 and "your own rule would delete step 100, the newest" in said and 110 in left, (code, said, left))
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()

@@ -1,36 +1,11 @@
 """Lab 11 in real runs: a learner's sampler draws the texts of `cohort train` and `cohort generate`. lab11_own_text_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
 import json
-import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
-program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-mpirun = sys.argv[4:]
+from learner import check, expect, finish, root, run, scratch
+
 lab = root / "src/labs/11_own_text"
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_lab11_"))
-failures = 0
-
-
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
-def run(*words, ranks=0):
-    command = [*mpirun, "-np", str(ranks)] if ranks else []
-    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, errors="replace", cwd=scratch)
-    return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, outcome, code, *words):
-    check(what, outcome[0] == code and all(word in outcome[1] + outcome[2] for word in words), outcome)
-    return outcome[1]
 
 
 RUN = root / "inputs/lab11_own_text.toml"
@@ -48,10 +23,10 @@ expect("not written, in generate", run("generate", "runs/theirs", *PROMPT, "--wi
 shutil.copy(lab / "solution.cpp", exercise)
 expect("trained with the learner's", run("train", RUN, *SHORT, "--set", "run.name=mine", "--with", "labs/11_own_text", ranks=2), 0, "sample_top_p of labs/11_own_text/exercise.cpp")
 texts = [sorted(path.read_text() for path in (scratch / "runs" / name).rglob("*sample*") if path.is_file()) for name in ("theirs", "mine")]
-check("... whose text is the same, for the same seed", texts[0] == texts[1], texts)
+check("... whose text is the same, for the same seed", texts[0] and texts[0] == texts[1], texts)
 for words in (["--temperature", "0.7"], ["--top-p", "0.8"], ["--top-k", "5", "--top-p", "0.9"], ["--temperature", "0"]):
-    theirs = expect(f"generated {' '.join(words)}", run("generate", "runs/theirs", *PROMPT, *words), 0)
-    mine = expect("... with the learner's", run("generate", "runs/theirs", *PROMPT, *words, "--with", "labs/11_own_text"), 0)
+    theirs = expect(f"generated {' '.join(words)}", run("generate", "runs/theirs", *PROMPT, *words), 0)[1]
+    mine = expect("... with the learner's", run("generate", "runs/theirs", *PROMPT, *words, "--with", "labs/11_own_text"), 0)[1]
     check("... the same texts", [json.loads(line) for line in theirs.splitlines()] == [json.loads(line) for line in mine.splitlines() if line.startswith("{")], (theirs, mine))
 shutil.copy(lab / "wrong/sample_leaves_last_out.cpp", exercise)
 theirs = run("generate", "runs/theirs", *PROMPT, "--top-p", "0.8")[1]
@@ -59,5 +34,4 @@ wrong = run("generate", "runs/theirs", *PROMPT, "--top-p", "0.8", "--with", "lab
 check("a wrong one draws others", wrong[0] == 0 and theirs not in wrong[1], wrong)
 expect("a function that no run uses", run("generate", "runs/theirs", *PROMPT, "--with", "labs/11_own_text:bpe_encode"), 2, "a run can use sample_top_p")
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()

@@ -2,36 +2,11 @@
 lab12_kernels_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
 import json
-import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
-program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-mpirun = sys.argv[4:]
+from learner import check, expect, finish, root, run, scratch
+
 lab = root / "src/labs/12_kernels"
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_lab12_"))
-failures = 0
-
-
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
-def run(*words, ranks=0):
-    command = [*mpirun, "-np", str(ranks)] if ranks else []
-    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, errors="replace", cwd=scratch)
-    return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, outcome, code, *words):
-    check(what, outcome[0] == code and all(word in outcome[1] + outcome[2] for word in words), outcome)
-    return outcome[1]
 
 
 RUN = root / "inputs/lab12_kernels.toml"
@@ -81,5 +56,4 @@ expect("a function that no run uses", run("train", RUN, "--with", "labs/12_kerne
 expect("a step timed with them", run("bench", "step", "--layers", "1", "--width", "32", "--heads", "2", "--context", "32", "--steps", "1", "--warm-up", "1",
                                      "--with", "labs/12_kernels"), 0, "tokens/s", "adamw_fused of")
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()

@@ -1,48 +1,15 @@
 """Labs 7 and 8 in real runs: a learner's merging of partial attentions under context parallelism, and a learner's orders in a pipeline, on
 several ranks. layouts_07_08_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
-import json
-import pathlib
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 
-program, root = sys.argv[1], pathlib.Path(sys.argv[2])
-mpirun = sys.argv[4:]
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_labs_"))
-failures = 0
-
-
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
-def run(*words, ranks=0):
-    command = [*mpirun, "-np", str(ranks)] if ranks else []
-    return subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, cwd=scratch)
-
-
-def expect(what, done, code, *words):
-    check(what, done.returncode == code and all(word in done.stdout + done.stderr for word in words), (done.returncode, done.stdout, done.stderr))
+from learner import check, expect, finish, has, metrics, root, run, scratch
 
 
 def write(lab, source):
     """The learner's file of a lab; the lab's folder."""
-    folder = scratch / "labs" / lab
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(root / "src/labs" / lab / source, folder / "exercise.cpp")
+    has(lab, source)
     return f"labs/{lab}"
-
-
-def losses(name):
-    with open(scratch / "runs" / name / "metrics.jsonl", encoding="utf-8") as file:
-        return [json.loads(line)["loss"] for line in file if '"loss"' in line]
 
 
 def compare(run_file, ranks, tolerance, learner, *settings):
@@ -51,7 +18,7 @@ def compare(run_file, ranks, tolerance, learner, *settings):
     short = ["--set", "train.steps=6", "--set", "schedule.warmup_steps=2", *settings]
     for kind, more in (("built-in", []), ("own", ["--with", learner])):
         expect(f"{name}: trained with the {kind}", run("train", run_file, *short, "--set", f"run.name={name}-{kind}", *more, ranks=ranks), 0)
-    own, built_in = losses(f"{name}-own"), losses(f"{name}-built-in")
+    own, built_in = metrics(f"{name}-own"), metrics(f"{name}-built-in")
     check("... the losses are the same", len(own) == 6 and all(abs(a - b) <= tolerance * b for a, b in zip(own, built_in)), (own, built_in))
 
 
@@ -87,11 +54,10 @@ expect("a deadlock is told, not waited for", run(*PROVE, "--layout", "pp=4", ran
 write(LAB, "wrong/one_f_one_b_as_gpipe.cpp")
 expect("an order that holds more is right, too", run(*PROVE, "--layout", "pp=3", ranks=3), 0, "equal")
 SHORT = ("train", RUN, "--set", "train.steps=2", "--set", "schedule.warmup_steps=1", "--set", "parallel.pp=2", "--overwrite")
-own, gpipe = (re.search("memory .*", run(*SHORT, *more, ranks=2).stdout) for more in
+own, gpipe = (re.search("memory .*", run(*SHORT, *more, ranks=2)[1]) for more in
               (("--with", f"labs/{LAB}:one_f_one_b_order"), ("--set", "parallel.schedule=gpipe")))
 check("... and its memory is planned for", own and gpipe and own[0] == gpipe[0], (own, gpipe))
 write(LAB, "wrong/one_f_one_b_without_drain.cpp")
 expect("an order with actions missing", run(*PROVE, "--layout", "pp=2", ranks=2), 11, "is not written")
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()

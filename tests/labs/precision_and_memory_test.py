@@ -2,46 +2,13 @@
 precision_and_memory_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 
 import json
-import os
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
 
-program, root = sys.argv[1], pathlib.Path(sys.argv[2])
-mpirun = sys.argv[4:]
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_labs_"))
-failures = 0
-
-
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
-def run(*words, ranks=0):
-    command = [*mpirun, "-np", str(ranks)] if ranks else []
-    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, cwd=scratch)
-    return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, outcome, code, *words):
-    check(what, outcome[0] == code and all(word in outcome[1] + outcome[2] for word in words), outcome)
+from learner import check, expect, finish, has, root, run, scratch
 
 
 def metrics(name):
     with open(scratch / "runs" / name / "metrics.jsonl", encoding="utf-8") as file:
         return [{key: record.get(key) for key in ("step", "loss", "loss_scale", "skipped")} for record in map(json.loads, file)]
-
-
-def learner(lab, file):
-    folder = scratch / "labs" / lab
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(root / "src/labs" / lab / file, folder / "exercise.cpp")
 
 
 (scratch / "data").mkdir()
@@ -52,19 +19,19 @@ expect("tokens", run("data", "prepare", "--input", "data/stories.txt", "--out", 
 RUN = root / "inputs/lab05_precision.toml"
 SHORT = ["--set", "train.steps=30", "--set", "precision.loss_scale=1e6", "--set", "precision.loss_scale_interval=2", "--set", "model.layers=1"]
 WITH = ["--with", "labs/05_precision"]
-learner("05_precision", "exercise.cpp")
+has("05_precision", "exercise.cpp")
 expect("a rule that is not written", run("train", RUN, *SHORT, *WITH, "--set", "run.name=empty", ranks=2), 2, "loss_scale_update is not written yet")
-learner("05_precision", "solution.cpp")
+has("05_precision", "solution.cpp")
 expect("Cohort's rule", run("train", RUN, *SHORT, "--set", "run.name=cohort", ranks=2), 0)
 expect("the learner's rule", run("train", RUN, *SHORT, *WITH, "--set", "run.name=mine", ranks=2), 0, "loss_scale_update of labs/05_precision")
 cohort, mine = metrics("cohort"), metrics("mine")
 check("the run overflows, and its scale grows", any(step["skipped"] for step in cohort)
       and any(b["loss_scale"] > a["loss_scale"] for a, b in zip(cohort, cohort[1:])), cohort)
 check("the same losses and scales, to the last bit", len(mine) == 30 and mine == cohort, (mine, cohort))
-learner("05_precision", "wrong/scale_doubles_on.cpp")
+has("05_precision", "wrong/scale_doubles_on.cpp")
 expect("a wrong rule", run("train", RUN, *SHORT, *WITH, "--set", "run.name=wrong", ranks=2), 0)
 check("... has other scales", metrics("wrong") != cohort)
-learner("05_precision", "solution.cpp")
+has("05_precision", "solution.cpp")
 NONE = ["--unset", "precision.loss_scale", "--unset", "precision.loss_scale_interval"]
 expect("bf16 has no loss scale", run("train", RUN, *NONE, *WITH, "--set", "precision.policy=bf16", "--set", "run.name=no", ranks=2), 2, "fp16")
 
@@ -72,20 +39,19 @@ expect("bf16 has no loss scale", run("train", RUN, *NONE, *WITH, "--set", "preci
 RUN = root / "inputs/lab06_memory.toml"
 SHORT = ["--set", "train.global_batch=24", "--set", "model.layers=2", "--steps", "2"]
 PROVE = ["prove", RUN, *SHORT, "--with", "labs/06_memory"]
-learner("06_memory", "exercise.cpp")
+has("06_memory", "exercise.cpp")
 expect("collectives that are not written", run(*PROVE, "--layout", "data=zero1", ranks=2), 2, "is not written yet")
-learner("06_memory", "solution.cpp")
+has("06_memory", "solution.cpp")
 for ranks in (3, 4):
     expect(f"stages 1 to 3 on {ranks} ranks", run(*PROVE, *(f"--layout=data=zero{stage}" for stage in (1, 2, 3)), ranks=ranks), 0, "zero1 ... equal",
            "zero2 ... equal", "zero3 ... equal")
 for file, function in (("scatter_next_owner", "reduce_scatter"), ("gather_one_step_less", "all_gather")):
-    learner("06_memory", f"wrong/{file}.cpp")
+    has("06_memory", f"wrong/{file}.cpp")
     expect(f"{file} is found", run(*PROVE[:-1], f"labs/06_memory:{function}", "--layout", "data=zero1", ranks=3), 11, "DIFFERS")
-learner("06_memory", "solution.cpp")
+has("06_memory", "solution.cpp")
 TRAIN = ["train", RUN, "--with", "labs/06_memory", "--set", "run.name=refused"]
 expect("a strategy without shards", run(*TRAIN, "--set", "parallel.data=bucketed", ranks=2), 2, "has no shards", "zero1, zero2 or zero3")
 expect("16 bits", run(*TRAIN, "--set", "precision.policy=bf16", ranks=2), 2, "in fp32")
 expect("hybrid sharding", run(*TRAIN, "--set", "parallel.data=zero3", "--set", "parallel.shard_ranks=2", ranks=4), 2, "parallel.shard_ranks")
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()

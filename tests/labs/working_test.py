@@ -4,37 +4,11 @@ working_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 import csv
 import io
 import json
-import os
-import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
-program, root = sys.argv[1], pathlib.Path(sys.argv[2])
-mpirun = sys.argv[4:]
+from learner import check, expect, finish, metrics, root, run, scratch
+
 lab = root / "src/labs/03_collectives"
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="cohort_labs_"))
-failures = 0
-
-
-def check(what, condition, detail=""):
-    global failures
-    print(("ok      " if condition else "FAILED  ") + what, flush=True)
-    if not condition:
-        failures += 1
-        print(detail)
-
-
-def run(*words, ranks=0, **environment):
-    command = [*mpirun, "-np", str(ranks)] if ranks else []
-    done = subprocess.run([*command, program, *map(str, words)], capture_output=True, text=True, cwd=scratch, env={**os.environ, **environment})
-    return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, outcome, code, *words):
-    check(what, outcome[0] == code and all(word in outcome[1] + outcome[2] for word in words), outcome)
-    return outcome
 
 
 # 1. A learner's way through a lab.
@@ -98,11 +72,6 @@ RUN = root / "inputs/lab03_collectives.toml"
 SHORT = ["--set", "train.global_batch=48", "--set", "train.steps=8", "--set", "schedule.warmup_steps=2", "--set", "model.layers=3"]
 
 
-def losses(name):
-    with open(scratch / "runs" / name / "metrics.jsonl", encoding="utf-8") as file:
-        return [json.loads(line)["loss"] for line in file if '"loss"' in line]
-
-
 expect("not written, in a run", run("train", RUN, *SHORT, "--set", "run.name=empty", "--with", "labs/03_collectives", ranks=3), 2,
        "ring_all_reduce is not written yet")
 shutil.copy(lab / "solution.cpp", exercise)
@@ -111,7 +80,7 @@ for name in ("naive", "tree", "ring"):
     words = f"labs/03_collectives{'' if name == 'ring' else f':{name}_all_reduce'}"
     expect(f"trained with the learner's {name}", run("train", RUN, *SHORT, "--set", f"run.name={name}", "--with", words, ranks=3), 0,
            f"{name}_all_reduce of labs/03_collectives/exercise.cpp")
-    mine, theirs = losses(name), losses("mpi")
+    mine, theirs = metrics(name), metrics("mpi")
     # The orders of three summands differ, by a rounding of fp32 a step.
     check("... has its losses", len(mine) == 8 and all(abs(a - b) <= 1e-5 * b for a, b in zip(mine, theirs)), (mine, theirs))
 expect("proved", run("prove", RUN, *SHORT, "--steps", "2", "--layout", "data=hooks", "--layout", "data=bucketed", "--with", "labs/03_collectives", ranks=3),
@@ -129,5 +98,4 @@ expect("prove without a layout", run("prove", RUN, "--with", "labs/03_collective
 expect("no such folder", run("train", RUN, "--with", "labs/04_none"), 2, "name the folder of a lab")
 expect("a function that no run uses", run("train", RUN, "--with", "labs/03_collectives:predict_all_reduce"), 2, "naive_all_reduce, tree_all_reduce, ring_all_reduce")
 
-shutil.rmtree(scratch)
-sys.exit(1 if failures else 0)
+finish()
