@@ -4,11 +4,24 @@ working_test.py PROGRAM ROOT -- MPIRUN FLAG ..."""
 import csv
 import io
 import json
+import pathlib
+import re
 import shutil
+import signal
+import subprocess
+import time
 
-from learner import check, expect, finish, metrics, root, run, scratch
+from learner import check, expect, finish, metrics, program, root, run, scratch
 
 lab = root / "src/labs/03_collectives"
+
+
+def wait_for(condition, seconds=60):
+    """Whether it comes true in time."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()
 
 
 # 1. A learner's way through a lab.
@@ -46,10 +59,26 @@ check("what was written is kept", (exercise.parent / "exercise.1.cpp").read_byte
 expect("another folder", run("lab", "start", "3", COHORT_LABS="mine/labs"), 0, "mine/labs/03_collectives")
 expect("giving up", run("lab", "solution", "3", "--give-up", "--dir", "mine/labs"), 0, "ring_all_reduce")
 check("... is kept", "gave_up" in json.loads((scratch / "mine/labs/progress.json").read_text())["3"])
-(scratch / "mine/labs/progress.json").write_text("{")
-expect("damaged progress", run("lab", "ls", "--dir", "mine/labs"), 5, "mine/labs/progress.json")
+for damaged in ("{", "[]", '{"3": 1}', '{"3": {"exercises": []}}', '{"3": {"exercises": {"ring_all_reduce": {"hints": "two"}}}}', '{"3": {"answered": 1}}'):
+    (scratch / "mine/labs/progress.json").write_text(damaged)
+    expect(f"damaged progress {damaged}", run("lab", "ls", "--dir", "mine/labs"), 5, "mine/labs/progress.json")
+
+# Ctrl-C reaches the process that grades only through its pipe.
+shutil.copy(lab / "solution.cpp", exercise)
+loop = 'std::ofstream("grader.pid") << ::getpid() << std::endl;\n  for (volatile int turn = 0;; turn = turn + 1) {\n  }\n'
+endless = re.sub(r"(void naive_all_reduce\([^{]*\{\n)", lambda found: found[1] + loop, exercise.read_text())
+exercise.write_text("#include <unistd.h>\n\n#include <fstream>\n" + endless)
+checking = subprocess.Popen([program, "lab", "check", "3.1"], cwd=scratch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+pid_file = scratch / "grader.pid"
+appears = wait_for(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+check("an endless exercise is graded", appears and checking.poll() is None)
+checking.send_signal(signal.SIGINT)
+checking.wait()
+check("Ctrl-C ends its grader", appears and wait_for(lambda: not pathlib.Path(f"/proc/{int(pid_file.read_text())}").exists()))
+shutil.copy(lab / "exercise.cpp", exercise)
 
 # 2. An instructor's table.
+(scratch / "class/dan/03_collectives/exercise.cpp").mkdir(parents=True)
 for name, source in (("ada", lab / "solution.cpp"), ("bob", lab / "wrong/ring_adds_twice.cpp"), ("eve", None)):
     folder = scratch / "class" / name / "03_collectives"
     folder.mkdir(parents=True)
@@ -57,12 +86,16 @@ for name, source in (("ada", lab / "solution.cpp"), ("bob", lab / "wrong/ring_ad
         shutil.copy(source, folder / "exercise.cpp")
     else:
         (folder / "exercise.cpp").write_text("no C++")
+(scratch / "class/bob/progress.json").write_text("[1]")
 code, stdout, stderr = run("lab", "collect", "class")
 rows = {(row["learner"], row["exercise"]): row for row in csv.DictReader(io.StringIO(stdout))}
-check("a class's table", code == 0 and len(rows) == 12 and rows["ada", "3.3"]["result"] == "passed" and rows["bob", "3.3"]["result"] == "not right"
+check("a class's table", code == 0 and len(rows) == 16 and rows["ada", "3.3"]["result"] == "passed" and rows["bob", "3.3"]["result"] == "not right"
       and "twice" in rows["bob", "3.3"]["message"] and rows["eve", "3.1"]["result"] == "does not compile", stdout + stderr)
+check("... says whose progress is damaged", "progress.json" in rows["bob", "3.3"]["message"] and "progress.json" not in rows["ada", "3.3"]["message"], stdout)
+check("... and what cannot be read", rows["dan", "3.1"]["result"] == "not graded" and "exercise.cpp" in rows["dan", "3.1"]["message"], stdout)
+check("... and writes no progress of theirs", not (scratch / "class/ada/progress.json").exists())
 shares = [run("lab", "collect", "class", "--share", share)[1].splitlines() for share in ("1/2", "2/2")]
-check("two shares of it are the whole", [len(share) for share in shares] == [9, 5] and all(share[0] == stdout.splitlines()[0] for share in shares)
+check("two shares of it are the whole", [len(share) for share in shares] == [9, 9] and all(share[0] == stdout.splitlines()[0] for share in shares)
       and sorted(shares[0][1:] + shares[1][1:]) == sorted(stdout.splitlines()[1:]), shares)
 for share in ("0/2", "3/2", "2", "1/2/3", "a/b", "-1/2", ""):
     expect(f"share '{share}'", run("lab", "collect", "class", "--share", share), 2 if share else 0, *(["1/8 to 8/8"] if share else []))

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "labs/grading/contributions.hpp"
 #include "labs/grading/guarded.hpp"
 #include "labs/grading/ranks.hpp"
 #include "labs/labs.hpp"
@@ -39,30 +40,11 @@ Outcome run_all_reduce(AllReduce* all_reduce, int ranks, std::size_t elements, c
   return outcome;
 }
 
-// Rank r gives 8^r, so that the digits of a sum tell how often each rank's value is in it: with 8 ranks exact in fp32.
-constexpr double kBase = 8.0;
-
-// What is wrong with a sum, by its digits: "the value of rank 2 twice".
-std::string contributions(float sum, int ranks) {
-  std::vector<std::string> words;
-  double rest = sum;
-  if (!(rest >= 0.0) || rest != std::floor(rest)) return fmt::format("{} is no sum of the ranks' values", sum);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const int times = static_cast<int>(std::fmod(rest, kBase));
-    rest = std::floor(rest / kBase);
-    if (times == 0) words.push_back(fmt::format("the value of rank {} is missing", rank));
-    if (times > 1)
-      words.push_back(fmt::format("that of rank {} is in it {}", rank, times == 2 ? "twice" : fmt::format("{} times", times)));
-  }
-  return rest > 0.0 ? fmt::format("{} is no sum of the ranks' values", sum) : join(words, ", ");
-}
-
 void check_ranks(AllReduce* all_reduce, int ranks, std::size_t elements) {
-  const Outcome outcome = run_all_reduce(all_reduce, ranks, elements,
-                                         [](int rank, std::size_t) { return static_cast<float>(std::pow(kBase, rank)); });
+  const Outcome outcome = run_all_reduce(all_reduce, ranks, elements, [](int rank, std::size_t) { return digit_of(rank); });
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t i = 0; i < elements; ++i) {
-      const std::string wrong = contributions(outcome.data[static_cast<std::size_t>(rank)][i], ranks);
+      const std::string wrong = wrong_contributions(outcome.data[static_cast<std::size_t>(rank)][i], ranks);
       if (!wrong.empty()) reject("on rank {}, element {} is not the sum over all ranks: {}", rank, i, wrong);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "labs/grading/contributions.hpp"
 #include "labs/grading/guarded.hpp"
 #include "labs/grading/ranks.hpp"
 #include "labs/use/communicator_link.hpp"
@@ -51,23 +52,10 @@ void check_sent(const Traffic& traffic, int ranks, std::size_t block, Count bloc
   }
 }
 
-// Rank r gives 8^r times a number of the element, so that a wrong sum shows whose value is missing: exact in fp32.
-float share_of(int rank, std::size_t element) {
-  return static_cast<float>(std::pow(8.0, rank)) * static_cast<float>(element % 3 + 1);
-}
+// Elements differ by a factor, so that a block in another's place is seen, too.
+float factor_of(std::size_t element) { return static_cast<float>(element % 3 + 1); }
 
-std::string what_is_wrong(float found, int ranks, std::size_t element) {
-  double rest = found / static_cast<double>(element % 3 + 1);
-  if (!(rest >= 0.0) || rest != std::floor(rest)) return "it is no sum of the ranks' values of this element";
-  std::vector<std::string> words;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const int times = static_cast<int>(std::fmod(rest, 8.0));
-    rest = std::floor(rest / 8.0);
-    if (times == 0) words.push_back(fmt::format("the value of rank {} is missing", rank));
-    if (times > 1) words.push_back(fmt::format("that of rank {} is in it {} times", rank, times));
-  }
-  return rest > 0.0 || words.empty() ? "it is no sum of the ranks' values of this element" : join(words, ", ");
-}
+float share_of(int rank, std::size_t element) { return digit_of(rank) * factor_of(element); }
 
 void check_reduced(OnBlocks* reduce_scatter, int ranks, std::size_t block) {
   std::vector<Guarded> data = on_ranks(ranks, size(ranks) * block, share_of);
@@ -75,11 +63,9 @@ void check_reduced(OnBlocks* reduce_scatter, int ranks, std::size_t block) {
   check_guards(data, "data");
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t i = size(rank) * block; i < size(rank + 1) * block; ++i) {
-      float expected = 0.0f;
-      for (int other = 0; other < ranks; ++other) expected += share_of(other, i);
-      if (data[size(rank)][i] != expected)
-        reject("on rank {}, element {}, which is in its own block, is not the sum over all ranks: {}", rank, i,
-               what_is_wrong(data[size(rank)][i], ranks, i));
+      const std::string wrong = wrong_contributions(data[size(rank)][i] / static_cast<double>(factor_of(i)), ranks);
+      if (!wrong.empty())
+        reject("on rank {}, element {}, which is in its own block, is not the sum over all ranks: {}", rank, i, wrong);
     }
   }
   check_sent(traffic, ranks, block, ranks - 1, ": no rank needs the sums of the others' blocks");

@@ -1,10 +1,10 @@
 // The pair of collectives that sequence parallelism makes of an all-reduce.
-#include <cmath>
 #include <cohort/lab07_tensor_parallel.hpp>
 #include <vector>
 
 #include "base/text.hpp"
 #include "labs/07_tensor_parallel/tensor_parallel_grades.hpp"
+#include "labs/grading/contributions.hpp"
 #include "labs/grading/guarded.hpp"
 #include "labs/grading/ranks.hpp"
 
@@ -63,19 +63,6 @@ std::string words_of_parts(const PartsCase& one) {
   return fmt::format("{}, {} each", counted(one.ranks, "rank"), counted(static_cast<Count>(one.own), "element"));
 }
 
-// Whose value is missing in a sum of powers of eight, of which rank r gives the r-th, or in it more than once.
-std::string contributions(float sum, int ranks) {
-  std::string words;
-  double rest = sum;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const double times = std::fmod(rest, 8.0);
-    rest = std::floor(rest / 8.0);
-    if (times == 0.0) words += fmt::format("; the value of rank {} is missing", rank);
-    if (times > 1.0) words += fmt::format("; the value of rank {} is in it {} times", rank, times);
-  }
-  return sum < 0.0f ? ": nothing was written" : words.empty() ? "" : ": " + words.substr(2);
-}
-
 }  // namespace
 
 void grade_all_gather(const Library& library, Grading& grading) {
@@ -106,15 +93,14 @@ void grade_reduce_scatter(const Library& library, Grading& grading) {
     grading.begin(words_of_parts(one));
     const std::size_t whole = static_cast<std::size_t>(one.ranks) * one.own;
     const Outcome sums = run_collective(
-        scatter, one.ranks, whole, one.own, [](int rank, std::size_t) { return static_cast<float>(std::pow(8.0, rank)); }, "own");
-    const float right = static_cast<float>((std::pow(8.0, one.ranks) - 1.0) / 7.0);
+        scatter, one.ranks, whole, one.own, [](int rank, std::size_t) { return digit_of(rank); }, "own");
     const Outcome places = run_collective(
         scatter, one.ranks, whole, one.own, [](int, std::size_t i) { return static_cast<float>(i); }, "own");
     for (std::size_t rank = 0; rank < sums.written.size(); ++rank) {
       for (std::size_t i = 0; i < one.own; ++i) {
-        if (sums.written[rank][i] != right)
-          reject("on rank {}, element {} is not the sum over all ranks{}", rank, i,
-                 contributions(sums.written[rank][i], one.ranks));
+        const float sum = sums.written[rank][i];
+        const std::string wrong = sum < 0.0f ? "nothing was written" : wrong_contributions(sum, one.ranks);
+        if (!wrong.empty()) reject("on rank {}, element {} is not the sum over all ranks: {}", rank, i, wrong);
         const float element = places.written[rank][i] / static_cast<float>(one.ranks);
         if (element == static_cast<float>(rank * one.own + i)) continue;
         reject("on rank {}, element {} is the sum of element {} of partial: it is to be that of element {}", rank, i, element,

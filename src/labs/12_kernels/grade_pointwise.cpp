@@ -114,6 +114,7 @@ void check_forward(Forward* forward, const Rows& r) {
   check_gelu(out.span(), x, bias, r);
   Guarded in_place(x);
   forward(in_place.span(), in_place.span(), bias);
+  in_place.check("out");
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (in_place[i] != out[i])
       reject("{}: with out = x it is {:.7g}, else {:.7g}: something of x was read after it was written over", place(i, r),
@@ -170,6 +171,8 @@ void check_backward(Backward* backward, const Rows& r) {
   check_dbias(dbias.span(), g, r);
   Guarded in_place(g.dout), again(g.dbias_before);
   backward(in_place.span(), again.span(), in_place.span(), g.x, g.bias);
+  in_place.check("dx");
+  again.check("dbias");
   for (std::size_t i = 0; i < g.x.size(); ++i) {
     if (in_place[i] != dx[i])
       reject("{}: with dx = dout it is {:.7g}, else {:.7g}: something of dout was read after it was written over", place(i, r),

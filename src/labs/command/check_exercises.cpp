@@ -23,7 +23,7 @@ struct Graded {
   Verdict verdict;
 };
 
-// The verdicts of one lab's exercises, or of the chosen one.
+// The verdicts of one lab's exercises, or of the chosen one. Leaves the learner's progress alone.
 std::vector<Graded> grade(const Workplace& workplace, const Selection& selection, bool sanitize, double limit) {
   const Lab& lab = *selection.lab;
   const Judging how{.limit = limit, .preloaded = sanitize ? sanitizer_library() : ""};
@@ -32,7 +32,6 @@ std::vector<Graded> grade(const Workplace& workplace, const Selection& selection
   for (std::size_t i = 0; i < lab.exercises.size(); ++i) {
     if (selection.exercise && *selection.exercise != i) continue;
     graded.push_back({&lab, i, judge(lab, i, library, how)});
-    if (graded.back().verdict.result == Verdict::Result::passed) workplace.passed(lab, i);
   }
   return graded;
 }
@@ -72,25 +71,44 @@ std::string cell(std::string_view text) {
   return quoted + "\"";
 }
 
-void print_csv(const std::string& learner, const std::string& exercise, std::string_view name, std::string_view result,
-               const Progress& progress, std::string_view message) {
-  fmt::print("{},{},{},{},{},{},{}\n", cell(learner), exercise, name, cell(result), progress.passed, progress.hints,
-             cell(message));
+struct Row {
+  std::string result, message;
+};
+
+// One for each exercise. A learner's file that does not compile, or cannot be read, costs the class no table.
+std::vector<Row> rows_of(const Workplace& workplace, const Lab& lab, double limit) {
+  const auto all = [&](const char* result, const std::exception& error) {
+    return std::vector<Row>(lab.exercises.size(), {result, split(error.what(), '\n').front()});
+  };
+  try {
+    std::vector<Row> rows;
+    for (const Graded& one : grade(workplace, {&lab, std::nullopt}, /*sanitize=*/false, limit))
+      rows.push_back({std::string(name_of(one.verdict.result)), one.verdict.message});
+    return rows;
+  } catch (const Error& error) {
+    return all(error.code() == ExitCode::usage ? "does not compile" : "not graded", error);
+  } catch (const std::exception& error) {
+    return all("not graded", error);
+  }
 }
 
-// A learner's file that does not compile costs the class no table.
-void collect_lab(const Workplace& workplace, const std::string& learner, const Lab& lab, double limit) {
-  std::vector<Graded> graded;
-  std::string broken;
+// "passed_first,hints", empty where the progress is damaged: then the message says so.
+std::string progress_cells(const Workplace& workplace, const Lab& lab, std::size_t exercise, std::string& message) {
   try {
-    graded = grade(workplace, {&lab, std::nullopt}, /*sanitize=*/false, limit);
+    const Progress progress = workplace.progress_of(lab, exercise);
+    return fmt::format("{},{}", progress.passed, progress.hints);
   } catch (const Error& error) {
-    broken = split(error.what(), '\n').front();
+    message += fmt::format("{}{}", message.empty() ? "" : "; ", error.what());
+    return ",";
   }
+}
+
+void collect_lab(const Workplace& workplace, const std::string& learner, const Lab& lab, double limit) {
+  std::vector<Row> rows = rows_of(workplace, lab, limit);
   for (std::size_t i = 0; i < lab.exercises.size(); ++i) {
-    const Verdict verdict = broken.empty() ? graded[i].verdict : Verdict{Verdict::Result::rejected, broken};
-    print_csv(learner, lab.number_of(i), lab.exercises[i].name, broken.empty() ? name_of(verdict.result) : "does not compile",
-              workplace.progress_of(lab, i), verdict.message);
+    const std::string progress = progress_cells(workplace, lab, i, rows[i].message);
+    fmt::print("{},{},{},{},{},{}\n", cell(learner), lab.number_of(i), lab.exercises[i].name, cell(rows[i].result), progress,
+               cell(rows[i].message));
   }
 }
 
@@ -129,6 +147,9 @@ int check(const CheckOptions& options) {
   for (const Selection& selection : selections(options, workplace)) {
     workplace.require_started(*selection.lab);
     const std::vector<Graded> graded = grade(workplace, selection, options.sanitize, options.limit);
+    for (const Graded& one : graded) {
+      if (one.verdict.result == Verdict::Result::passed) workplace.passed(*one.lab, one.exercise);
+    }
     if (!options.json) print(graded);
     all.insert(all.end(), graded.begin(), graded.end());
   }

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
@@ -199,6 +200,17 @@ Verdict grade_here(const Lab& lab, std::size_t exercise, const Library& library,
   }
 }
 
+// Ends this process when nobody reads what it says any more: it has a process group of its own, which Ctrl-C in the terminal of
+// who started it does not reach, and the exercise may loop.
+void end_with_reader() {
+  std::thread([] {
+    pollfd writing{.fd = kPipe, .events = 0, .revents = 0};
+    while (::poll(&writing, 1, -1) < 0 && errno == EINTR) {
+    }
+    ::_exit(1);
+  }).detach();
+}
+
 int grade_for_judge(const Lab& lab, std::size_t exercise, const fs::path& library) {
   const auto say = [](const std::string& word, const std::string& words) {
     std::string line = word + " " + join(split(words, '\n'), " ") + "\n";
@@ -206,6 +218,7 @@ int grade_for_judge(const Lab& lab, std::size_t exercise, const fs::path& librar
       fail(ExitCode::usage, "`cohort lab grade` is for `cohort lab check`, which starts it");
   };
   Grading grading([&](const std::string& words) { say("case", words); });
+  end_with_reader();
   const Verdict verdict = grade_here(lab, exercise, Library(library), grading);
   const char* word = verdict.result == Result::passed        ? "passed"
                      : verdict.result == Result::not_written ? "not_written"

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
@@ -22,11 +23,23 @@ constexpr int kDepth = 8;
 fs::path progress_file(const fs::path& root) { return root / "progress.json"; }
 
 // {"3": {"gave_up": "TIME", "answered": {"3.q1": "TIME"}, "exercises": {"ring_all_reduce": {"passed": "TIME", "hints": 2}}}}
+bool is_progress_of_exercise(const Json& exercise) {
+  return exercise.is_object() && exercise.value("passed", Json("")).is_string() &&
+         exercise.value("hints", Json(0)).is_number_integer();
+}
+
+bool is_progress_of_lab(const Json& entry) {
+  if (!entry.is_object() || !entry.value("answered", Json::object()).is_object()) return false;
+  const Json exercises = entry.value("exercises", Json::object());
+  return exercises.is_object() && std::all_of(exercises.begin(), exercises.end(), is_progress_of_exercise);
+}
+
 Json read_progress(const fs::path& root) {
   const fs::path file = progress_file(root);
   if (!fs::exists(file)) return Json::object();
   Json json = parse_strict_json(read_file(file, "progress"), file.string(), kDepth, ExitCode::data);
-  if (!json.is_object()) fail(ExitCode::data, "{}: is not the progress of labs; move it away to begin a new one", file.string());
+  if (!json.is_object() || !std::all_of(json.begin(), json.end(), is_progress_of_lab))
+    fail(ExitCode::data, "{}: is not the progress of labs; move it away to begin a new one", file.string());
   return json;
 }
 
