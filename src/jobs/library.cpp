@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/shared_places.hpp"
 #include "base/text.hpp"
 
 namespace cohort {
@@ -43,8 +44,7 @@ fs::path find_jobs_folder(const std::string& given, const fs::path& program) {
     if (is_folder(fs::path(given) / "templates")) return given;
     fail(ExitCode::io, "--jobs {}: no folder {}/templates", given, given);
   }
-  const fs::path folder = program.parent_path();  // PREFIX/bin or TREE/build/NAME
-  const std::vector<fs::path> places{folder.parent_path() / "share/cohort/jobs", folder.parent_path().parent_path() / "jobs"};
+  const auto places = shared_places(program, "jobs", "jobs");
   for (const fs::path& place : places) {
     if (is_folder(place / "templates")) return place;
   }

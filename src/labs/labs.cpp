@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
+#include "base/shared_places.hpp"
 #include "base/text.hpp"
 
 namespace cohort::labs {
@@ -23,9 +24,7 @@ const Lab& lab_numbered(const std::string& number) {
 namespace {
 
 fs::path folder_of_program(const char* installed, const char* in_tree) {
-  const fs::path folder = program_file().parent_path();  // PREFIX/bin or TREE/build/NAME
-  const std::vector<fs::path> places{folder.parent_path() / "share/cohort" / installed,
-                                     folder.parent_path().parent_path() / in_tree};
+  const auto places = shared_places(program_file(), installed, in_tree);
   for (const fs::path& place : places) {
     std::error_code error;
     if (fs::is_directory(place, error)) return place;
