@@ -47,6 +47,16 @@ void check_conversation_options(const PrepareOptions& options) {
        chat.name, options.tokenizer, " --special-token '" + join(missing, "' --special-token '") + "'");
 }
 
+// Of roles, texts and what counts, however the line of JSON writes them. Sizes keep turns apart.
+ContentHash hash_of_turns(const Conversation& turns) {
+  std::string text;
+  for (const Turn& turn : turns) {
+    const bool silent = turn.role == Role::assistant && !turn.counts;
+    text += fmt::format("{}{} {} {}", name_of(turn.role), silent ? " silent" : "", turn.content.size(), turn.content);
+  }
+  return hash_of(text);
+}
+
 // Texts in other files would be read as texts.
 void require_lines(const InputList& inputs) {
   for (const InputFile& file : inputs.files) {
@@ -103,7 +113,7 @@ Preparation::Preparation(PrepareOptions options, InputList inputs)
       folder_(parts_folder(options_.output)),
       settings_(fmt::format("1\n{}\n{}\n{}\n{}\n", options_.field, options_.separator.has_value(),
                             options_.separator.value_or(""), plan_.piece_bytes)) {
-  if (rules_.chat != nullptr) settings_ += fmt::format("conversations {}\n", rules_.chat->name);
+  if (rules_.chat != nullptr) settings_ += fmt::format("conversations hashed by turns {}\n", rules_.chat->name);
   std::error_code error;  // none if it is there: other ranks make it, and a killed preparation left it
   fs::create_directory(folder_, error);
   if (error) fail(ExitCode::io, "cannot create the folder '{}': {}", folder_.string(), error.message());
@@ -187,7 +197,9 @@ void Preparation::encode_text(std::string_view text, const TextSource& source, s
 }
 
 void Preparation::encode_conversation(std::string_view line, EncodedPart& part, EncodedDocument& document) const {
-  const ChatTokens tokens = ChatFormat(*rules_.chat, *tokenizer_).encode(conversation_in_json_line(line));
+  const Conversation turns = conversation_in_json_line(line);
+  const ChatTokens tokens = ChatFormat(*rules_.chat, *tokenizer_).encode(turns);
+  document.hash = hash_of_turns(turns);
   append(tokens.ids, part, document);
   part.counted.insert(part.counted.end(), tokens.counted.begin(), tokens.counted.end());
 }
@@ -196,10 +208,11 @@ EncodedPart Preparation::encode_part(PartTexts& texts, const WorkItem& item, Cou
   EncodedPart part;
   std::vector<std::int32_t> block(rules_.chat == nullptr ? tokenizer_->most_tokens(Tokenizer::kLeastBlock) : 0);
   const auto encode = [&](std::string_view text, const TextSource& source, bool starts, bool ends) {
-    EncodedDocument document{.hash = hash_of(text), .starts = starts, .ends = ends};
+    EncodedDocument document{.starts = starts, .ends = ends};
     if (rules_.chat != nullptr) {
       encode_conversation(text, part, document);
     } else {
+      document.hash = hash_of(text);
       encode_text(text, source, block, part, document);
     }
     if (ends && end_of_document_ >= 0) {

@@ -55,7 +55,10 @@ nlohmann::ordered_json figures_of(const Evaluation& evaluation) {
   if (evaluation.targets > 0) figures["validation_loss"] = evaluation.loss;
   if (evaluation.bits_per_byte) figures["validation_bits_per_byte"] = *evaluation.bits_per_byte;
   if (evaluation.accuracy) figures["validation_accuracy"] = *evaluation.accuracy;
-  for (const SourceEvaluation& source : evaluation.sources) figures["validation_loss_of"][source.name] = source.loss;
+  for (const SourceEvaluation& source : evaluation.sources) {
+    figures["validation_loss_of"][source.name] = source.loss;
+    if (source.bits_per_byte) figures["validation_bits_per_byte_of"][source.name] = *source.bits_per_byte;
+  }
   if (evaluation.choices) {
     figures["choices_accuracy"] = evaluation.choices->accuracy;
     figures["choices_accuracy_normalised"] = evaluation.choices->accuracy_normalised;
@@ -99,6 +102,10 @@ struct PartSums {
     right += other.right;
     samples += other.samples;
     classifies |= other.classifies;
+  }
+  double mean_loss() const { return loss / static_cast<double>(targets); }
+  std::optional<double> bits_per_byte() const {
+    return bytes > 0 ? std::optional(loss / std::numbers::ln2 / static_cast<double>(bytes)) : std::nullopt;
   }
 };
 
@@ -154,13 +161,15 @@ Evaluation evaluate(const EvaluationContext& setup, Predictor& model, const Data
   std::vector<SourceEvaluation> sources;
   for (const DatasetPart& part : dataset.parts(Split::validation)) {
     const PartSums one = measure_part(setup, model, dataset, part, group, micro_batch, limit);
-    if (!part.name.empty() && one.targets > 0) sources.push_back({part.name, one.loss / static_cast<double>(one.targets)});
+    if (!part.name.empty() && one.targets > 0) sources.push_back({part.name, one.mean_loss(), one.bits_per_byte()});
     all += one;
   }
   if (all.targets == 0) throw SharedError(ExitCode::data, fmt::format("{}: no target of its /validation counts", dataset.name()));
-  Evaluation evaluation{
-      .loss = all.loss / static_cast<double>(all.targets), .targets = all.targets, .samples = all.samples, .sources = sources};
-  if (all.bytes > 0) evaluation.bits_per_byte = all.loss / std::numbers::ln2 / static_cast<double>(all.bytes);
+  Evaluation evaluation{.loss = all.mean_loss(),
+                        .targets = all.targets,
+                        .samples = all.samples,
+                        .bits_per_byte = all.bits_per_byte(),
+                        .sources = sources};
   if (all.classifies) evaluation.accuracy = static_cast<double>(all.right) / static_cast<double>(all.targets);
   return evaluation;
 }

@@ -32,7 +32,8 @@ struct ChoiceScores {
 /// Of a source of a mixture.
 struct SourceEvaluation {
   std::string name;
-  double loss = 0.0;  // nats, mean over its valid targets
+  double loss = 0.0;                         // nats, mean over its valid targets
+  std::optional<double> bits_per_byte = {};  // of its text
 };
 
 struct Evaluation {
@@ -46,8 +47,8 @@ struct Evaluation {
 };
 
 /// Under the names that metrics.jsonl and `cohort eval --json` have for what was measured: validation_loss,
-/// validation_bits_per_byte, validation_accuracy, validation_loss_of (of each source), choices_accuracy,
-/// choices_accuracy_normalised.
+/// validation_bits_per_byte, validation_accuracy, validation_loss_of and validation_bits_per_byte_of (of each
+/// source), choices_accuracy, choices_accuracy_normalised.
 nlohmann::ordered_json figures_of(const Evaluation& evaluation);
 /// " (web 1.2345, code 0.9876), 1.781 bits per byte, accuracy 98.44 %": what there is beside the loss, or "".
 std::string other_figures_in_words(const Evaluation& evaluation);

@@ -97,7 +97,7 @@ for stop in (CHANGE - 2, CHANGE - 1, CHANGE):
 
 # 4. What is measured: each source, and all together by their tokens, for any ranks.
 last = training.metrics("one")[-1]
-of = last["validation_loss_of"]
+of, bits = last["validation_loss_of"], last["validation_bits_per_byte_of"]
 job.check("losses of both sources", list(of) == ["web", "code"] and min(of.values()) < last["validation_loss"] < max(of.values()), str(last))
 total = {}
 for name, file in (("web", WEB), ("code", CODE)):
@@ -105,6 +105,7 @@ for name, file in (("web", WEB), ("code", CODE)):
     job.expect(f"eval of {name} alone", outcome, 0, lines=0)
     total[name] = json.loads(outcome[1])
     job.check("... is the loss of the source", abs(total[name]["validation_loss"] - of[name]) < 1e-6 * of[name], f"{total[name]} {of}")
+    job.check("... and so are its bits per byte", abs(total[name]["validation_bits_per_byte"] - bits[name]) < 1e-6 * bits[name], f"{total[name]} {bits}")
 mean = sum(t["validation_loss"] * t["targets"] for t in total.values()) / sum(t["targets"] for t in total.values())
 for ranks in (1, 3):
     outcome = job.run(["eval", path("one"), "--json"], ranks)
@@ -112,11 +113,14 @@ for ranks in (1, 3):
     figures = json.loads(outcome[1])
     job.check("... is the mean over all tokens", abs(figures["validation_loss"] - mean) < 1e-6 * mean, f"{figures} {mean}")
     job.check("... and says each", all(abs(figures["validation_loss_of"][name] - of[name]) < 1e-6 * of[name] for name in of), str(figures))
+    job.check("... with perplexity and bits per byte", all(
+        abs(figures["perplexity_of"][name] - total[name]["perplexity"]) < 1e-5 * total[name]["perplexity"] and
+        abs(figures["validation_bits_per_byte_of"][name] - bits[name]) < 1e-6 * bits[name] for name in of), f"{figures} {total}")
     job.check("... of both", figures["targets"] == sum(t["targets"] for t in total.values()), f"{figures} {total}")
 limited = json.loads(job.run(["eval", path("one"), "--samples", "2", "--json"])[1])
 job.check("so many samples of each source", limited["samples"] == 4 and len(limited["validation_loss_of"]) == 2, str(limited))
 said = job.run(["eval", path("one")])[1]
-job.check("eval for people", "\n  web: " in said and "\n  code: " in said and "the mixture of web, code" in said, said)
+job.check("eval for people", re.search(r"\n  web: \d\.\d{6} nats \(perplexity [\d.]+, \d\.\d{4} bits per byte\)\n", said) and "\n  code: " in said and "the mixture of web, code" in said, said)
 
 # 5. Every layout is one rank's training.
 code, stdout, stderr, _ = job.run(["prove", MIXTURE, "--set", f"train.global_batch={BATCH}", "--set", "data.stages.2.from_step=2", "--steps",

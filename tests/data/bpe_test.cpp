@@ -43,8 +43,8 @@ BpeVocabulary vocabulary_of(const std::vector<std::pair<std::string, std::string
 
 std::vector<std::string> encoded(const BpeVocabulary& vocabulary, const std::string& piece) {
   BpeEncoder encoder(vocabulary);
-  std::vector<TokenId> ids;
-  encoder.encode_piece(piece, ids);
+  std::vector<TokenId> ids(piece.size());
+  ids.resize(encoder.encode_piece(piece, ids));
   std::vector<std::string> tokens;
   for (const TokenId id : ids) tokens.push_back(vocabulary.tokens()[static_cast<std::size_t>(id)]);
   return tokens;
@@ -85,9 +85,39 @@ TEST(Bpe, LongPiecesAreMergedAsShortOnes) {
   for (int i = 0; i < 50; ++i) {
     std::string piece;
     for (int k = 0; k < 400; ++k) piece += static_cast<char>('a' + random() % 4);
-    std::vector<TokenId> ids;
-    encoder.encode_piece(piece, ids);
+    std::vector<TokenId> ids(piece.size());
+    ids.resize(encoder.encode_piece(piece, ids));
     EXPECT_EQ(ids, encoder.merge_below(std::numeric_limits<std::int32_t>::max(), piece));
+  }
+}
+
+// More pieces than the encoder remembers, which differ in one byte at any place, of all sizes about those that it compares in
+// words; each comes again, with room for its tokens and no more.
+TEST(Bpe, PiecesThatComeAgainAreMergedAsNewOnes) {
+  const BpeVocabulary vocabulary =
+      vocabulary_of({{"a", "a"}, {"b", "b"}, {"aa", "aa"}, {"aaaa", "aaaa"}, {"aaaaaaaa", "aaaaaaaa"}, {"a", "b"}});
+  BpeEncoder encoder(vocabulary);
+  std::vector<std::string> pieces;
+  for (std::size_t size = 1; size <= 40; ++size) {
+    pieces.emplace_back(size, 'a');
+    for (std::size_t at = 0; at < size; ++at) {
+      for (char c = 'b'; c <= 'z'; ++c) {
+        pieces.push_back(pieces.back());
+        pieces.back()[at] = c;
+        std::vector<TokenId> ids(size);
+        for (int again = 0; again < 2; ++again) {
+          ids.resize(size);
+          ids.resize(encoder.encode_piece(pieces.back(), ids));
+          ASSERT_EQ(ids, encoder.merge_below(std::numeric_limits<std::int32_t>::max(), pieces.back())) << pieces.back();
+        }
+      }
+      pieces.emplace_back(size, 'a');
+    }
+  }
+  for (const std::string& piece : pieces) {
+    std::vector<TokenId> ids(piece.size());
+    ids.resize(encoder.encode_piece(piece, ids));
+    ASSERT_EQ(ids, encoder.merge_below(std::numeric_limits<std::int32_t>::max(), piece)) << piece;
   }
 }
 

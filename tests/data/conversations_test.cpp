@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "data/batch.hpp"
 #include "data/chat/chat_template.hpp"
 #include "data/prepare.hpp"
@@ -164,6 +165,32 @@ TEST(Conversations, AreATokenFileWithAMask) {
   }
   EXPECT_EQ(text, "User: ab\n###\nAssistant: [cd\n###\n]User: ef\n###\nAssistant: [gh\n###\n]");
   EXPECT_EQ(statistics_of(file).counted, (std::array<Count, 2>{7, 7}));
+}
+
+// One conversation, written in other ways: spaces, the order of keys, escapes, members that are left out, the other form. What
+// differs in a text, a role, the place where a turn ends, or in what counts is another one.
+TEST(Conversations, DuplicatesHaveTheSameTurns) {
+  const TemporaryFolder folder;
+  const std::string first = R"({"messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "é"}]})";
+  const std::vector<std::string> same{
+      R"({"messages":[{"role":"user","content":"a\nb"},{"role":"assistant","content":"é"}]})",
+      R"({"id": 7, "messages": [{"content": "a\nb", "role": "user"}, {"content": "\u00e9", "weight": 1, "role": "assistant"}]})",
+      R"({"messages": [{"role": "user", "content": "\u0061\u000ab", "weight": 0}, {"role": "assistant", "content": "é"}]})",
+      R"({"completion": "é", "prompt": "a\nb"})"};
+  const std::vector<std::string> other{
+      R"({"messages": [{"role": "system", "content": "a\nb"}, {"role": "assistant", "content": "é"}]})",
+      R"({"messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "É"}]})",
+      R"({"messages": [{"role": "user", "content": "a\nb "}, {"role": "assistant", "content": "é"}]})",
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "\nb"}, {"role": "assistant", "content": "é"}]})",
+      R"({"messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "é"}, {"role": "assistant", "content": "x"}]})",
+      R"({"messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "é", "weight": 0}, {"role": "assistant", "content": "x"}]})"};
+  std::string lines = first + "\n";
+  for (const auto& more : {same, other}) lines += join(more, "\n") + "\n";
+  PrepareOptions options = options_for(folder, lines);
+  options.deduplicate = true;
+  const Prepared prepared = prepare_tokens(options);
+  EXPECT_EQ(prepared.duplicates, static_cast<Count>(same.size()));
+  EXPECT_EQ(prepared.documents, static_cast<Count>(1 + other.size()));
 }
 
 TEST(Conversations, BatchesIgnoreTheOtherTargets) {

@@ -1,4 +1,4 @@
-"""Adapters against h5py, safetensors, torch and, where it is installed, peft: adapters_test.py COHORT
+"""Adapters against h5py, safetensors, torch and peft: adapters_test.py COHORT
 
 Merged weights are W + alpha / r B A, computed again here; exported adapters, joined by hand to the model in transformers' form, give
 the merged model; and read back they are what they were."""
@@ -16,14 +16,10 @@ warnings.filterwarnings("ignore")
 
 import h5py
 import numpy
+import peft
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-
-try:
-    import peft
-except ImportError:
-    peft = None
 
 COHORT = sys.argv[1]
 RANK, ALPHA = 3, 12.0
@@ -146,18 +142,17 @@ def try_model(name, kind, keys, targets):
           all(distance(by_hand[key], merged_hf[key]) < 1e-5 for key in merged_hf) and any(distance(base_hf[k], merged_hf[k]) > 1e-3 for k in base_hf))
     if kind != "qwen3":  # which this transformers does not know
         wanted = logits_of(transformers.AutoModelForCausalLM.from_pretrained(f"{name}_hf_merged"))
-        if peft:
-            model = peft.PeftModel.from_pretrained(transformers.AutoModelForCausalLM.from_pretrained(f"{name}_hf_base"), f"{name}_peft")
-            apart = distance(logits_of(model), wanted)
-            check(f"{name}: peft has the logits of the merged model ({apart:.1e} apart)", apart <= 1e-4)
-            peft_round_trip(name, kind, base, model)
+        model = peft.PeftModel.from_pretrained(transformers.AutoModelForCausalLM.from_pretrained(f"{name}_hf_base"), f"{name}_peft")
+        apart = distance(logits_of(model), wanted)
+        check(f"{name}: peft has the logits of the merged model ({apart:.1e} apart)", apart <= 1e-4)
+        peft_round_trip(name, kind, base)
     cohort("ckpt", "import", f"{name}_peft", "--base", base, "--out", again)
     cohort("ckpt", "merge", again, "--out", again + "_merged")
     back = weights_of(again + "_merged")
     check(f"{name}: adapters that are read back give the same model", all(distance(back[key], merged[key]) < 1e-5 for key in merged))
 
 
-def peft_round_trip(name, kind, base, model):
+def peft_round_trip(name, kind, base):
     """What peft writes, with another rank for some modules, is read."""
     config = peft.LoraConfig(r=4, lora_alpha=10, target_modules=["c_attn", "c_fc"] if kind == "gpt2" else ["q_proj", "down_proj"],
                              rank_pattern={"c_fc": 2, "down_proj": 2}, task_type="CAUSAL_LM", init_lora_weights=False)

@@ -10,14 +10,25 @@
 namespace cohort {
 namespace {
 
+std::string share_in_percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
+
 // How many tokens a guess is among, on average. A classifier has no such thing.
-std::optional<double> perplexity_of(const Measured& measured) {
+std::optional<double> perplexity_of(const Measured& measured, double loss) {
   if (!measured.is_text || measured.evaluation.targets == 0) return std::nullopt;
-  const double perplexity = std::exp(measured.evaluation.loss);
+  const double perplexity = std::exp(loss);
   return std::isfinite(perplexity) ? std::optional(perplexity) : std::nullopt;
 }
+std::optional<double> perplexity_of(const Measured& measured) { return perplexity_of(measured, measured.evaluation.loss); }
 
-std::string share_in_percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
+// " (perplexity 3.431, 1.7788 bits per byte)": what of it there is, or "".
+std::string beside_the_loss(std::optional<double> perplexity, std::optional<double> bits_per_byte,
+                            std::optional<double> accuracy) {
+  std::vector<std::string> figures;
+  if (perplexity) figures.push_back(fmt::format("perplexity {:.3f}", *perplexity));
+  if (bits_per_byte) figures.push_back(fmt::format("{:.4f} bits per byte", *bits_per_byte));
+  if (accuracy) figures.push_back("accuracy " + share_in_percent(*accuracy));
+  return figures.empty() ? "" : fmt::format(" ({})", join(figures));
+}
 
 std::string choices_in_words(const ChoiceScores& choices) {
   return fmt::format("{} of {} right, {} if normalised by length", share_in_percent(choices.accuracy),
@@ -54,16 +65,14 @@ std::string as_text(const Measured& measured) {
   const Evaluation& evaluation = measured.evaluation;
   if (evaluation.choices)
     return fmt::format("step {}: {}, in {}\n", measured.step, choices_in_words(*evaluation.choices), measured.source);
-  std::vector<std::string> others;
-  if (const auto perplexity = perplexity_of(measured)) others.push_back(fmt::format("perplexity {:.3f}", *perplexity));
-  if (evaluation.bits_per_byte) others.push_back(fmt::format("{:.4f} bits per byte", *evaluation.bits_per_byte));
-  if (evaluation.accuracy) others.push_back("accuracy " + share_in_percent(*evaluation.accuracy));
   std::string sources;
-  for (const SourceEvaluation& source : evaluation.sources)
-    sources += fmt::format("  {}: {:.6f} nats\n", source.name, source.loss);
+  for (const SourceEvaluation& source : evaluation.sources) {
+    sources += fmt::format("  {}: {:.6f} nats{}\n", source.name, source.loss,
+                           beside_the_loss(perplexity_of(measured, source.loss), source.bits_per_byte, std::nullopt));
+  }
   return fmt::format("step {}: validation loss {:.6f} nats{} over {} of {} of {}\n{}", measured.step, evaluation.loss,
-                     others.empty() ? "" : fmt::format(" ({})", join(others)), counted(evaluation.targets, "target"),
-                     counted(evaluation.samples, "sample"), measured.source, sources);
+                     beside_the_loss(perplexity_of(measured), evaluation.bits_per_byte, evaluation.accuracy),
+                     counted(evaluation.targets, "target"), counted(evaluation.samples, "sample"), measured.source, sources);
 }
 
 std::string as_text(const std::vector<Measured>& several) {
@@ -89,6 +98,9 @@ nlohmann::ordered_json as_json(const Measured& measured) {
   nlohmann::ordered_json json{{"step", measured.step}};
   json.update(figures_of(measured.evaluation));
   if (const auto perplexity = perplexity_of(measured)) json["perplexity"] = *perplexity;
+  for (const SourceEvaluation& source : measured.evaluation.sources) {
+    if (const auto perplexity = perplexity_of(measured, source.loss)) json["perplexity_of"][source.name] = *perplexity;
+  }
   if (measured.evaluation.targets > 0) {
     json["targets"] = measured.evaluation.targets;
     json["samples"] = measured.evaluation.samples;

@@ -70,10 +70,7 @@ void BpeVocabulary::index_tokens(std::string_view source) {
 }
 
 void BpeVocabulary::index_merges(std::string_view source) {
-  const std::size_t room = std::bit_ceil(2 * merges_->size() + 2);
-  keys_.assign(room, kNoPair);
-  made_.resize(room);
-  mask_ = room - 1;
+  make_room(merges_->size());
   for (std::size_t rank = 0; rank < merges_->size(); ++rank) {
     const auto [a, b] = (*merges_)[rank];
     for (const TokenId id : {a, b}) {
@@ -105,19 +102,21 @@ void BpeVocabulary::derive_merges(std::string_view source) {
       if (a >= 0 && b >= 0) all.push_back({a, b, static_cast<TokenId>(id)});
     }
   }
-  const std::size_t room = std::bit_ceil(2 * all.size() + 2);
-  keys_.assign(room, kNoPair);
-  made_.resize(room);
-  mask_ = room - 1;
+  make_room(all.size());
   for (const Derived& one : all) add_merge(one.a, one.b, {one.id, one.id});
 }
 
+void BpeVocabulary::make_room(std::size_t merges) {
+  const std::size_t room = std::bit_ceil(2 * merges + 2);
+  slots_.assign(room, Slot{kNoPair, {}});
+  mask_ = room - 1;
+}
+
 void BpeVocabulary::add_merge(TokenId a, TokenId b, BpeMerge merge) {
-  const std::uint64_t key = key_of(a, b);
-  std::size_t at = place_of(key) & mask_;
-  while (keys_[at] != kNoPair) at = (at + 1) & mask_;
-  keys_[at] = key;
-  made_[at] = merge;
+  const std::uint64_t pair = key_of(a, b);
+  std::size_t at = place_of(pair) & mask_;
+  while (slots_[at].pair != kNoPair) at = (at + 1) & mask_;
+  slots_[at] = {pair, merge};
 }
 
 TokenId BpeVocabulary::find(std::string_view bytes) const {
@@ -126,9 +125,9 @@ TokenId BpeVocabulary::find(std::string_view bytes) const {
 }
 
 const BpeMerge* BpeVocabulary::merge_of(TokenId a, TokenId b) const {
-  const std::uint64_t key = key_of(a, b);
-  for (std::size_t at = place_of(key) & mask_; keys_[at] != kNoPair; at = (at + 1) & mask_) {
-    if (keys_[at] == key) return &made_[at];
+  const std::uint64_t pair = key_of(a, b);
+  for (std::size_t at = place_of(pair) & mask_; slots_[at].pair != kNoPair; at = (at + 1) & mask_) {
+    if (slots_[at].pair == pair) return &slots_[at].made;
   }
   return nullptr;
 }

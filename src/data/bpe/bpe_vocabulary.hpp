@@ -60,6 +60,7 @@ class BpeVocabulary {
   void index_tokens(std::string_view source);
   void index_merges(std::string_view source);
   void derive_merges(std::string_view source);
+  void make_room(std::size_t merges);
   void add_merge(TokenId a, TokenId b, BpeMerge merge);
   void check_special(std::string_view source);
 
@@ -70,8 +71,11 @@ class BpeVocabulary {
   std::array<TokenId, 256> bytes_{};
   std::unordered_map<std::string_view, TokenId> ids_;
   // Open addressing: a merge is looked up for every pair of neighbours of every new word.
-  std::vector<std::uint64_t> keys_;
-  std::vector<BpeMerge> made_;
+  struct Slot {
+    std::uint64_t pair;
+    BpeMerge made;
+  };
+  std::vector<Slot> slots_;
   std::size_t mask_ = 0;
 };
 

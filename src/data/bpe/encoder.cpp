@@ -1,6 +1,7 @@
 #include "data/bpe/encoder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -17,78 +18,109 @@ constexpr std::size_t kKnown = 1 << 16;      // pieces
 constexpr std::size_t kLongestSimple = 100;  // bytes of a piece that is merged by looking at all pairs for each merge
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 
+template <class Word>
+std::uint64_t load(const char* from) {
+  Word word = 0;
+  std::memcpy(&word, from, sizeof(Word));
+  return word;
+}
+
+// Written out, since == of arrays is a call of memcmp.
+bool is_same(const std::array<std::uint64_t, 4>& a, const std::array<std::uint64_t, 4>& b) {
+  return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
+}
+
+std::size_t place_of(const std::array<std::uint64_t, 4>& words, std::size_t size) {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15u, kOther = 0xC2B2AE3D27D4EB4Fu;  // odd; golden ratio and a prime
+  std::uint64_t hash = (words[0] + size) * kOdd;
+  hash = (std::rotl(hash, 32) ^ words[1]) * kOther;
+  if (size > 16) hash = (std::rotl(hash, 32) ^ words[2] ^ std::rotl(words[3], 23)) * kOdd;
+  return static_cast<std::size_t>(hash >> 32) % kKnown;  // the upper bits are of all bits below
+}
+
 }  // namespace
 
 BpeEncoder::BpeEncoder(const BpeVocabulary& vocabulary) : vocabulary_(vocabulary), known_(kKnown) {}
 
-void BpeEncoder::encode_piece(std::string_view piece, std::vector<TokenId>& ids) {
+std::size_t BpeEncoder::encode_piece(std::string_view piece, std::span<TokenId> ids) {
   if (piece.size() == 1) {
-    ids.push_back(vocabulary_.id_of_byte(static_cast<unsigned char>(piece[0])));
-    return;
+    ids[0] = vocabulary_.id_of_byte(static_cast<unsigned char>(piece[0]));
+    return 1;
   }
-  Known& known = place_of(piece);
-  if (piece.size() > known.bytes.size()) {
-    merge(piece, ids);
-  } else if (known.size == piece.size() && std::memcmp(known.bytes.data(), piece.data(), piece.size()) == 0) {
-    ids.insert(ids.end(), known.ids.begin(), known.ids.begin() + known.count);
-  } else {
-    const std::size_t first = ids.size();
-    merge(piece, ids);
-    const std::size_t count = ids.size() - first;
-    if (count > known.ids.size()) return;
-    known.size = static_cast<std::uint8_t>(piece.size());
-    known.count = static_cast<std::uint8_t>(count);
-    std::copy(piece.begin(), piece.end(), known.bytes.begin());
-    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.end(), known.ids.begin());
+  if (piece.size() > sizeof(Known::words)) return merge(piece, ids.data());
+  const std::array<std::uint64_t, 4> words = words_of(piece);
+  Known& known = known_[place_of(words, piece.size())];
+  if (known.size == piece.size() && is_same(known.words, words)) {
+    // All seven, where there is room: a copy of a fixed size takes two instructions.
+    const std::size_t copied = ids.size() >= known.ids.size() ? known.ids.size() : known.count;
+    std::copy_n(known.ids.begin(), copied, ids.begin());
+    return known.count;
   }
+  const std::size_t count = merge(piece, ids.data());
+  if (count <= known.ids.size()) {
+    known = {
+        .words = words, .ids = {}, .size = static_cast<std::uint8_t>(piece.size()), .count = static_cast<std::uint8_t>(count)};
+    std::copy_n(ids.begin(), count, known.ids.begin());
+  }
+  return count;
 }
 
-BpeEncoder::Known& BpeEncoder::place_of(std::string_view piece) { return known_[std::hash<std::string_view>()(piece) % kKnown]; }
+// Two to 32 bytes.
+std::array<std::uint64_t, 4> BpeEncoder::words_of(std::string_view piece) {
+  const char* first = piece.data();
+  const std::size_t size = piece.size();
+  const char* end = first + size;
+  if (size > 16)
+    return {load<std::uint64_t>(first), load<std::uint64_t>(first + 8), load<std::uint64_t>(end - 16),
+            load<std::uint64_t>(end - 8)};
+  if (size >= 8) return {load<std::uint64_t>(first), load<std::uint64_t>(end - 8), 0, 0};
+  if (size >= 4) return {load<std::uint32_t>(first), load<std::uint32_t>(end - 4), 0, 0};
+  return {load<std::uint16_t>(first), load<std::uint16_t>(end - 2), 0, 0};
+}
 
-void BpeEncoder::merge(std::string_view piece, std::vector<TokenId>& ids) {
+std::size_t BpeEncoder::merge(std::string_view piece, TokenId* ids) {
   if (vocabulary_.whole_pieces()) {
     if (const TokenId id = vocabulary_.find(piece); id >= 0) {
-      ids.push_back(id);
-      return;
+      *ids = id;
+      return 1;
     }
   }
-  if (piece.size() <= kLongestSimple) {
-    merge_short(piece, kNever, ids);
-  } else {
-    merge_long(piece, ids);
-  }
+  return piece.size() <= kLongestSimple ? merge_short(piece, kNever, ids) : merge_long(piece, ids);
 }
 
 std::vector<TokenId> BpeEncoder::merge_below(std::int32_t limit, std::string_view piece) {
-  std::vector<TokenId> ids;
-  merge_short(piece, limit, ids);
+  std::vector<TokenId> ids(piece.size());
+  ids.resize(merge_short(piece, limit, ids.data()));
   return ids;
 }
 
-void BpeEncoder::merge_short(std::string_view piece, std::int32_t limit, std::vector<TokenId>& ids) {
-  const std::size_t first = ids.size();
-  for (const char c : piece) ids.push_back(vocabulary_.id_of_byte(static_cast<unsigned char>(c)));
-  const auto rank_at = [&](std::size_t i) {  // of tokens i and i + 1
-    if (i + 1 >= ids.size()) return kNever;
-    const BpeMerge* merge = vocabulary_.merge_of(ids[i], ids[i + 1]);
-    return merge == nullptr ? kNever : merge->rank;
+std::size_t BpeEncoder::merge_short(std::string_view piece, std::int32_t limit, TokenId* ids) {
+  std::size_t count = piece.size();
+  for (std::size_t i = 0; i < count; ++i) ids[i] = vocabulary_.id_of_byte(static_cast<unsigned char>(piece[i]));
+  const auto merge_at = [&](std::size_t i) {  // of tokens i and i + 1
+    const BpeMerge* merge = i + 1 < count ? vocabulary_.merge_of(ids[i], ids[i + 1]) : nullptr;
+    return merge == nullptr ? BpeMerge{.rank = kNever} : *merge;
   };
-  ranks_.clear();
-  for (std::size_t i = first; i < ids.size(); ++i) ranks_.push_back(rank_at(i));
-  while (true) {
-    const auto best = std::min_element(ranks_.begin(), ranks_.end());
-    if (best == ranks_.end() || *best >= limit) return;
-    const std::size_t place = static_cast<std::size_t>(best - ranks_.begin()), i = first + place;
-    ids[i] = vocabulary_.merge_of(ids[i], ids[i + 1])->id;
-    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    ranks_.erase(best + 1);
-    ranks_[place] = rank_at(i);
-    if (place > 0) ranks_[place - 1] = rank_at(i - 1);
+  next_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) next_[i] = merge_at(i);
+  while (count > 0) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < count; ++i) {
+      if (next_[i].rank < next_[best].rank) best = i;
+    }
+    if (next_[best].rank >= limit) break;
+    ids[best] = next_[best].id;
+    std::copy(ids + best + 2, ids + count, ids + best + 1);
+    std::copy(next_.data() + best + 2, next_.data() + count, next_.data() + best + 1);
+    --count;
+    next_[best] = merge_at(best);
+    if (best > 0) next_[best - 1] = merge_at(best - 1);
   }
+  return count;
 }
 
 // A list of tokens, and a queue of merges that were possible when they were put into it.
-void BpeEncoder::merge_long(std::string_view piece, std::vector<TokenId>& ids) {
+std::size_t BpeEncoder::merge_long(std::string_view piece, TokenId* ids) {
   struct Node {
     TokenId id;
     std::int32_t before, after;  // -1: none
@@ -120,7 +152,9 @@ void BpeEncoder::merge_long(std::string_view piece, std::vector<TokenId>& ids) {
     offer(node(i).before);
     offer(i);
   }
-  for (std::int32_t i = 0; i >= 0; i = node(i).after) ids.push_back(node(i).id);
+  std::size_t count = 0;
+  for (std::int32_t i = 0; i >= 0; i = node(i).after) ids[count++] = node(i).id;
+  return count;
 }
 
 std::vector<BpeVocabulary::Pair> listed_merges(const BpeVocabulary& vocabulary, std::string_view source) {

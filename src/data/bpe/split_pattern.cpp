@@ -12,16 +12,6 @@
 namespace cohort {
 namespace {
 
-struct NamedPattern {
-  std::string_view name, expression;
-};
-
-constexpr std::array<NamedPattern, 2> kNamed{{
-    {"gpt-2", R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
-    {"cl100k",
-     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)"},
-}};
-
 // White_Space of Unicode. PCRE2's own \s lacks U+0085.
 constexpr std::string_view kSpace =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
@@ -84,12 +74,17 @@ struct SplitPattern::Compiled {
 };
 
 std::string_view named_split_pattern(std::string_view name) {
-  const auto named = std::find_if(kNamed.begin(), kNamed.end(), [&](const NamedPattern& one) { return one.name == name; });
-  return named == kNamed.end() ? std::string_view() : named->expression;
+  for (const AsciiRules& rules : ascii_rules()) {
+    if (!rules.name.empty() && rules.name == name) return rules.expression;
+  }
+  return {};
 }
 
 SplitPattern::SplitPattern(std::string expression) : expression_(std::move(expression)), compiled_(std::make_unique<Compiled>()) {
   if (const std::string_view named = named_split_pattern(expression_); !named.empty()) expression_ = named;
+  for (const AsciiRules& rules : ascii_rules()) {
+    if (rules.expression == expression_) ascii_ = &rules;
+  }
   const std::string in_full = with_unicode_spaces(expression_);
   int error = 0;
   PCRE2_SIZE offset = 0;
@@ -111,9 +106,16 @@ SplitPattern::~SplitPattern() = default;
 SplitPattern::SplitPattern(SplitPattern&&) noexcept = default;
 SplitPattern& SplitPattern::operator=(SplitPattern&&) noexcept = default;
 
+std::size_t SplitPattern::end_of_piece(std::string_view text, std::size_t begin) const {
+  if (ascii_ != nullptr) {
+    if (const std::size_t end = end_of_ascii_piece(*ascii_, text, begin); end > 0) return end;
+  }
+  return end_by_expression(text, begin);
+}
+
 // The expression sees a window of the text. PCRE2 says "partial" as soon as it looks beyond the window's end, which then grows:
 // the answer is that of the whole text, and no call costs more than its piece.
-std::size_t SplitPattern::end_of_piece(std::string_view text, std::size_t begin) const {
+std::size_t SplitPattern::end_by_expression(std::string_view text, std::size_t begin) const {
   const std::size_t rest = between_characters(text, begin, std::min(text.size() - begin, kLongest));
   for (std::size_t wanted = kWindow;; wanted *= 4) {
     const bool whole = wanted >= rest;

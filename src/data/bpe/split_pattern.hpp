@@ -1,11 +1,13 @@
 // The regular expression that cuts text into pieces before byte-pair merges: merges never cross a piece. PCRE2, compiled to
-// machine code where it can do so.
+// machine code where it can do so; pieces of ASCII by hand for the published expressions (data/bpe/ascii_pieces.hpp).
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "data/bpe/ascii_pieces.hpp"
 
 namespace cohort {
 
@@ -30,10 +32,13 @@ class SplitPattern {
   /// kLongest: longer ones are cut, so that memory is bounded whatever the text.
   std::size_t end_of_piece(std::string_view text, std::size_t begin) const;
   static constexpr std::size_t kLongest = std::size_t{1} << 20;
+  /// The same by the expression alone.
+  std::size_t end_by_expression(std::string_view text, std::size_t begin) const;
 
  private:
   struct Compiled;
   std::string expression_;
+  const AsciiRules* ascii_ = nullptr;  // null: not a published expression
   std::unique_ptr<Compiled> compiled_;
 };
 

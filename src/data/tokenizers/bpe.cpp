@@ -44,12 +44,9 @@ class BpeTokenizer : public Tokenizer {
   }
 
   Count count(std::string_view text) const override {
-    if (model_.nfc) return static_cast<Count>(encode(text).size());
+    std::vector<TokenId> block(most_tokens(std::min(text.size(), kLeastBlock)));
     Count count = 0;
-    for_pieces(text, 0, [&](std::size_t) {
-      count += static_cast<Count>(piece_.size());
-      return true;
-    });
+    for (std::size_t position = 0; position < text.size();) count += encode_some(text, position, block, "text");
     return count;
   }
 
@@ -87,35 +84,22 @@ class BpeTokenizer : public Tokenizer {
     return most;
   }
 
-  // As encode_some(), of a text that needs no more done to it.
+  // As encode_some(), of a text that needs no more done to it. Stops where a piece might have more tokens than there is room for.
   Count encode_pieces(std::string_view text, std::size_t& position, std::span<std::int32_t> ids) const {
-    std::size_t count = 0;
-    for_pieces(text, position, [&](std::size_t end) {
-      if (piece_.size() > ids.size() - count) return false;
-      std::copy(piece_.begin(), piece_.end(), ids.begin() + static_cast<std::ptrdiff_t>(count));
-      count += piece_.size();
+    std::span<std::int32_t> room = ids;
+    while (position < text.size()) {
+      const std::size_t end = model_.pattern.end_of_piece(text, position);
+      if (end - position > room.size()) break;
+      room = room.subspan(encoder_.encode_piece(text.substr(position, end - position), room));
       position = end;
-      return true;
-    });
-    COHORT_CHECK(count > 0 || position == text.size(), "a piece of {} tokens for a block of {}", piece_.size(), ids.size());
-    return static_cast<Count>(count);
-  }
-
-  // Calls take(end) with the tokens of each piece in piece_, until it returns false.
-  template <typename Take>
-  void for_pieces(std::string_view text, std::size_t begin, const Take& take) const {
-    while (begin < text.size()) {
-      const std::size_t end = model_.pattern.end_of_piece(text, begin);
-      piece_.clear();
-      encoder_.encode_piece(text.substr(begin, end - begin), piece_);
-      if (!take(end)) return;
-      begin = end;
     }
+    COHORT_CHECK(room.size() < ids.size() || position == text.size(), "a block of {} tokens is too small for a piece",
+                 ids.size());
+    return static_cast<Count>(ids.size() - room.size());
   }
 
   BpeModel model_;
   mutable BpeEncoder encoder_;  // remembers words; see Tokenizer on threads
-  mutable std::vector<TokenId> piece_;
 };
 
 class Learner : public TokenizerLearner {
