@@ -138,6 +138,18 @@ TEST(StepTime, WaitsForWhatItHasStarted) {
   }
 }
 
+// What comes before the first pass, such as clearing gradients, is no part of it.
+TEST(StepTime, KnowsWhereThePassesOfAPipelineBegin) {
+  const CountedStep counted = count_whole_step(gpu_run(2, {"parallel.pp=2", "parallel.data=zero1"}), 0);
+  const TapedStep& run = counted.runs.back();
+  EXPECT_GT(run.passes.front().start, 0.0);
+  for (const pipeline::Event& pass : run.passes) {
+    const auto* const first = std::get_if<OpWork>(&run.tape.entries().at(static_cast<std::size_t>(pass.start)));
+    ASSERT_NE(first, nullptr);
+    EXPECT_TRUE(pass.action.pass == pipeline::Pass::backward || first->op == "embedding_forward") << first->op;
+  }
+}
+
 // With equal stages and free messages the schedule's formula holds.
 TEST(StepTime, OfAPipelineHasItsBubble) {
   MachineProfile profile = datasheet_profile("h100");

@@ -8,7 +8,7 @@ namespace cohort::pipeline {
 void Recorder::begin(Communicator& stages) {
   marks_.clear();
   stages.barrier();
-  zero_ = now();
+  zero_ = counting_listener() == nullptr ? now() : Moment{};
 }
 
 Recorder::Moment Recorder::now() const {

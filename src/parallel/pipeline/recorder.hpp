@@ -17,7 +17,7 @@ class Recorder {
  public:
   explicit Recorder(DeviceKind device) : device_(device) {}
 
-  /// Forgets what was recorded. Time 0 is when all ranks have come here. // Collective over: stages
+  /// Forgets what was recorded. Time 0 is when all ranks have come here; a listener keeps its own. // Collective over: stages
   void begin(Communicator& stages);
   void start(const Action& action) { marks_.push_back({action, now(), {}}); }
   void end() { marks_.back().end = now(); }
