@@ -98,10 +98,7 @@ ordered_json map_of(const HeatMap& map) {
     first_steps.push_back(column.first_step);
     steps.push_back(column.last_step);
   }
-  return {{"rows", all},
-          {"first_steps", std::move(first_steps)},
-          {"steps", std::move(steps)},
-          {"cells", std::move(cells)}};
+  return {{"rows", all}, {"first_steps", std::move(first_steps)}, {"steps", std::move(steps)}, {"cells", std::move(cells)}};
 }
 
 ordered_json ranks_of(const RunRecord& run) { return run.ranks.map.rows() < 2 ? ordered_json() : map_of(run.ranks.map); }
