@@ -6,7 +6,6 @@
 
 #include "base/counting_listener.hpp"
 #include "base/error.hpp"
-#include "base/work_tape.hpp"
 
 namespace cohort {
 namespace {
@@ -14,12 +13,12 @@ namespace {
 using Members = std::shared_ptr<const std::vector<int>>;
 
 // Never done before the caller waits: when that is decides what work hides it.
-class NotedOperation : public Request::State {
+class ToldOperation : public Request::State {
  public:
-  explicit NotedOperation(std::size_t id) : id_(id) {}
+  explicit ToldOperation(std::size_t id) : id_(id) {}
   bool test() override { return false; }
   void wait() override {
-    if (WorkTape* const tape = WorkTape::of_thread()) tape->wait(id_);
+    if (CountingListener* const listener = counting_listener()) listener->waits(id_);
   }
 
  private:
@@ -37,20 +36,16 @@ class CountingCommunicator : public Communicator {
  protected:
   Recording recording() const override { return Recording::none; }
   Request do_all_reduce(void* data, Count elements, DType dtype, ReduceOp) override {
-    tell("all_reduce", elements, dtype, data, data);
-    return noted("all_reduce", elements, dtype);
+    return told("all_reduce", elements, dtype, data, data);
   }
   Request do_reduce_scatter(const void* send, void* recv, Count block_elements, DType dtype, ReduceOp) override {
-    tell("reduce_scatter", size() * block_elements, dtype, send, recv);
-    return noted("reduce_scatter", size() * block_elements, dtype);
+    return told("reduce_scatter", size() * block_elements, dtype, send, recv);
   }
   Request do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) override {
-    tell("all_gather", size() * block_elements, dtype, send, recv);
-    return noted("all_gather", size() * block_elements, dtype);
+    return told("all_gather", size() * block_elements, dtype, send, recv);
   }
   Request do_broadcast(void* data, Count elements, DType dtype, int root) override {
-    tell("broadcast", elements, dtype, rank() == root ? data : nullptr, rank() == root ? nullptr : data);
-    return noted("broadcast", elements, dtype);
+    return told("broadcast", elements, dtype, rank() == root ? data : nullptr, rank() == root ? nullptr : data);
   }
   // The receiver waits for a message; its sender has only to know that it has left.
   Request do_send(const void* data, Count elements, DType dtype, int, int) override {
@@ -58,8 +53,7 @@ class CountingCommunicator : public Communicator {
     return {};
   }
   Request do_recv(void* data, Count elements, DType dtype, int, int) override {
-    tell("recv", elements, dtype, nullptr, data);
-    return noted("recv", elements, dtype);
+    return told("recv", elements, dtype, nullptr, data);
   }
   void do_barrier() override {}
   std::unique_ptr<Communicator> do_split(int, int, std::string) override {
@@ -79,15 +73,16 @@ class CountingCommunicator : public Communicator {
   }
 
  private:
-  Request noted(std::string_view operation, Count elements, DType dtype) const {
-    WorkTape* const tape = WorkTape::of_thread();
-    if (tape == nullptr || size() == 1) return {};
-    return Request(std::make_unique<NotedOperation>(tape->start(operation, name(), members(), elements * size_of(dtype))));
+  std::size_t tell(std::string_view operation, Count elements, DType dtype, const void* from, const void* to) const {
+    CountingListener* const listener = counting_listener();
+    if (listener == nullptr) return 0;
+    return listener->communicates({operation, name(), members(), elements * size_of(dtype), from, to});
   }
 
-  void tell(const char* operation, Count elements, DType dtype, const void* from, const void* to) const {
-    if (CountingListener* const listener = counting_listener())
-      listener->communicates({operation, name(), size(), elements * size_of(dtype), from, to});
+  Request told(std::string_view operation, Count elements, DType dtype, const void* from, void* to) const {
+    const std::size_t id = tell(operation, elements, dtype, from, to);
+    if (counting_listener() == nullptr || size() == 1) return {};
+    return Request(std::make_unique<ToldOperation>(id));
   }
 };
 

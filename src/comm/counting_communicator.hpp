@@ -1,7 +1,7 @@
 // A group of which there is one rank only, this one, for a thread that counts (base/counting.hpp): every operation is done at
 // once, nothing is sent, and no other rank need exist. What was asked for is told to the observer (CommTrace), as in any group:
-// that is the count. If the thread writes a tape (base/work_tape.hpp), it is noted there with the ranks that would take part, and
-// when the caller waits for it. Buffers are not looked at.
+// that is the count. Whoever listens to the thread (base/counting_listener.hpp) is told the ranks that would take part, too, and
+// when the caller waits. Buffers are not looked at.
 #pragma once
 
 #include <memory>

@@ -97,7 +97,7 @@ void bias_activation_backward(const Exec& exec, const char* label, const Tensor&
 }  // namespace
 
 void gelu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
-  const OpNote note("gelu", {&x, &bias}, {&out});
+  const OpNote note("gelu_forward", {&x, &bias}, {&out});
   if (const auto kernel = tuned_kernels(exec).gelu_forward) return kernel(exec, out, x, bias);
   bias_activation_forward<Gelu>(exec, "cohort::gelu_forward", out, x, bias);
 }
@@ -108,7 +108,7 @@ void gelu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, cons
   bias_activation_backward<Gelu>(exec, "cohort::gelu_backward", dx, dbias, dout, x, bias);
 }
 void relu_forward(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& bias) {
-  const OpNote note("relu", {&x, &bias}, {&out});
+  const OpNote note("relu_forward", {&x, &bias}, {&out});
   if (const auto kernel = tuned_kernels(exec).relu_forward) return kernel(exec, out, x, bias);
   bias_activation_forward<Relu>(exec, "cohort::relu_forward", out, x, bias);
 }
@@ -120,7 +120,7 @@ void relu_backward(const Exec& exec, const Tensor& dx, const Tensor& dbias, cons
 }
 
 void swiglu_forward(const Exec& exec, const Tensor& out, const Tensor& x) {
-  const OpNote note("swiglu", {&x}, {&out});
+  const OpNote note("swiglu_forward", {&x}, {&out});
   if (const auto kernel = tuned_kernels(exec).swiglu_forward) return kernel(exec, out, x);
   const Count n = out.shape().columns();
   COHORT_CHECK(x.shape().columns() == 2 * n && x.shape().rows() == out.shape().rows(), "swiglu: {} from {}", out.shape().str(),

@@ -63,8 +63,10 @@ void adamw(const Exec& exec, const AdamWTensors& tensors, const Tensor& ranges, 
                "adamw: {} weights, {} to compute with, {} m, {} v, {} gradients", elements, tensors.compute.elements(),
                tensors.m.elements(), tensors.v.elements(), tensors.gradient.elements());
   COHORT_CHECK(step.step >= 1, "adamw: step {} (the first is 1)", step.step);
+  note_traffic("adamw", tensors.weight.dtype(), 7 * tensors.weight.bytes() + tensors.compute.bytes(), OpKind::optimizer);
   if (const auto kernel = tuned_kernels(exec).adamw) return kernel(exec, tensors, ranges, step, scalars);
   COHORT_CHECK(scalars.bytes() == sizeof(OptimizerScalars), "optimizer scalars in {} bytes", scalars.bytes());
+  if (counting()) return;  // what is timed is the tuned kernel, which needs no copy of the ranges
   // The ranges lie where the optimizer runs, and each is a launch: there are a few of them.
   const Tensor here = ranges.to_host();
   const std::span all(reinterpret_cast<const AdamWRange*>(here.data<std::uint8_t>()),
@@ -77,6 +79,7 @@ void adamw(const Exec& exec, const AdamWTensors& tensors, const Tensor& ranges, 
 }
 
 void sum_of_squares(const Exec& exec, const Tensor& sum, const Tensor& x) {
+  note_traffic("sum_of_squares", x.dtype(), x.bytes(), OpKind::optimizer);
   if (const auto kernel = tuned_kernels(exec).sum_of_squares) return kernel(exec, sum, x);
   const Count elements = x.elements();
   const float* xs = x.f32();

@@ -41,6 +41,8 @@ AttentionTask task_of(const AttentionShape& s, const Tensor& out, const Tensor& 
           .dropout = dropout};
 }
 
+Count causal_pairs(const AttentionShape& s) { return s.tokens * (s.tokens + 1) / 2; }
+
 }  // namespace
 
 Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DType dtype) {
@@ -50,7 +52,7 @@ Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DTy
 
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor& scratch, const DropoutKey& dropout_key) {
-  const OpNote note("attention", {&qkv}, {&out, &lse});
+  const OpNote note("attention_forward", {&qkv}, {&out, &lse}, attention_work(qkv, shape, causal_pairs(shape), kForwardProducts));
   check(shape, qkv, out, lse);
   if (const auto kernel = tuned_kernels(exec).attention_forward) return kernel(exec, shape, out, lse, qkv, scratch, dropout_key);
   portable_attention_forward(exec, task_of(shape, out, lse, qkv, dropout_key));
@@ -58,7 +60,8 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
 
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& scratch, const DropoutKey& dropout_key) {
-  const OpNote note("attention_backward", {&dout, &out, &lse, &qkv}, {&dqkv});
+  const OpNote note("attention_backward", {&dout, &out, &lse, &qkv}, {&dqkv},
+                    attention_work(qkv, shape, causal_pairs(shape), kBackwardProducts));
   check(shape, qkv, out, lse);
   COHORT_CHECK(dqkv.elements() == qkv.elements() && dout.elements() == out.elements(), "attention backward: dqkv {}, dout {}",
                dqkv.shape().str(), dout.shape().str());

@@ -1,6 +1,5 @@
 #include "ops/copy_columns.hpp"
 
-#include "base/work_tape.hpp"
 #include "ops/op_note.hpp"
 #include "ops/parallel.hpp"
 
@@ -22,12 +21,12 @@ void copy_columns_kernel(const Exec& exec, Count rows, Count columns, To* to, Co
 }  // namespace
 
 void copy_columns(const Exec& exec, const Tensor& to, Count to_column, const Tensor& from, Count from_column, Count columns) {
-  const OpNote note("copy_columns", {&from}, {&to});
   const Count rows = to.shape().rows(), to_stride = to.shape().columns(), from_stride = from.shape().columns();
+  const OpNote note("copy_columns", {&from}, {&to},
+                    traffic(from, rows * columns * (size_of(to.dtype()) + size_of(from.dtype()))));
   COHORT_CHECK(from.shape().rows() == rows && to_column + columns <= to_stride && from_column + columns <= from_stride,
                "copy of {} columns: to {} of {}, from {} of {}", columns, to_column, to.shape().str(), from_column,
                from.shape().str());
-  note_traffic("copy_columns", from.dtype(), rows * columns * (size_of(to.dtype()) + size_of(from.dtype())));
   with_storage_type(to, [&]<class To>(To) {
     with_storage_type(from, [&]<class From>(From) {
       copy_columns_kernel<To, From>(exec, rows, columns, to.data<To>() + to_column, to_stride, from.data<From>() + from_column,

@@ -69,7 +69,7 @@ void loss_and_gradient_kernel(const Exec& exec, double* loss, T* logits, Count r
 
 void cross_entropy_forward(const Exec& exec, const Tensor& loss_sum, const Tensor& logits, Count classes,
                            std::span<const std::int32_t> targets) {
-  const OpNote note("cross_entropy", {&logits}, {&loss_sum});
+  const OpNote note("cross_entropy_forward", {&logits}, {&loss_sum});
   if (const auto kernel = tuned_kernels(exec).cross_entropy_forward) return kernel(exec, loss_sum, logits, classes, targets);
   check(exec, logits, classes, targets);
   with_storage_type(logits, [&]<class T>(T) {
@@ -80,7 +80,7 @@ void cross_entropy_forward(const Exec& exec, const Tensor& loss_sum, const Tenso
 
 void cross_entropy_forward_backward(const Exec& exec, const Tensor& loss_sum, const Tensor& logits, Count classes,
                                     std::span<const std::int32_t> targets, float scale) {
-  const OpNote note("cross_entropy", {&logits}, {&loss_sum, &logits});
+  const OpNote note("cross_entropy_forward_backward", {&logits}, {&loss_sum, &logits});
   if (const auto kernel = tuned_kernels(exec).cross_entropy_forward_backward)
     return kernel(exec, loss_sum, logits, classes, targets, scale);
   check(exec, logits, classes, targets);

@@ -49,7 +49,8 @@ void add_positions_kernel(const Exec& exec, Count samples, Count elements, float
 
 void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std::int32_t> tokens, const Tensor& token_table,
                        const Tensor& position_table) {
-  const OpNote note("embedding", {&token_table, &position_table}, {&out});
+  const OpNote note("embedding_forward", {&token_table, &position_table}, {&out},
+                    traffic(out, (position_table.defined() ? 3 : 2) * out.bytes()));
   if (const auto kernel = tuned_kernels(exec).embedding_forward) return kernel(exec, out, tokens, token_table, position_table);
   check(exec, tokens, out, token_table);
   const bool positions = position_table.defined();
@@ -61,7 +62,10 @@ void embedding_forward(const Exec& exec, const Tensor& out, std::span<const std:
 
 void embedding_backward(const Exec& exec, const Tensor& dtoken_table, const Tensor& dposition_table,
                         std::span<const std::int32_t> tokens, const Tensor& dout) {
-  const OpNote note("embedding_backward", {&dout}, {&dtoken_table, &dposition_table});
+  // A row of the table is read and written for each row of dout.
+  const Bytes sums = 2 * dout.shape().rows() * dtoken_table.shape().columns() * size_of(DType::f32);
+  const OpNote note("embedding_backward", {&dout}, {&dtoken_table, &dposition_table},
+                    traffic(dout, dout.bytes() + (dposition_table.defined() ? dposition_table.bytes() : 0) + sums));
   if (const auto kernel = tuned_kernels(exec).embedding_backward)
     return kernel(exec, dtoken_table, dposition_table, tokens, dout);
   check(exec, tokens, dout, dtoken_table);

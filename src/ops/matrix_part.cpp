@@ -1,6 +1,6 @@
 #include "ops/matrix_part.hpp"
 
-#include "base/work_tape.hpp"
+#include "base/counting_listener.hpp"
 #include "ops/parallel.hpp"
 
 namespace cohort::ops {

@@ -110,7 +110,7 @@ void rmsnorm_backward_kernel(const Exec& exec, Count rows, Count n, T* dx, float
 
 void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                        const Tensor& weight, const Tensor& bias, float epsilon) {
-  const OpNote note("layernorm", {&x, &weight, &bias}, {&out, &mean, &rstd});
+  const OpNote note("layernorm_forward", {&x, &weight, &bias}, {&out, &mean, &rstd});
   if (const auto kernel = tuned_kernels(exec).layernorm_forward) return kernel(exec, out, mean, rstd, x, weight, bias, epsilon);
   check_rows(x, out);
   with_storage_type(x, [&]<class T>(T) {
@@ -121,7 +121,7 @@ void layernorm_forward(const Exec& exec, const Tensor& out, const Tensor& mean, 
 
 void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                         const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
-  const OpNote note("layernorm_backward", {&dout, &x, &weight, &mean, &rstd}, {&dx, &dweight, &dbias});
+  const OpNote note("layernorm_backward", {&dout, &x, &weight, &mean, &rstd, &dx}, {&dx, &dweight, &dbias});
   if (const auto kernel = tuned_kernels(exec).layernorm_backward)
     return kernel(exec, dx, dweight, dbias, dout, x, weight, mean, rstd);
   check_rows(x, dx);
@@ -134,7 +134,7 @@ void layernorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweigh
 
 void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                      float epsilon) {
-  const OpNote note("rmsnorm", {&x, &weight}, {&out, &rstd});
+  const OpNote note("rmsnorm_forward", {&x, &weight}, {&out, &rstd});
   if (const auto kernel = tuned_kernels(exec).rmsnorm_forward) return kernel(exec, out, rstd, x, weight, epsilon);
   check_rows(x, out);
   with_storage_type(x, [&]<class T>(T) {
@@ -145,7 +145,7 @@ void rmsnorm_forward(const Exec& exec, const Tensor& out, const Tensor& rstd, co
 
 void rmsnorm_backward(const Exec& exec, const Tensor& dx, const Tensor& dweight, const Tensor& dout, const Tensor& x,
                       const Tensor& weight, const Tensor& rstd) {
-  const OpNote note("rmsnorm_backward", {&dout, &x, &weight, &rstd}, {&dx, &dweight});
+  const OpNote note("rmsnorm_backward", {&dout, &x, &weight, &rstd, &dx}, {&dx, &dweight});
   if (const auto kernel = tuned_kernels(exec).rmsnorm_backward) return kernel(exec, dx, dweight, dout, x, weight, rstd);
   check_rows(x, dx);
   check_rows(x, dout);

@@ -67,6 +67,19 @@ AttentionTask task_of(const PartialAttention& block, const Tensor& out, const Te
           .dropout = dropout};
 }
 
+// Kernels compute whole tiles: a block on the diagonal, of which half is seen, takes longer for each pair that counts. Of q,
+// which may be the packed qkv, it does not count what is not read.
+OpWork work_of(const PartialAttention& block, std::string_view off_diagonal, std::string_view on_diagonal, const Tensor& q,
+               int products, std::initializer_list<const Tensor*> tensors) {
+  AttentionShape queries = block.sequence;
+  queries.tokens = block.queries.count;
+  const Count pairs = visible_pairs(block.queries, block.keys);
+  OpWork work = attention_work(q, queries, pairs, products);
+  work.op = pairs < block.queries.count * block.keys.count ? on_diagonal : off_diagonal;
+  for (const Tensor* tensor : tensors) work.bytes += static_cast<double>(tensor->bytes());
+  return work;
+}
+
 // What becomes of two softmaxes over parts of the keys, of one query and head: the factors of their outputs, and the new lse.
 struct Merged {
   float keep, take, lse;
@@ -104,9 +117,13 @@ void merge_kernels(const Exec& exec, const PartialAttention& block, Count rows_o
 }  // namespace
 
 Count visible_pairs(const TokenRun& queries, const TokenRun& keys) {
-  Count pairs = 0;
-  for (Count i = 0; i < queries.count; ++i) pairs += std::clamp<Count>(queries.position + i + 1 - keys.position, 0, keys.count);
-  return pairs;
+  // Of the queries before `end`, counted from the first key on: one more key for each, then all keys.
+  const auto pairs_before = [&](Count end) {
+    const Count growing = std::clamp<Count>(end, 0, keys.count);
+    return growing * (growing + 1) / 2 + std::max<Count>(end - keys.count, 0) * keys.count;
+  };
+  const Count first = queries.position - keys.position;
+  return pairs_before(first + queries.count) - pairs_before(first);
 }
 
 Bytes partial_attention_scratch_bytes(const Exec& exec, const PartialAttention& block, DType dtype) {
@@ -116,7 +133,9 @@ Bytes partial_attention_scratch_bytes(const Exec& exec, const PartialAttention& 
 
 void partial_attention_forward(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
                                const Tensor& q, const Tensor& kv, const Tensor& scratch, const DropoutKey& dropout_key) {
-  const OpNote note("partial_attention", {&q, &kv}, {&out, &lse});
+  const OpNote note(
+      "partial_attention_forward", {&q, &kv}, {&out, &lse},
+      work_of(block, "partial_attention_forward", "diagonal_attention_forward", q, kForwardProducts, {&out, &lse, &kv}));
   check(exec, block, out, lse, q, kv, scratch);
   if (const auto kernel = tuned_kernels(exec).partial_attention_forward)
     return kernel(exec, block, out, lse, q, kv, scratch, dropout_key);
@@ -125,7 +144,8 @@ void partial_attention_forward(const Exec& exec, const PartialAttention& block, 
 
 void attention_merge(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
                      const Tensor& part_out, const Tensor& part_lse) {
-  const OpNote note("attention_merge", {&part_out, &part_lse}, {&out, &lse});
+  const OpNote note("attention_merge", {&part_out, &part_lse}, {&out, &lse},
+                    traffic(out, 2 * out.bytes() + lse.bytes() + part_out.bytes() + part_lse.bytes()));
   check_queries(block, out, lse);
   COHORT_CHECK(part_out.elements() == out.elements() && part_lse.elements() == lse.elements(), "attention merge: {} and {}",
                out.shape().str(), part_out.shape().str());
@@ -136,7 +156,9 @@ void attention_merge(const Exec& exec, const PartialAttention& block, const Tens
 void partial_attention_backward(const Exec& exec, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
                                 const Tensor& dout, const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& kv,
                                 const Tensor& scratch, const DropoutKey& dropout_key) {
-  const OpNote note("partial_attention_backward", {&dout, &out, &lse, &q, &kv}, {&dq, &dkv});
+  const OpNote note("partial_attention_backward", {&dout, &out, &lse, &q, &kv}, {&dq, &dkv},
+                    work_of(block, "partial_attention_backward", "diagonal_attention_backward", q, kBackwardProducts,
+                            {&dq, &dkv, &dout, &lse, &kv}));
   check(exec, block, out, lse, q, kv, scratch);
   COHORT_CHECK(dq.shape().columns() == block.sequence.width() && dq.elements() == out.elements() &&
                    dkv.elements() == kv.elements() && dout.elements() == out.elements(),

@@ -1,7 +1,6 @@
 #include "ops/pointwise.hpp"
 
 #include "base/random.hpp"
-#include "base/work_tape.hpp"
 #include "ops/columns.hpp"
 #include "ops/op_note.hpp"
 #include "ops/tuned.hpp"
@@ -105,7 +104,6 @@ void add_bias(const Exec& exec, const Tensor& x, const Tensor& bias) {
   const OpNote note("add_bias", {&x, &bias}, {&x});
   const Count n = x.shape().columns();
   COHORT_CHECK(bias.elements() == n, "add_bias: bias {} to {}", bias.shape().str(), x.shape().str());
-  note_traffic("add_bias", x.dtype(), 2 * x.bytes());
   with_storage_type(x, [&]<class T>(T) { add_bias_kernel(exec, x.shape().rows(), n, x.data<T>(), bias.data<T>()); });
 }
 
@@ -121,12 +119,10 @@ void add(const Exec& exec, const Tensor& out, const Tensor& x, const Tensor& y) 
   const OpNote note("add", {&x, &y}, {&out});
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements(), "add: {} = {} + {}", out.shape().str(),
                x.shape().str(), y.shape().str());
-  note_traffic("add", out.dtype(), 3 * out.bytes());
   with_storage_type(out, [&]<class T>(T) { add_kernel(exec, out.elements(), out.data<T>(), x.data<T>(), y.data<T>()); });
 }
 
 void scale(const Exec& exec, const Tensor& x, float factor) {
-  note_traffic("scale", x.dtype(), 2 * x.bytes());
   const OpNote note("scale", {&x}, {&x});
   with_storage_type(x, [&]<class T>(T) { scale_kernel(exec, x.elements(), x.data<T>(), factor); });
 }
@@ -135,7 +131,6 @@ void add_residual(const Exec& exec, const Tensor& out, const Tensor& x, const Te
   const OpNote note("add_residual", {&x, &y, &bias}, {&out});
   COHORT_CHECK(out.elements() == x.elements() && out.elements() == y.elements() && bias.elements() == x.shape().columns(),
                "add_residual: {} = {} + {} + {}", out.shape().str(), x.shape().str(), y.shape().str(), bias.shape().str());
-  note_traffic("add_residual", out.dtype(), 3 * out.bytes());
   with_storage_type(out, [&]<class T>(T) {
     add_residual_kernel(exec, out.shape().rows(), out.shape().columns(), out.data<T>(), x.data<T>(), y.data<T>(), bias.data<T>());
   });
@@ -149,7 +144,6 @@ void dropout(const Exec& exec, const Tensor& x, const DropoutKey& key) {
   const Count all = key.all_rows == 0 ? rows : key.all_rows;
   COHORT_CHECK(samples > 0 && all % samples == 0 && key.first_row + rows <= all, "dropout: rows {} to {} of {}, of {} samples",
                key.first_row, key.first_row + rows, all, samples);
-  note_traffic("dropout", x.dtype(), 2 * x.bytes());
   with_storage_type(x, [&]<class T>(T) { dropout_kernel(exec, rows, x.shape().columns(), all / samples, x.data<T>(), key); });
 }
 

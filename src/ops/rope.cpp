@@ -56,7 +56,7 @@ double scaled_speed(const RopeSpec& spec, double speed) {
 }  // namespace
 
 void rope_forward(const Exec& exec, const AttentionShape& shape, const Tensor& qkv, const Tensor& cosines, const Tensor& sines) {
-  const OpNote note("rope", {&qkv}, {&qkv});
+  const OpNote note("rope_forward", {&qkv}, {&qkv});
   if (const auto kernel = tuned_kernels(exec).rope_forward) return kernel(exec, shape, qkv, cosines, sines);
   rotate(exec, "cohort::rope_forward", shape, qkv, cosines, sines, 1.0f);
 }

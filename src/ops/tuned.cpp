@@ -2,8 +2,6 @@
 
 #include "base/counting.hpp"
 #include "base/error.hpp"
-#include "base/work_tape.hpp"
-#include "ops/counted_kernels.hpp"
 #include "ops/cpu/kernels.hpp"
 #include "ops/cuda/ops.hpp"
 
@@ -83,7 +81,7 @@ TunedScratch cuda_scratch() {
 
 const TunedKernels& tuned_kernels(const Exec& exec) {
   static const TunedKernels none, cuda = cuda_kernels();
-  if (counting()) return WorkTape::of_thread() != nullptr ? counted_kernels(exec) : none;
+  if (counting()) return none;
   if (has_own_kernels() && (exec.gpu() || exec.kernels == Kernels::portable))
     throw SharedError(ExitCode::usage, "kernels of your own are for device.kind = \"cpu\" and device.kernels = \"tuned\"");
   if (exec.kernels == Kernels::portable) return none;

@@ -59,9 +59,8 @@ struct TunedKernels {
   decltype(&ops::sum_of_squares) sum_of_squares = nullptr;
 };
 
-/// Those of exec.device; none if exec.kernels is portable. While the thread counts (base/counting.hpp): those that note what they
-/// would do (ops/counted_kernels.hpp) if it writes a tape, else none; the portable ones then find out that there is nothing to
-/// launch.
+/// Those of exec.device; none if exec.kernels is portable, or while the thread counts (base/counting.hpp): the portable ones find
+/// out that there is nothing to launch.
 const TunedKernels& tuned_kernels(const Exec& exec);
 
 /// From now on CPUs use what `replace` writes into their table; portable kernels and GPUs, which would not use it, are refused

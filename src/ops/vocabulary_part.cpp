@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/work_tape.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
 #include "ops/fast_math.hpp"
@@ -41,6 +40,13 @@ void clear_other_rows_kernel(const Exec& exec, Count rows, Count n, T* x, const 
       exec, "cohort::embedding_part_backward", rows, n, KOKKOS_LAMBDA(Count r, Count c) {
         if (tokens[r] < begin || tokens[r] >= end) x[r * n + c] = from_float<T>(0.0f);
       });
+}
+
+void clear_other_rows(const Exec& exec, const Tensor& x, const std::int32_t* tokens, const VocabularyPart& part) {
+  const OpNote note("embedding_part_backward", {&x}, {});
+  with_storage_type(x, [&]<class T>(T) {
+    clear_other_rows_kernel(exec, x.shape().rows(), x.shape().columns(), x.data<T>(), tokens, part.begin, part.end);
+  });
 }
 
 // What the loops over logits need to know.
@@ -112,14 +118,14 @@ void gradient_kernel(const Exec& exec, const Softmax& s, T* logits, float scale)
 
 void embedding_part_forward(const Exec& exec, const Tensor& out, std::span<const std::int32_t> tokens, const Tensor& table,
                             const Tensor& position_table, const VocabularyPart& part) {
-  const OpNote note("embedding_part", {&table, &position_table}, {&out});
+  const OpNote note("embedding_part_forward", {&table, &position_table}, {&out},
+                    traffic(out, (position_table.defined() ? 3 : 2) * out.bytes(), "embedding_forward"));
   const Count rows = out.shape().rows();
   const Count n = out.shape().columns();
   check_ids(exec, "token", tokens, rows, part.vocabulary, false);
   COHORT_CHECK(table.shape()[0] == part.rows() && table.shape().columns() == n, "embedding: rows {}, table {} of {} entries",
                out.shape().str(), table.shape().str(), part.rows());
   const bool positions = position_table.defined();
-  note_traffic("embedding_forward", out.dtype(), (positions ? 3 : 2) * out.bytes());
   with_storage_type(out, [&]<class T>(T) {
     gather_kernel(exec, rows, n, out.data<T>(), tokens.data(), static_cast<const T*>(table.data<T>()),
                   positions ? static_cast<const T*>(position_table.data<T>()) : nullptr,
@@ -130,7 +136,7 @@ void embedding_part_forward(const Exec& exec, const Tensor& out, std::span<const
 void embedding_part_backward(const Exec& exec, const Tensor& dtable, const Tensor& dposition_table,
                              std::span<const std::int32_t> tokens, const Tensor& dout, const Tensor& ids,
                              const VocabularyPart& part) {
-  const OpNote note("embedding_part_backward", {&dout}, {&dtable, &dposition_table});
+  const OpNote note("embedding_part_backward", {&dout}, {&dtable, &dposition_table}, std::nullopt);
   const Count rows = dout.shape().rows();
   const Count n = dout.shape().columns();
   check_ids(exec, "token", tokens, rows, part.vocabulary, false);
@@ -147,22 +153,20 @@ void embedding_part_backward(const Exec& exec, const Tensor& dtable, const Tenso
       exec, "cohort::embedding_part_ids", 1, rows, KOKKOS_LAMBDA(Count, Count r) {
         own[r] = all[r] >= begin && all[r] < end ? static_cast<std::int32_t>(all[r] - begin) : 0;
       });
-  note_traffic("embedding_part_backward", dout.dtype(), dout.bytes());
-  with_storage_type(dout, [&]<class T>(T) { clear_other_rows_kernel(exec, rows, n, dout.data<T>(), all, begin, end); });
+  clear_other_rows(exec, dout, all, part);
   embedding_backward(exec, dtable, {}, {own, tokens.size()}, dout);
 }
 
 void softmax_statistics(const Exec& exec, const Tensor& largest, const Tensor& sums, const Tensor& logits,
                         std::span<const std::int32_t> targets, const VocabularyPart& part) {
-  const OpNote note("softmax_statistics", {&logits}, {&largest, &sums});
+  const OpNote note("softmax_statistics", {&logits}, {&largest, &sums}, traffic(logits, logits.bytes(), "cross_entropy_forward"));
   check_ids(exec, "target", targets, logits.shape().rows(), part.vocabulary, true);
   const Softmax s = softmax_of(logits, largest, sums, targets, part);
-  note_traffic("cross_entropy_forward", logits.dtype(), logits.bytes());
   with_storage_type(logits, [&]<class T>(T) { statistics_kernel<T>(exec, s, logits.data<T>()); });
 }
 
 void rescale_sums(const Exec& exec, const Tensor& sums, const Tensor& largest, const Tensor& largest_of_all) {
-  const OpNote note("rescale_sums", {&largest, &largest_of_all}, {&sums});
+  const OpNote note("rescale_sums", {&largest, &largest_of_all}, {&sums}, std::nullopt);
   float* sum = sums.f32();
   const float* own = largest.f32();
   const float* all = largest_of_all.f32();
@@ -173,7 +177,7 @@ void rescale_sums(const Exec& exec, const Tensor& sums, const Tensor& largest, c
 
 void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tensor& largest_of_all, const Tensor& sums,
                            std::span<const std::int32_t> targets) {
-  const OpNote note("cross_entropy", {&largest_of_all, &sums}, {&loss_sum});
+  const OpNote note("cross_entropy", {&largest_of_all, &sums}, {&loss_sum}, std::nullopt);
   const Count rows = largest_of_all.elements();
   const float* largest = largest_of_all.f32();
   const float* exponentials = sums.f32();
@@ -195,9 +199,8 @@ void cross_entropy_of_sums(const Exec& exec, const Tensor& loss_sum, const Tenso
 
 void softmax_gradient(const Exec& exec, const Tensor& logits, const Tensor& largest_of_all, const Tensor& sums,
                       std::span<const std::int32_t> targets, const VocabularyPart& part, float scale) {
-  const OpNote note("softmax_gradient", {&largest_of_all, &sums}, {&logits});
+  const OpNote note("softmax_gradient", {&largest_of_all, &sums}, {&logits}, traffic(logits, 2 * logits.bytes()));
   const Softmax s = softmax_of(logits, largest_of_all, sums, targets, part);
-  note_traffic("softmax_gradient", logits.dtype(), 2 * logits.bytes());
   with_storage_type(logits, [&]<class T>(T) { gradient_kernel<T>(exec, s, logits.data<T>(), scale); });
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/work_tape.hpp"
+#include "base/counting_listener.hpp"
 #include "ops/parallel.hpp"
 #include "optim/optimizer_kind.hpp"
 
@@ -20,16 +20,6 @@ inline std::vector<DecayRange> decay_ranges(const Tensor& ranges) {
 
 inline const ops::OptimizerScalars* scalars_of(const Tensor& decisions) {
   return reinterpret_cast<const ops::OptimizerScalars*>(decisions.data<std::uint8_t>());
-}
-
-/// Notes an update of so many elements (base/work_tape.hpp), each with so many fp32 numbers read or written.
-inline void note_update(std::string_view op, Count elements, Count numbers) {
-  if (WorkTape* const tape = WorkTape::of_thread())
-    tape->add({.op = op,
-               .kind = OpKind::optimizer,
-               .m = 1,
-               .n = elements,
-               .bytes = static_cast<double>(elements * numbers * size_of(DType::f32))});
 }
 
 /// The copy that forward reads, where there is one beside the fp32 values.

@@ -1,6 +1,6 @@
 // Measures the machine for a profile: each op of a training step at several sizes, on all ranks at once as in a step, and each
-// collective by message size. What an op does is not written down again: the op itself notes it, on a thread that counts
-// (ops/counted_kernels.hpp).
+// collective by message size. What an op does is not written down again: the op itself notes it (ops/op_note.hpp), on a thread
+// that counts.
 #pragma once
 
 #include <functional>
@@ -36,6 +36,9 @@ void measure_links(const Calibration& calibration, MachineProfile& profile);
 
 /// Both, without a name, a basis and the memory. // Collective over: world
 MachineProfile calibrate(const Calibration& calibration);
+
+/// What the one op of `call` notes.
+OpWork work_of_call(const std::function<void()>& call);
 
 /// Seconds of one of several calls in a row, on this rank: the median of several such rows. On a GPU the device's time.
 double seconds_of_call(DeviceKind device, const std::function<void()>& call);

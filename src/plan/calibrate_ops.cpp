@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/work_tape.hpp"
 #include "gpu/device.hpp"
 #include "observe/clock.hpp"
 #include "ops/activation.hpp"
@@ -212,14 +213,7 @@ class OpMeter {
   // What the op notes, and the mean over the ranks of its time.
   template <class Call>
   void measure(const Call& call) {
-    WorkTape tape;
-    {
-      const CountingScope counting;
-      const TapeScope writing(tape);
-      call(0);
-    }
-    COHORT_CHECK(tape.entries().size() == 1, "a call to be measured noted {} entries", tape.entries().size());
-    const auto work = std::get<OpWork>(tape.entries().front());
+    const OpWork work = work_of_call([&] { call(0); });
     std::size_t turn = 0;
     const double own = seconds_of_call(exec_.device, [&] { call(turn++ % kCopies); });
     const double mean = all_reduce_value(calibration_.world, own, ReduceOp::sum) / calibration_.world.size();
@@ -234,6 +228,17 @@ class OpMeter {
 };
 
 }  // namespace
+
+OpWork work_of_call(const std::function<void()>& call) {
+  WorkTape tape;
+  {
+    const CountingScope counting;
+    const ListeningScope listens(tape);
+    call();
+  }
+  COHORT_CHECK(tape.entries().size() == 1, "a call to be measured noted {} entries", tape.entries().size());
+  return std::get<OpWork>(tape.entries().front());
+}
 
 double seconds_of_call(DeviceKind device, const std::function<void()>& call) {
   constexpr double kRow = 2e-3;  // seconds, so that the clock and waking the device do not count

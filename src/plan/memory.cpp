@@ -101,6 +101,7 @@ Bytes activation_bytes_per_token_and_layer(const RunConfig& config) {
   RunConfig one = config;
   one.parallel.pp = 1;
   one.parallel.data = ParallelSection{}.data;  // one that works on whole micro-batches
+  one.parallel.offload = "none";               // which that one has nothing of
   one.train.accumulation = 1;
   const auto activations = [&](Count layers) {
     one.model.layers = layers;

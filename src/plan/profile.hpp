@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/counting_listener.hpp"
 #include "base/device_kind.hpp"
 #include "base/units.hpp"
-#include "base/work_tape.hpp"
 
 namespace cohort {
 

@@ -85,7 +85,7 @@ ordered_json phases_of(const RunRecord& run) {
 // A column a stretch of steps. Of more rows than there is room for neighbours share one, which shows the largest.
 ordered_json map_of(const HeatMap& map) {
   const std::size_t all = map.rows(), rows = std::min(all, kMapRows);
-  ordered_json cells = ordered_json::array(), steps = ordered_json::array();
+  ordered_json cells = ordered_json::array(), first_steps = ordered_json::array(), steps = ordered_json::array();
   for (const HeatMap::Column& column : map.columns()) {
     std::vector<double> values(rows, std::numeric_limits<double>::quiet_NaN());
     for (std::size_t row = 0; row < all; ++row) {
@@ -95,9 +95,10 @@ ordered_json map_of(const HeatMap& map) {
     ordered_json list = ordered_json::array();
     for (const double value : values) list.push_back(short_number(value, 4));
     cells.push_back(std::move(list));
+    first_steps.push_back(column.first_step);
     steps.push_back(column.last_step);
   }
-  return {{"rows", all}, {"steps", std::move(steps)}, {"cells", std::move(cells)}};
+  return {{"rows", all}, {"first_steps", std::move(first_steps)}, {"steps", std::move(steps)}, {"cells", std::move(cells)}};
 }
 
 ordered_json ranks_of(const RunRecord& run) { return run.ranks.map.rows() < 2 ? ordered_json() : map_of(run.ranks.map); }

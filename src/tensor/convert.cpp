@@ -1,6 +1,6 @@
 #include "tensor/convert.hpp"
 
-#include "base/work_tape.hpp"
+#include "base/counting_listener.hpp"
 #include "tensor/spaces.hpp"
 #include "tensor/storage_type.hpp"
 

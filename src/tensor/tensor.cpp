@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/counting.hpp"
-#include "base/work_tape.hpp"
+#include "base/counting_listener.hpp"
 #include "gpu/device.hpp"
 #include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"

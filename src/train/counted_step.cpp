@@ -56,14 +56,19 @@ class Counting {
 
   // The traffic of a step of so many micro-batches.
   CommTrace::Table run(Count micro_batches) {
+    taped_.micro_batches = micro_batches;
+    CommTrace::Table traffic = run(micro_batches, taped_.tape);
+    if (pipeline::Engine* const engine = train_step_->pipeline()) taped_.passes = engine->events();
+    return traffic;
+  }
+
+  CommTrace::Table run(Count micro_batches, CountingListener& listener) {
     trace_.reset();
     const std::vector<ModelInput> inputs(static_cast<std::size_t>(micro_batches), input_.put());
     StepTimers timers;
     if (pipeline::Engine* const engine = train_step_->pipeline()) engine->record_next_step();
-    taped_.micro_batches = micro_batches;
-    const TapeScope writing(taped_.tape);
+    const ListeningScope listens(listener);
     train_step_->start_step({.micro_batches = inputs, .own_valid_targets = 1, .global_valid_targets = 1}, timers);
-    if (pipeline::Engine* const engine = train_step_->pipeline()) taped_.passes = engine->events();
     return trace_.totals();
   }
 
@@ -163,16 +168,11 @@ CountedStep count_whole_step(const RunConfig& config, int stage, int rank) {
   return count_run(config, stage, rank, config.train.accumulation);
 }
 
-CountedStep count_whole_step(const RunConfig& config, int stage, CountingListener& listener,
-                             const std::function<void(const Model& model)>& show) {
+void listen_to_step(const RunConfig& config, int stage, CountingListener& listener,
+                    const std::function<void(const Model& model)>& show) {
   Counting counting(config, stage, /*rank=*/0);
   show(counting.model());
-  CommTrace::Table traffic;
-  {
-    const ListeningScope listens(listener);
-    traffic = counting.run(config.train.accumulation);
-  }
-  return counting.result(std::move(traffic), config.train.accumulation);
+  counting.run(config.train.accumulation, listener);
 }
 
 std::vector<int> stages_to_count(const RunConfig& config) {

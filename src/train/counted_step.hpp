@@ -55,9 +55,9 @@ CountedStep count_step(const RunConfig& config, int stage, int rank = 0);
 /// The same with all micro-batches run, for who wants to see that they are alike.
 CountedStep count_whole_step(const RunConfig& config, int stage, int rank = 0);
 
-/// The same of the stage's first rank, whose model is shown before `listener` hears the step.
-CountedStep count_whole_step(const RunConfig& config, int stage, CountingListener& listener,
-                             const std::function<void(const Model& model)>& show);
+/// `listener` hears the whole step of the stage's first rank, whose model is shown to it before.
+void listen_to_step(const RunConfig& config, int stage, CountingListener& listener,
+                    const std::function<void(const Model& model)>& show);
 
 /// Pipeline stages among which are those that need and send most: of stages with as many layers and the same ends, the first.
 std::vector<int> stages_to_count(const RunConfig& config);

@@ -52,7 +52,7 @@ TEST(CountingCommunicator, WritesItsOperationsOnATape) {
   float value = 1.0f;
   WorkTape tape;
   {
-    const TapeScope writing(tape);
+    const ListeningScope listens(tape);
     std::vector<float> all(4);
     Request gathered = group->all_gather_async(&value, all.data(), 1, DType::f32);
     EXPECT_FALSE(gathered.test());

@@ -1,5 +1,6 @@
 """`cohort report`, `compare` and `watch` on runs of this program; the page in a browser, where there is one."""
 
+import html
 import html.parser
 import json
 import os
@@ -75,18 +76,58 @@ browser = next((path for path in map(shutil.which, ("chromium", "chromium-browse
 if browser is None:
     print("skipped the browser: no chromium is installed")
 else:
-    for width in (390, 768, 1280):
-        # --dump-dom prints the page as its script has made it.
+    # --dump-dom prints the page as its script has made it.
+    def dumped(address, width):
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder.name}/browser", f"--window-size={width},1000",
-                   "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", "file://" + page]
+                   "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", "file://" + address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        made = done.stdout
         errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         job.check(f"{width} pixels: the script has no error", done.returncode == 0 and not errors, done.stderr[-2000:])
+        return done.stdout
+
+    for width in (390, 768, 1280):
+        made = dumped(page, width)
         job.check(f"{width} pixels: all pictures are there", made.count("<svg") >= 10 and made.count("<path") >= 10 and made.count("<canvas") == 4, made.count("<svg"))
         job.check(f"{width} pixels: with names for those who do not see them", made.count('role="img"') == made.count("<svg") + 4, "")
         widest = max(float(value) for value in re.findall(r'viewBox="0 0 ([\d.]+)', made))
         job.check(f"{width} pixels: nothing is wider than the window", widest <= max(width, 500), widest)  # a window has 500 pixels at least
+
+    # By keyboard alone: each picture's keys, what its live line then says, and where its cursor is.
+    PRESS = """<script>
+    function press(picture, cursor, ...keys) {
+      picture.focus();
+      for (const key of keys) picture.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+      const whole = picture.getBoundingClientRect(), at = cursor.getBoundingClientRect();
+      return {text: picture.closest("figure, div:not(.heat)").querySelector("[aria-live]").textContent, focus: getComputedStyle(picture).outlineStyle,
+              left: (at.left - whole.left) / whole.width, top: (at.top - whole.top) / whole.height};
+    }
+    const heat = (place, ...keys) => press(document.querySelector(`#${place} canvas`), document.querySelector(`#${place} .cell`), ...keys);
+    const timeline = (...keys) => press(document.querySelector("#trace svg"), document.querySelector("#trace .frame"), ...keys);
+    document.body.append(Object.assign(document.createElement("pre"), {id: "said", textContent: JSON.stringify({
+      first: heat("ranks"), last: heat("ranks", "End"), below: heat("ranks", "ArrowDown"), edge: heat("ranks", "ArrowDown", "ArrowRight"), back: heat("ranks", "ArrowUp", "ArrowLeft"),
+      layer: heat("gradients", "Home", "ArrowDown"), all: timeline("Home", "ArrowRight"), rank: timeline("ArrowDown", "ArrowDown"), piece: timeline("ArrowRight"), before: timeline("ArrowLeft")})}));
+    </script></body>"""
+    pressed = training.path("pressed.html")
+    with open(pressed, "w", encoding="utf-8") as file:
+        file.write(text.replace("</body>", PRESS))
+    said = json.loads(html.unescape(re.search(r'<pre id="said">(.*?)</pre>', dumped(pressed, 1280)).group(1)))
+
+    def reads(name, start, value, left, top):
+        got = said[name]
+        number = re.match(re.escape(start) + r"([\d.e+-]+)", got["text"])
+        job.check(f"keys of a heat map, {name}", number and abs(float(number.group(1)) / value - 1) < 1e-3, (got, value))  # it shows four digits
+        job.check(f"... its cursor, {name}", abs(got["left"] - left) < 0.01 and abs(got["top"] - top) < 0.05 and got["focus"] == "solid", got)
+
+    cells = first["ranks"]["cells"]
+    reads("first", "step 4, rank 0: ", cells[0][0], 0, 0)
+    reads("last", "step 24, rank 0: ", cells[5][0], 5 / 6, 0)
+    reads("below", "step 24, rank 1: ", cells[5][1], 5 / 6, 0.5)
+    reads("edge", "step 24, rank 1: ", cells[5][1], 5 / 6, 0.5)
+    reads("back", "step 20, rank 0: ", cells[4][0], 4 / 6, 0)
+    reads("layer", "step 1, blocks.0: ", first["gradients"]["cells"][0][1], 0, 1 / 3)
+    job.check("keys of a timeline: all ranks at one moment", re.search(r": rank 0 .*, rank 1 ", said["all"]["text"]), said["all"])
+    job.check("... one of them, and its pieces", said["rank"]["text"] != said["piece"]["text"] and all(": rank 1, " in said[key]["text"] and " for " in said[key]["text"]
+              for key in ("piece", "before")) and said["piece"]["top"] > 0.2, said)
 
 # 4. Compare.
 same = job.run(["compare", one, again])

@@ -51,7 +51,11 @@ TEST(PaperMemory, IsThatOfMegatron) {
 
 // gpt2 in fp32: 16 numbers of width C that a block keeps, and its output, with statistics of two norms and of each head.
 TEST(Activations, OursPerTokenAndLayer) {
-  EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1)), 4 * (16 * 64 + 4 + 4));
+  const Bytes kept = 4 * (16 * 64 + 4 + 4);
+  EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1)), kept);
+  const char *const cuda = "device.kind=cuda", *const optimizer = "parallel.offload=optimizer";
+  for (const char* data : {"parallel.data=zero1", "parallel.data=zero3"})
+    EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(2, {cuda, data, optimizer})), kept) << data;
 }
 
 TEST(PredictedMemory, IsOfTheLargestStage) {

@@ -8,7 +8,6 @@
 #include "base/file.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "base/work_tape.hpp"
 #include "comm/consensus.hpp"
 #include "commands/bench/bench.hpp"
 #include "commands/bench/product_peak.hpp"
@@ -134,14 +133,7 @@ class RooflineMeter {
   // Bytes are those that the op itself notes on a thread that counts; operations too, unless they are given.
   template <class Call>
   void measure(const char* name, const Call& call, double operations = 0.0) {
-    WorkTape tape;
-    {
-      const CountingScope counting;
-      const TapeScope writing(tape);
-      call(0);
-    }
-    COHORT_CHECK(tape.entries().size() == 1, "{} noted {} entries", name, tape.entries().size());
-    const auto work = std::get<OpWork>(tape.entries().front());
+    const OpWork work = work_of_call([&] { call(0); });
     std::size_t turn = 0;
     const double seconds = seconds_of_call(DeviceKind::cpu, [&] { call(turn++ % kTurns); });
     points_.push_back({name, operations > 0.0 ? operations : work.flops, work.bytes, seconds});

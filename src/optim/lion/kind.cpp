@@ -31,7 +31,7 @@ void update_range(const ops::Exec& exec, const UpdateTensors& t, const DecayRang
 
 void update(const ops::Exec& exec, const UpdateTensors& tensors, const Tensor& ranges, const GroupStep& step,
             const Tensor& decisions) {
-  note_update("lion", tensors.values.elements(), 5);
+  note_traffic("lion", DType::f32, 5 * tensors.values.bytes(), OpKind::optimizer);
   with_storage_type(tensors.compute, [&]<class T>(T) {
     for (const DecayRange& range : decay_ranges(ranges)) update_range<T>(exec, tensors, range, step, scalars_of(decisions));
   });

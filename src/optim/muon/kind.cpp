@@ -26,7 +26,7 @@ void prepare(const ops::Exec& exec, const Tensor& direction, const UpdateTensors
   float* us = direction.f32();
   float* ms = tensors.slots[0].f32();
   const float* gs = tensors.gradients.f32();
-  note_update("muon_prepare", direction.elements(), 4);
+  note_traffic("muon_prepare", DType::f32, 4 * direction.bytes(), OpKind::optimizer);
   for_each_index(
       exec.device, "cohort::muon_prepare", direction.elements(), KOKKOS_LAMBDA(Count i) {
         if (decided->skip != 0) {
@@ -57,7 +57,7 @@ void apply(const ops::Exec& exec, const UpdateTensors& tensors, const Tensor& up
            const GroupStep& step, const Tensor& decisions) {
   const double largest = static_cast<double>(std::max(size.rows, size.columns));
   const auto scale = static_cast<float>(kRootMeanSquare * std::sqrt(largest));
-  note_update("muon_apply", update.elements(), 3);
+  note_traffic("muon_apply", DType::f32, 3 * update.bytes(), OpKind::optimizer);
   with_storage_type(tensors.compute, [&]<class T>(T) {
     apply_to<T>(exec, tensors, update, static_cast<float>(step.learning_rate), scale, weight_decay, scalars_of(decisions));
   });

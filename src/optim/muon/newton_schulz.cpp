@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/work_tape.hpp"
+#include "base/counting_listener.hpp"
 #include "ops/adamw.hpp"
 #include "ops/linear.hpp"
 #include "ops/parallel.hpp"

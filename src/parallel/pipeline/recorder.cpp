@@ -1,6 +1,6 @@
 #include "parallel/pipeline/recorder.hpp"
 
-#include "base/work_tape.hpp"
+#include "base/counting_listener.hpp"
 #include "observe/clock.hpp"
 
 namespace cohort::pipeline {
@@ -8,11 +8,11 @@ namespace cohort::pipeline {
 void Recorder::begin(Communicator& stages) {
   marks_.clear();
   stages.barrier();
-  zero_ = now();
+  zero_ = counting_listener() == nullptr ? now() : Moment{};
 }
 
 Recorder::Moment Recorder::now() const {
-  if (const WorkTape* const tape = WorkTape::of_thread()) return {static_cast<double>(tape->entries().size()), nullptr};
+  if (const CountingListener* const listener = counting_listener()) return {listener->now(), nullptr};
   if (device_ == DeviceKind::cpu) return {steady_seconds(), nullptr};
   const auto point = std::make_shared<gpu::Event>(gpu::Event::Kind::timing);
   point->record(gpu::compute_stream());

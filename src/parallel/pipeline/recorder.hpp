@@ -12,12 +12,12 @@
 namespace cohort::pipeline {
 
 /// The events of one rank. On a GPU they are the times of the device: from when the compute stream had what an action needed
-/// until it was done with it. On a thread that counts they are places on its tape (base/work_tape.hpp), in entries.
+/// until it was done with it. On a thread that counts they are what its listener calls now.
 class Recorder {
  public:
   explicit Recorder(DeviceKind device) : device_(device) {}
 
-  /// Forgets what was recorded. Time 0 is when all ranks have come here. // Collective over: stages
+  /// Forgets what was recorded. Time 0 is when all ranks have come here; a listener keeps its own. // Collective over: stages
   void begin(Communicator& stages);
   void start(const Action& action) { marks_.push_back({action, now(), {}}); }
   void end() { marks_.back().end = now(); }
@@ -27,7 +27,7 @@ class Recorder {
 
  private:
   struct Moment {
-    double seconds = 0.0;               // on a CPU; entries of a tape
+    double seconds = 0.0;               // on a CPU; of a listener: its own
     std::shared_ptr<gpu::Event> point;  // on a GPU
   };
   struct Mark {

@@ -65,25 +65,29 @@ std::size_t GraphRecorder::place_of(GraphOp op) {
   return static_cast<std::size_t>(found - list.begin());
 }
 
-void GraphRecorder::op(const char* name, std::span<const CountedTensor> reads, std::span<const CountedTensor> writes) {
-  GraphOp op{.name = name, .parameters = parameters_in(reads, writes), .inputs = producers_of(reads)};
+void GraphRecorder::op(std::string_view name, std::span<const CountedTensor> reads, std::span<const CountedTensor> writes) {
+  // As people call them: "gelu", "gelu_backward".
+  const auto called = std::string(name.substr(0, name.find("_forward")));
+  GraphOp op{.name = called, .parameters = parameters_in(reads, writes), .inputs = producers_of(reads)};
   for (const CountedTensor& tensor : writes) op.results.push_back({tensor.shape, tensor.dtype, ""});
   const std::size_t place = place_of(std::move(op));
   for (const CountedTensor& tensor : writes) write(tensor, place);
 }
 
-void GraphRecorder::communicates(const Operation& operation) {
+std::size_t GraphRecorder::communicates(const Operation& operation) {
   std::vector<GraphTraffic>& traffic = unit().traffic;
   auto found = std::find_if(traffic.begin(), traffic.end(), [&](const GraphTraffic& one) {
     return one.operation == operation.name && one.group == operation.group && one.backward == backward_;
   });
   if (found == traffic.end())
-    found = traffic.insert(traffic.end(), {operation.name, operation.group, operation.ranks, backward_});
+    found = traffic.insert(
+        traffic.end(), {std::string(operation.name), operation.group, static_cast<int>(operation.members->size()), backward_});
   ++found->calls;
   found->bytes += operation.bytes;
-  const std::size_t place = place_of({.name = operation.name, .group = operation.group, .given = operation.bytes});
+  const std::size_t place = place_of({.name = std::string(operation.name), .group = operation.group, .given = operation.bytes});
   if (operation.from != nullptr) ops()[place].inputs = producers_of(std::vector<CountedTensor>{{operation.from, {}, DType::u8}});
   if (operation.to != nullptr) write({operation.to, {operation.bytes}, DType::u8}, place);
+  return 0;
 }
 
 void GraphRecorder::write(const CountedTensor& tensor, std::size_t op) {

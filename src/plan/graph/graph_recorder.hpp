@@ -20,10 +20,10 @@ class GraphRecorder : public CountingListener {
   std::vector<GraphUnit> finish();
 
   void unit_begins(std::string_view unit, bool backward) override;
-  void op(const char* name, std::span<const CountedTensor> reads, std::span<const CountedTensor> writes) override;
+  void op(std::string_view name, std::span<const CountedTensor> reads, std::span<const CountedTensor> writes) override;
   void taken(const std::string& label, const void* arena, const CountedTensor& tensor, Bytes in_use) override;
   void rewound(const void* arena, Bytes in_use) override;
-  void communicates(const Operation& operation) override;
+  std::size_t communicates(const Operation& operation) override;
 
  private:
   // An op by its places: of one pass of a unit.

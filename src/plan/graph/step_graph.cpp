@@ -15,7 +15,7 @@ Bytes GraphStage::activations() const {
 
 GraphStage record_graph(const RunConfig& config, int stage) {
   GraphRecorder recorder;
-  count_whole_step(config, stage, recorder, [&](const Model& model) { recorder.begin(model); });
+  listen_to_step(config, stage, recorder, [&](const Model& model) { recorder.begin(model); });
   return {stage, recorder.finish()};
 }
 

@@ -1,4 +1,4 @@
-// Draws the report from the JSON in #data. Plain SVG, no library. Behind trace.js in one script.
+// Draws the report from the JSON in #data. Plain SVG, no library. Behind trace.js and heat_map.js in one script.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
@@ -267,26 +267,6 @@ function drawFindings() {
   if (count === 0) element(place, "p", {}, "Nothing stands out.");
 }
 
-// From light blue over yellow and orange to dark red: it darkens all the way, for those who see no colours, too.
-const RAMP = [[206, 226, 245], [252, 229, 170], [238, 141, 51], [150, 25, 20]];
-function ramp(share) {
-  const at = share * (RAMP.length - 1), i = Math.min(RAMP.length - 2, Math.floor(at));
-  return `rgb(${RAMP[i].map((from, channel) => Math.round(from + (at - i) * (RAMP[i + 1][channel] - from))).join(" ")})`;
-}
-
-// A cell for each row and stretch of steps; `shade` gives its place between the two colours, or null: none is there.
-function heatMap(parent, map, label, shade) {
-  const {cells} = map, rows = cells[0].length;
-  const canvas = element(parent, "canvas", {width: cells.length, height: rows, style: `height:${Math.min(300, Math.max(40, 14 * rows))}px`,
-                                            role: "img", "aria-label": label});
-  const context = canvas.getContext("2d");
-  cells.forEach((column, c) => column.forEach((value, r) => {
-    const share = shade(value);
-    if (share === null) return;
-    context.fillStyle = ramp(share);
-    context.fillRect(c, r, 1, 1);
-  }));
-}
 const between = map => `steps ${map.steps[0]} to ${map.steps[map.steps.length - 1]}`;
 const within = share => Math.max(0, Math.min(1, share));
 
@@ -297,7 +277,8 @@ function drawRanks() {
     const most = run.ranks.cells.flat().reduce((a, b) => Math.max(a, b === null ? 1 : b), 1.3);
     element(place, "h3", {}, `${run.name}: own work of each rank, as a multiple of the median of its pipeline stage`);
     heatMap(place, run.ranks, `${run.ranks.rows} ranks over ${between(run.ranks)}; the largest multiple is ${short(most)}`,
-            value => within(((value || 1) - 1) / (most - 1)));
+            value => within(((value || 1) - 1) / (most - 1)), (first, last) => first === last ? `rank ${first}` : `ranks ${first} to ${last}`,
+            value => value === null ? "no time" : `${short(value)} times the median`);
     element(place, "p", {class: "readout"}, `Rank 0 is the top row, rank ${run.ranks.rows - 1} the bottom one; ${between(run.ranks)} from left to right. Blue: as fast as the median. Red: ${short(most)} times as long.`);
   }
   if (place.childElementCount === 0) element(place, "p", {}, "One rank, or a run of an older version: there is nothing to compare.");
@@ -312,7 +293,8 @@ function drawGradients() {
     element(place, "h3", {}, `${run.name}: norm of the gradient of each layer, before clipping`);
     if (norms.length === 0) { element(place, "p", {}, "No norm is finite."); continue; }
     heatMap(place, run.gradients, `${units.length} layers over ${between(run.gradients)}; norms from ${short(low)} to ${short(high)}`,
-            value => value === null || value <= 0 ? null : high === low ? 0.5 : within(Math.log(value / low) / Math.log(high / low)));
+            value => value === null || value <= 0 ? null : high === low ? 0.5 : within(Math.log(value / low) / Math.log(high / low)),
+            (first, last) => first === last ? units[first] : `${units[first]} to ${units[last]}`, value => value === null ? "none, or not finite" : short(value));
     element(place, "p", {class: "readout"}, `${units[0]} is the top row, ${units[units.length - 1]} the bottom one; ${between(run.gradients)} from left to right. Blue: ${short(low)}. Red: ${short(high)}, on a logarithmic scale. Empty: none, or not finite.`);
     const last = run.gradients.cells[run.gradients.cells.length - 1];
     if (units.length <= last.length)

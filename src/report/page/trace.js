@@ -35,7 +35,7 @@ function drawTimeline(place, run) {
   const shares = rows.map(row => row.pieces.reduce((sum, [begin, end, kind]) => timeline.kinds[kind] === "waiting" ? sum + end - begin : sum, 0) / units);
   const svg = element(card, "svg", {viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: "0", "aria-label":
     `Timeline of step ${timeline.step}: ${rows.length} ranks over ${span(timeline.seconds)}; ranks wait from ${percent(Math.min(...shares))} to ` +
-    `${percent(Math.max(...shares))} of it. Left and right arrow keys read what each does.`});
+    `${percent(Math.max(...shares))} of it. Left and right arrow keys read what each does; up and down choose a rank, and left and right then its next piece.`});
   rows.forEach((row, i) => {
     const y = TOP + i * high;
     if (high >= 12) element(svg, "text", {x: left - 6, y: y + 14, "text-anchor": "end"}, `rank ${row.rank}`);
@@ -51,26 +51,42 @@ function drawTimeline(place, run) {
   legend(card, timeline.kinds.map(kind => ({label: kind === "waiting" ? "waiting for other ranks" : kind, color: kindColor(kind)})));
   const output = element(card, "div", {class: "readout", "aria-live": "polite"});
   const cursor = element(svg, "line", {class: "cursor", y1: TOP, y2: height - 22, x1: -10, x2: -10});
-  let at = 0;
-  function show(moment) {
+  const frame = element(svg, "rect", {class: "frame", x: left, width: width - left - RIGHT, y: -high - 10, height: high});
+  let at = 0, chosen = -1;  // a row; -1: all
+  const pieceOf = row => row.pieces.find(([begin, end]) => begin <= at && at < end);
+  const named = ([, , kind, microBatch]) => timeline.kinds[kind] + (microBatch >= 0 ? ` ${microBatch}` : "");
+  function ofAll() {
+    const doing = row => `rank ${row.rank} ${pieceOf(row) ? named(pieceOf(row)) : "between phases"}`;
+    return rows.slice(0, 16).map(doing).join(", ") + (rows.length > 16 ? ", ..." : "");
+  }
+  function ofRow(row) {
+    const piece = pieceOf(row);
+    return `rank ${row.rank}, ${row.label}: ` + (piece ? `${named(piece)} for ${span(timeline.seconds * (piece[1] - piece[0]) / units)}` : "between phases");
+  }
+  function show(moment, row) {
     at = Math.max(0, Math.min(units, moment));
+    chosen = Math.max(-1, Math.min(rows.length - 1, row));
     cursor.setAttribute("x1", px(at));
     cursor.setAttribute("x2", px(at));
-    const doing = row => {
-      const piece = row.pieces.find(([begin, end]) => begin <= at && at < end);
-      return `rank ${row.rank} ${piece ? timeline.kinds[piece[2]] + (piece[3] >= 0 ? " " + piece[3] : "") : "between phases"}`;
-    };
-    output.textContent = `${span(timeline.seconds * at / units)}: ` + rows.slice(0, 16).map(doing).join(", ") + (rows.length > 16 ? ", ..." : "");
+    frame.setAttribute("y", TOP + chosen * high - (chosen < 0 ? 10 : 0));
+    output.textContent = `${span(timeline.seconds * at / units)}: ` + (chosen < 0 ? ofAll() : ofRow(rows[chosen]));
   }
+  // Where the row's next piece begins, or the one before.
+  function beside(row, forward) {
+    const begins = row.pieces.map(piece => piece[0]).filter(begin => forward ? begin > at : begin < at);
+    return begins.length === 0 ? at : forward ? Math.min(...begins) : Math.max(...begins);
+  }
+  const moved = forward => chosen < 0 ? at + (forward ? 1 : -1) * units / 100 : beside(rows[chosen], forward);
   svg.addEventListener("pointermove", event => {
     const box = svg.getBoundingClientRect();
-    show(((event.clientX - box.left) / box.width * width - left) / (width - left - RIGHT) * units);
+    show(((event.clientX - box.left) / box.width * width - left) / (width - left - RIGHT) * units, -1);
   });
   svg.addEventListener("keydown", event => {
-    const moves = {ArrowLeft: at - units / 100, ArrowRight: at + units / 100, Home: 0, End: units};
+    const moves = {ArrowLeft: () => show(moved(false), chosen), ArrowRight: () => show(moved(true), chosen), ArrowUp: () => show(at, chosen - 1),
+                   ArrowDown: () => show(at, chosen + 1), Home: () => show(0, chosen), End: () => show(units, chosen)};
     if (!(event.key in moves)) return;
     event.preventDefault();
-    show(moves[event.key]);
+    moves[event.key]();
   });
 }
 
