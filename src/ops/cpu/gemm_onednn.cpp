@@ -35,7 +35,8 @@ struct Matmul {
   dnnl::matmul kernel;
 };
 
-// C = A^T B + beta C by matmul, if the library has a kernel of its own for that here and does not call its sgemm.
+// C = A^T B + beta C by matmul, if the library has a kernel of its own for that here and would not call its sgemm: with AVX-512,
+// and without gaps between rows.
 std::optional<Matmul> prepare_matmul(const StridedProduct& p) {
   constexpr auto f32 = dnnl::memory::data_type::f32;
   using Dims = dnnl::memory::dims;
