@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Cohort and PyTorch side by side on the CPU: training steps of the same GPT-2, taking turns on the same cores.
 
-  tools/compare_pytorch.py [--rounds 5] [--shape small|tiny|all] [--ranks 2] [--compile] [--json FILE]
+  tools/compare_pytorch.py [--rounds 5] [--shape small|tiny|all] [--ranks 2] [--threads 1] [--compile] [--json FILE]
 
-Needs a Python with PyTorch (Debian: apt install python3-torch, and /usr/bin/python3) and a built Cohort (make). One process has one
-thread. Each round runs PyTorch, then Cohort; the table gives medians over the rounds and, in brackets, smallest and largest. With
---ranks 2 a second table compares PyTorch's DistributedDataParallel over gloo with `mpirun -np 2`, where that PyTorch has it.
+Needs a Python with PyTorch (pip install torch, or Debian's python3-torch with /usr/bin/python3) and a built Cohort (make). Each round
+runs PyTorch, then Cohort; the table gives medians over the rounds and, in brackets, smallest and largest. With --ranks 2 a second
+table compares PyTorch's DistributedDataParallel over gloo with `mpirun -np 2`, where that PyTorch has it.
 
-A step is: forward, backward, gradient clipping at norm 1, AdamW; fp32, no dropout, random tokens. GFLOP/s count 6 N + 12 L C T per
-token, where N is all parameters but the position embeddings, the tied output layer counted once (nanoGPT's convention).
+A step is: forward, backward, gradient clipping at norm 1, AdamW; fp32, no dropout, random tokens made before the clock starts, GELU
+in its tanh form. Both sides take the same untimed steps first, and a run's figure is the median of its steps. GFLOP/s count
+6 N + 12 L C T per token, where N is all parameters but the position embeddings, the tied output layer counted once (nanoGPT's
+convention). On a machine that others use, compare processor times: a step's seconds also hold the waits for a core.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY = 65
+WARM_UP = 5  # untimed steps: allocation, and compilation where there is one
 
 # Timed steps are chosen so that one run takes some seconds on one core.
 SHAPES = {
@@ -65,7 +68,7 @@ def build_model(shape):
             super().__init__()
             self.norm1, self.attention = nn.LayerNorm(width), Attention()
             self.norm2 = nn.LayerNorm(width)
-            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
 
         def forward(self, x):
             x = x + self.attention(self.norm1(x))
@@ -119,11 +122,11 @@ def matrix_product_peak():
     return 2 * n**3 / best / 1e9
 
 
-def torch_worker(shape, rank, ranks, port, compiled):
+def torch_worker(shape, rank, ranks, port, compiled, threads):
     """One timed run; rank 0 prints its result as a line of JSON."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     torch.manual_seed(rank)
     model = train_model = build_model(shape)
@@ -134,8 +137,9 @@ def torch_worker(shape, rank, ranks, port, compiled):
         train_model = torch.compile(train_model)
     optimizer, fused = make_optimizer(model)
 
-    def step():
-        tokens = torch.randint(VOCABULARY, (shape["micro_batch"], shape["context"] + 1))
+    batches = [torch.randint(VOCABULARY, (shape["micro_batch"], shape["context"] + 1)) for _ in range(WARM_UP + shape["steps"])]
+
+    def step(tokens):
         loss = train_model(tokens[:, :-1], tokens[:, 1:])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -143,18 +147,20 @@ def torch_worker(shape, rank, ranks, port, compiled):
         optimizer.step()
         return loss.item()
 
-    for _ in range(2):  # first steps allocate
-        step()
-    if ranks > 1:
-        torch.distributed.barrier()
-    start = time.perf_counter()
-    for _ in range(shape["steps"]):
-        step()
-    seconds = (time.perf_counter() - start) / shape["steps"]
+    seconds, processor = [], []
+    for number, tokens in enumerate(batches):
+        if number == WARM_UP and ranks > 1:
+            torch.distributed.barrier()
+        start, used = time.perf_counter(), time.process_time()
+        step(tokens)
+        if number >= WARM_UP:
+            seconds.append(time.perf_counter() - start)
+            processor.append(time.process_time() - used)
     if rank == 0:
         counted = sum(p.numel() for p in model.parameters()) - model.position.weight.numel()
         print(json.dumps({
-            "tokens_per_second": ranks * shape["micro_batch"] * shape["context"] / seconds,
+            "tokens_per_second": ranks * shape["micro_batch"] * shape["context"] / statistics.median(seconds),
+            "step_processor_seconds": ranks * statistics.median(processor),
             "gemm_peak_gflops": matrix_product_peak() if ranks == 1 else None,
             "parameters": counted,
             "fused_attention": hasattr(torch.nn.functional, "scaled_dot_product_attention"),
@@ -165,8 +171,8 @@ def torch_worker(shape, rank, ranks, port, compiled):
 # ---- The comparison ----
 
 
-def single_threaded():
-    return {**os.environ, **{name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}}
+def with_threads(threads):
+    return {**os.environ, **{name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}}
 
 
 def finish(processes, what):
@@ -178,8 +184,8 @@ def finish(processes, what):
     return outputs[0][0]
 
 
-def start(command):
-    return subprocess.Popen([str(part) for part in command], env=single_threaded(), text=True, stdin=subprocess.DEVNULL,
+def start(command, threads):
+    return subprocess.Popen([str(part) for part in command], env=with_threads(threads), text=True, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -187,18 +193,20 @@ def run_torch(options, shape, ranks):
     with socket.socket() as probe:  # a free port for the ranks to meet at
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    workers = [start([sys.executable, __file__, "--worker", json.dumps([shape, rank, ranks, port, options.compile])]) for rank in range(ranks)]
+    workers = [start([sys.executable, __file__, "--worker", json.dumps([shape, rank, ranks, port, options.compile, options.threads])],
+                     options.threads) for rank in range(ranks)]
     return json.loads(finish(workers, "PyTorch").strip().splitlines()[-1])
 
 
 def run_cohort(options, shape, ranks):
-    command = [options.cohort, "bench", "step", "--model", "gpt2", "--vocabulary", VOCABULARY, "--json"]
+    command = [options.cohort, "bench", "step", "--model", "gpt2", "--vocabulary", VOCABULARY, "--warm-up", WARM_UP,
+               "--threads", options.threads, "--json"]
     for name, value in shape.items():
         command += ["--" + name.replace("_", "-"), value]
     if ranks > 1:
         as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = ["mpirun", "--oversubscribe", "--bind-to", "none", *as_root, "-np", ranks, *command, "--strategy", "bucketed"]
-    output = finish([start(command)], "cohort bench step")
+    output = finish([start(command, options.threads)], "cohort bench step")
     try:
         return json.loads(output)
     except ValueError:
@@ -214,29 +222,33 @@ def compare(options, name, ranks):
         runs["cohort"].append(run_cohort(options, shape, ranks))
         print(f"  {name}, {ranks} ranks, round {round_number + 1} of {options.rounds}", file=sys.stderr)
     per_token = 6 * runs["pytorch"][0]["parameters"] + 12 * shape["layers"] * shape["width"] * shape["context"]
-    row = {"shape": name, **shape, "ranks": ranks, "flop_per_token": per_token}
+    row = {"shape": name, **shape, "ranks": ranks, "threads": options.threads, "flop_per_token": per_token}
     for side in runs:
         speeds = [run["tokens_per_second"] for run in runs[side]]
         median = statistics.median(speeds)
         row[side] = {"tokens_per_second": median, "smallest": min(speeds), "largest": max(speeds), "gflops": median * per_token / 1e9,
+                     "step_processor_seconds": statistics.median(run["step_processor_seconds"] for run in runs[side]),
                      "gemm_peak_gflops": max(run.get("gemm_peak_gflops") or 0 for run in runs[side])}
     ratios = [c["tokens_per_second"] / p["tokens_per_second"] for p, c in zip(runs["pytorch"], runs["cohort"])]
     row["ratio"] = {"median": statistics.median(ratios), "smallest": min(ratios), "largest": max(ratios)}
+    row["processor_ratio"] = row["pytorch"]["step_processor_seconds"] / row["cohort"]["step_processor_seconds"]
     row["details"] = runs
     return row
 
 
 def print_row(row):
     print(f"\n{row['shape']}: {row['layers']} layers, width {row['width']}, {row['heads']} heads, T {row['context']}, "
-          f"micro-batch {row['micro_batch']}, {row['ranks']} process(es) of 1 thread")
-    print(f"  {'':8} {'tokens/s':>10} {'[min .. max]':>20} {'GFLOP/s':>9} {'GEMM peak':>10}")
+          f"micro-batch {row['micro_batch']}, {row['ranks']} process(es) of {row['threads']} thread(s)")
+    print(f"  {'':8} {'tokens/s':>10} {'[min .. max]':>20} {'GFLOP/s':>9} {'GEMM peak':>10} {'processor ms':>13}")
     for side, title in (("pytorch", "PyTorch"), ("cohort", "Cohort")):
         figures = row[side]
         spread = f"[{figures['smallest']:.0f} .. {figures['largest']:.0f}]"
         peak = f"{figures['gemm_peak_gflops']:.1f}" if figures["gemm_peak_gflops"] else "-"
-        print(f"  {title:8} {figures['tokens_per_second']:>10.0f} {spread:>20} {figures['gflops']:>9.1f} {peak:>10}")
+        print(f"  {title:8} {figures['tokens_per_second']:>10.0f} {spread:>20} {figures['gflops']:>9.1f} {peak:>10} "
+              f"{1e3 * figures['step_processor_seconds']:>13.1f}")
     ratio = row["ratio"]
-    print(f"  Cohort / PyTorch, round by round: {ratio['median']:.2f} [{ratio['smallest']:.2f} .. {ratio['largest']:.2f}]")
+    print(f"  Cohort / PyTorch, round by round: {ratio['median']:.2f} [{ratio['smallest']:.2f} .. {ratio['largest']:.2f}]; "
+          f"by processor time {row['processor_ratio']:.2f}")
 
 
 def parse_options():
@@ -245,6 +257,7 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default: 5)")
     parser.add_argument("--shape", choices=[*SHAPES, "all"], default="all")
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2], help="processes; one table for each (default: 1 2)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process (default: 1)")
     parser.add_argument("--compile", action="store_true", help="PyTorch's side through torch.compile (PyTorch 2)")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)  # how the script starts PyTorch's processes
@@ -261,8 +274,8 @@ def main():
         raise SystemExit(f"{sys.executable} has no PyTorch. Debian: apt install python3-torch, then run this with /usr/bin/python3")
     if not options.cohort.exists():
         raise SystemExit(f"{options.cohort} does not exist: build Cohort with `make`, or name the binary with --cohort")
-    if options.rounds < 1 or min(options.ranks, default=0) < 1:
-        raise SystemExit("--rounds and --ranks must be 1 or more")
+    if options.rounds < 1 or options.threads < 1 or min(options.ranks, default=0) < 1:
+        raise SystemExit("--rounds, --threads and --ranks must be 1 or more")
     gloo = torch.distributed.is_available() and getattr(torch.distributed, "is_gloo_available", lambda: True)()
     print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     rows = []

@@ -245,7 +245,7 @@ struct SampleSection {
 struct DeviceSection {
   std::string kind = "cpu";           // cpu | cuda
   std::string kernels = "tuned";      // tuned | portable
-  Count threads = 1;                  // cpu: threads of one rank for matrix products
+  Count threads = 1;                  // cpu: threads of one rank
   bool share = false;                 // cuda: ranks may share a GPU
   double collective_timeout = 600.0;  // cuda: seconds
   std::string gemm_tuning;            // cuda: file of tuned matrix products; "" = what the library chooses

@@ -209,7 +209,7 @@ std::vector<KeySpec> other_keys() {
           "(slow: for comparison and study)",
           {}),
       // A run file may serve both kinds, so the keys of one are not refused with the other.
-      KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads per rank for matrix products", {}),
+      KEY(device, threads, IntegerRange{1, 1024}, "cpu: threads per rank", {}),
       KEY(device, share, kAny, "cuda: let several ranks share one GPU (slow; for trying things out)", {}),
       KEY(device, collective_timeout, kPositive,
           "cuda: seconds that NCCL may wait for other ranks before a rank ends the run (watch.timeout is shorter unless it is 0)",

@@ -149,7 +149,7 @@ void add_rows_to_bins(const Exec& exec, const std::string& label, Count rows, Co
       return device::add_rows_to_bins<1>(label, rows, columns, bin_count, table, bins, x);
     }
   }
-  for_column_chunks(label, columns, [=](Count begin, Count end) {
+  for_column_chunks(label, rows, columns, [=](Count begin, Count end) {
     for (Count r = 0; r < rows; ++r) {
       float* to = table + bins[r] * columns;
       const T* from = x + r * columns;

@@ -12,17 +12,15 @@ namespace cohort::ops {
 /// Columns that one thread of a host handles at most: 8 KiB of sums stay in the nearest cache.
 inline constexpr Count kColumnChunk = 2048;
 
-/// On a host: body(begin, end) for each chunk of columns. Chunks are as wide as the number of threads allows, since long runs of
-/// neighbouring elements are what memory is fast at.
+/// On a host: body(begin, end) for each chunk of the columns of a matrix. Chunks are as wide as the number of threads allows,
+/// since long runs of neighbouring elements are what memory is fast at.
 template <class Body>
-void for_column_chunks(const std::string& label, Count columns, const Body& body) {
+void for_column_chunks(const std::string& label, Count rows, Count columns, const Body& body) {
   constexpr Count kNarrowest = 64;
-  const Count threads = HostSpace().concurrency();
+  const Count threads = std::max<Count>(HostSpace().concurrency(), host_threads());
   const Count chunk = std::clamp((columns + threads - 1) / threads, kNarrowest, kColumnChunk);
-  Kokkos::parallel_for(
-      label,
-      Kokkos::RangePolicy<HostSpace, Kokkos::IndexType<Count>>(HostSpace{}, 0, columns == 0 ? 0 : (columns + chunk - 1) / chunk),
-      [=](Count index) { body(index * chunk, std::min(columns, (index + 1) * chunk)); });
+  for_each_on_host(label, columns == 0 ? 0 : (columns + chunk - 1) / chunk, rows * columns,
+                   [=](Count index) { body(index * chunk, std::min(columns, (index + 1) * chunk)); });
 }
 
 /// The sums of one chunk. Two sums lie in two arrays, so that vector code reads neighbours.
@@ -207,7 +205,7 @@ void sum_rows(const Exec& exec, const std::string& label, Count rows, Count colu
       return device::sum_rows_in_packs<1, Value>(label, rows, columns, terms, add);
     }
   }
-  for_column_chunks(label, columns, [=](Count begin, Count end) {
+  for_column_chunks(label, rows, columns, [=](Count begin, Count end) {
     ChunkSums<Value> sums;
     const Count width = end - begin;
     // Two rows at a time, so that a sum is loaded and stored half as often.

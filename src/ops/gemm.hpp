@@ -1,4 +1,4 @@
-// Matrix products of a CPU by a library, in fp32: CBLAS (cpu/gemm_cblas.cpp) or oneDNN's sgemm (cpu/gemm_onednn.cpp); CMake picks
+// Matrix products of a CPU by a library, in fp32: CBLAS (cpu/gemm_cblas.cpp) or oneDNN (cpu/gemm_onednn.cpp); CMake picks
 // one. The portable product is in ops/product.hpp, the plain triple loop in ops/reference/. All pass the same test.
 #pragma once
 
@@ -29,7 +29,7 @@ void gemm(const Exec& exec, const MatrixView& c, const MatrixView& a, Transpose 
 
 /// "oneDNN 2.7.2" or "CBLAS (OpenBLAS 0.3.21 ...)".
 std::string gemm_backend();
-/// Threads that matrix products of this process may use.
+/// Threads that the calling thread's matrix products may use, and with oneDNN its loops as well (ops/host_loop.hpp).
 void set_gemm_threads(int threads);
 
 }  // namespace cohort::ops

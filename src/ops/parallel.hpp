@@ -6,9 +6,9 @@
 //     row.zip(n, [=](float value, float& y) { ... }, in(x), out(output + row.index() * n));
 //   });
 //
-// On a host a thread takes a row, and the loops inside are vector code (`omp simd`: their sums may be reordered, and no iteration
-// may depend on another). On a GPU the lanes of a warp, fewer or many more take a row, as its length suggests, and share out the
-// loops inside; they reach memory in packs (ops/views.hpp).
+// On a host a thread (ops/host_loop.hpp) takes a row, and the loops inside are vector code (`omp simd`: their sums may be
+// reordered, and no iteration may depend on another). On a GPU the lanes of a warp, fewer or many more take a row, as its length
+// suggests, and share out the loops inside; they reach memory in packs (ops/views.hpp).
 //
 // Held by all of it: labels begin with "cohort::"; a body is a KOKKOS_LAMBDA, which captures by value, and so are the lambdas
 // inside, which are plain ones; no two iterations write to the same element; two runs give the same bits, on a host whatever the
@@ -19,13 +19,16 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "base/counting.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "ops/exec.hpp"
+#include "ops/host_loop.hpp"
 #include "ops/views.hpp"
 #include "tensor/spaces.hpp"
 #include "tensor/storage_type.hpp"
@@ -242,6 +245,22 @@ struct RowShape {
 
 }  // namespace device
 
+/// body(i) for each i in [0, n) on the host, `elements` in all: on the rank's threads, or on those that Kokkos has on this host.
+template <class Body>
+void for_each_on_host(const std::string& label, Count n, Count elements, const Body& body) {
+#ifdef KOKKOS_ENABLE_SERIAL
+  if constexpr (std::is_same_v<HostSpace, Kokkos::Serial>) {
+    if (elements >= kLeastOfThreads && host_threads() > 1) {
+      return for_runs(n, [&](Count begin, Count end, int) {
+        const Body own = body;  // a copy of its own, of which the compiler knows that nobody else changes it
+        for (Count i = begin; i < end; ++i) own(i);
+      });
+    }
+  }
+#endif
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<HostSpace, Kokkos::IndexType<Count>>(HostSpace{}, 0, n), body);
+}
+
 /// body(row) for each row in [0, rows). `columns`: about how many elements a row has; it decides how many threads take one.
 template <RowThreads kThreads = RowThreads::lanes, class Body>
 void for_rows(const Exec& exec, const std::string& label, Count rows, Count columns, const Body& body) {
@@ -261,8 +280,7 @@ void for_rows(const Exec& exec, const std::string& label, Count rows, Count colu
       return;
     }
   }
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<HostSpace, Kokkos::IndexType<Count>>(HostSpace{}, 0, rows),
-                       [=](Count r) { body(Row(r)); });
+  for_each_on_host(label, rows, rows * columns, [=](Count r) { body(Row(r)); });
 }
 
 /// body(row, column) for each element of a matrix.
@@ -281,7 +299,7 @@ inline constexpr Count kBlock = 4096;
 inline Count block_count(Count elements) { return (elements + kBlock - 1) / kBlock; }
 
 /// *total += the sum of body(row) over all rows; body returns the same number to every thread of the row. Rows are summed in
-/// double precision and, for a given number of threads, in a fixed order. On a GPU total lies there, and the workspace is used.
+/// double precision and in a fixed order. On a GPU total lies there, and the workspace is used.
 template <RowThreads kThreads = RowThreads::lanes, class Body>
 void add_row_sums(const Exec& exec, const std::string& label, Count rows, Count columns, double* total, const Body& body) {
   if (counting()) return;
@@ -304,11 +322,15 @@ void add_row_sums(const Exec& exec, const std::string& label, Count rows, Count 
       return;
     }
   }
-  double sum = 0.0;
-  Kokkos::parallel_reduce(
-      label, Kokkos::RangePolicy<HostSpace, Kokkos::IndexType<Count>>(HostSpace{}, 0, rows),
-      [=](Count r, double& part) { part += body(Row(r)); }, sum);
-  *total += sum;
+  constexpr Count kParts = 64;  // of the rows, whatever the number of threads
+  std::array<double, kParts> parts{};
+  double* const sums = parts.data();
+  for_each_on_host(label, kParts, rows * columns, [=](Count part) {
+    double sum = 0.0;
+    for (Count r = part * rows / kParts; r < (part + 1) * rows / kParts; ++r) sum += body(Row(r));
+    sums[part] = sum;
+  });
+  for (const double sum : parts) *total += sum;
 }
 
 }  // namespace cohort::ops

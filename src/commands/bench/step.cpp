@@ -82,14 +82,16 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
   for (Count step = 1; step < options.warm_up; ++step) train_step.run(batches.step(step), timers);
   std::optional<gpu::GpuSampler> sampler;
   if (train_step.device() == DeviceKind::gpu) sampler.emplace(gpu::facts().pci_id);
-  std::vector<double> seconds;
+  std::vector<double> seconds, processor;  // of each step: on the slowest rank; of all ranks together
   nlohmann::ordered_json phases;
   std::array<double, kPhases.size()> phase_seconds{};
   const WatchCost watch_cost;
   for (Count step = 0; step < options.steps; ++step) {
+    const double used = processor_seconds();
     timers.begin_step();
     train_step.run(batches.step(options.warm_up + step), timers);
     seconds.push_back(all_reduce_value(world, timers.step_seconds(), ReduceOp::max));
+    processor.push_back(all_reduce_value(world, processor_seconds() - used, ReduceOp::sum));
     for (Phase phase : kPhases)
       phase_seconds[static_cast<std::size_t>(phase)] += timers.seconds(phase) / static_cast<double>(options.steps);
   }
@@ -97,6 +99,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
   const auto watched = watch_cost.measure(world, static_cast<double>(options.steps));
   peak.gflops = all_reduce_value(world, std::max(peak.gflops, measure_peak(train_step.device()).gflops), ReduceOp::sum);
   std::sort(seconds.begin(), seconds.end());
+  std::sort(processor.begin(), processor.end());
   const double median = seconds[seconds.size() / 2];
   const double flops = train_step.model().flops_per_token(config.model.context);
   const double gflops = 1e-9 * flops * static_cast<double>(tokens) / median;
@@ -115,6 +118,7 @@ nlohmann::ordered_json measure(const BenchOptions& options, Communicator& world,
           {"warm_up_steps", options.warm_up},
           {"step_seconds", median},
           {"step_seconds_best", seconds.front()},
+          {"step_processor_seconds", processor[processor.size() / 2]},
           {"tokens_per_second", static_cast<double>(tokens) / median},
           {"flops_per_token", flops},
           {"gflops", gflops},
@@ -141,6 +145,7 @@ void print_result(const nlohmann::ordered_json& r) {
                                             r.at("strategy").get<std::string>())});
   table.add({"step", fmt::format("{:.1f} ms median of {}, best {:.1f} ms", 1e3 * number("step_seconds"),
                                  r.at("steps").get<Count>(), 1e3 * number("step_seconds_best"))});
+  table.add({"  processor", fmt::format("{:.1f} ms, all ranks together", 1e3 * number("step_processor_seconds"))});
   for (const auto& [phase, seconds] : r.at("phase_seconds").items()) {
     table.add({"  " + phase, fmt::format("{:.1f} ms", 1e3 * seconds.get<double>())});
   }

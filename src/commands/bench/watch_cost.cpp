@@ -32,15 +32,6 @@ double seconds_of_operation() {
   return (steady_seconds() - begin) / kRecords;
 }
 
-double processor_seconds() {
-  rusage used{};
-  ::getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
 // What the process uses of a core while nobody but its monitor has anything to do.
 double share_of_monitor() {
   const auto sleep = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
@@ -52,6 +43,15 @@ double share_of_monitor() {
 }
 
 }  // namespace
+
+double processor_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
 
 WatchCost::WatchCost() : before_(record_one(nullptr)) {}
 

@@ -8,6 +8,9 @@
 
 namespace cohort {
 
+/// Processor time of all threads of this process so far.
+double processor_seconds();
+
 class WatchCost {
  public:
   /// Operations among ranks from here to measure() are those of `steps` steps.

@@ -52,14 +52,13 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
     return cpu::attention_forward(exec, shape, fp32.out(out), lse, fp32.in(qkv), scratch, dropout_key);
   }
   check_scratch(shape, scratch);
-  for (Count b = 0; b < shape.batch; ++b) {
-    for (Count h = 0; h < shape.heads; ++h) {
-      const auto [q, k, v] = head_of(shape, qkv, b, h);
-      attention_head_forward(exec, {q, k, v, 0, 0, first_keys_of(shape, b)}, head_of_output(shape, out, b, h),
-                             lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch),
-                             WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
-    }
-  }
+  const auto forward = [&](Count b, Count h, float* tile) {
+    const auto [q, k, v] = head_of(shape, qkv, b, h);
+    attention_head_forward(exec, {q, k, v, 0, 0, first_keys_of(shape, b)}, head_of_output(shape, out, b, h),
+                           lse.f32() + (b * shape.heads + h) * shape.tokens, tile,
+                           WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
+  };
+  for_attention_heads(shape, tiles(scratch), attention_tile_elements(shape.tokens, shape.tokens), forward);
 }
 
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
@@ -70,18 +69,17 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Ten
                                    dropout_key);
   }
   check_scratch(shape, scratch);
-  for (Count b = 0; b < shape.batch; ++b) {
-    for (Count h = 0; h < shape.heads; ++h) {
-      const auto [q, k, v] = head_of(shape, qkv, b, h);
-      const auto [dq, dk, dv] = head_of(shape, dqkv, b, h);
-      // The first query head of a group overwrites the gradient of the key/value head that they share.
-      const bool first_of_group = h % (shape.heads / shape.kv_heads) == 0;
-      attention_head_backward(exec, {q, k, v, 0, 0, first_keys_of(shape, b)}, {dq, dk, dv, false, !first_of_group},
-                              head_of_output(shape, dout, b, h), head_of_output(shape, out, b, h),
-                              lse.f32() + (b * shape.heads + h) * shape.tokens, tiles(scratch),
-                              WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
-    }
-  }
+  const auto backward = [&](Count b, Count h, float* own_tiles) {
+    const auto [q, k, v] = head_of(shape, qkv, b, h);
+    const auto [dq, dk, dv] = head_of(shape, dqkv, b, h);
+    // The first query head of a group overwrites the gradient of the key/value head that they share.
+    const bool first_of_group = h % (shape.heads / shape.kv_heads) == 0;
+    attention_head_backward(exec, {q, k, v, 0, 0, first_keys_of(shape, b)}, {dq, dk, dv, false, !first_of_group},
+                            head_of_output(shape, dout, b, h), head_of_output(shape, out, b, h),
+                            lse.f32() + (b * shape.heads + h) * shape.tokens, own_tiles,
+                            WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
+  };
+  for_attention_heads(shape, tiles(scratch), attention_tile_elements(shape.tokens, shape.tokens), backward);
 }
 
 }  // namespace cohort::ops::cpu

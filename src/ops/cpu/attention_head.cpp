@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "ops/fast_math.hpp"
 
@@ -100,6 +101,12 @@ KeyRange keys_of_tile(const AttentionHead& head, Count begin, Count count) {
 }
 
 }  // namespace
+
+float* tiles_of_thread(Count elements) {
+  thread_local std::vector<float> tiles;
+  if (static_cast<Count>(tiles.size()) < elements) tiles.resize(static_cast<std::size_t>(elements));
+  return tiles.data();
+}
 
 void attention_head_forward(const Exec& exec, const AttentionHead& head, const MatrixView& out, float* lse, float* tile,
                             const WeightDropout& dropout) {

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 
+#include "ops/attention_shape.hpp"
 #include "ops/gemm.hpp"
+#include "ops/host_loop.hpp"
 #include "ops/weight_dropout.hpp"
 
 namespace cohort::ops {
@@ -20,6 +22,22 @@ inline constexpr Count kQueryTile = 64;
 
 /// Two tiles: the weights and their gradients.
 inline Count attention_tile_elements(Count queries, Count keys) { return 2 * std::min(kQueryTile, queries) * keys; }
+
+/// Memory of this thread, kept and grown: of threads beside the one whose tiles the caller of an op provides.
+float* tiles_of_thread(Count elements);
+
+/// body(b, h, tiles) for each query head h of each sample b, on the rank's threads: those of one key/value head one after the
+/// other on one thread, since they add to the same gradients. The first thread's tiles are `scratch`, the others have their own.
+template <class Body>
+void for_attention_heads(const AttentionShape& s, float* scratch, Count tile_elements, const Body& body) {
+  const Count group = s.heads / s.kv_heads;
+  for_runs(s.batch * s.kv_heads, [&](Count begin, Count end, int thread) {
+    float* const tiles = thread == 0 ? scratch : tiles_of_thread(tile_elements);
+    for (Count i = begin; i < end; ++i) {
+      for (Count h = i % s.kv_heads * group; h < (i % s.kv_heads + 1) * group; ++h) body(i / s.kv_heads, h, tiles);
+    }
+  });
+}
 
 struct AttentionHead {
   MatrixView q;     // [queries, HS]

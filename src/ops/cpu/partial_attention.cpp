@@ -47,12 +47,14 @@ WeightDropout dropout_of(const PartialAttention& block, const DropoutKey& key, C
   return {key, b, block.sequence.heads, h, block.sequence.tokens};
 }
 
+Count tile_elements_of(const PartialAttention& block) { return attention_tile_elements(block.queries.count, block.keys.count); }
+
 float* block_tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
 
 }  // namespace
 
 Bytes partial_attention_scratch_bytes(const PartialAttention& block, DType) {
-  return attention_tile_elements(block.queries.count, block.keys.count) * static_cast<Bytes>(sizeof(float));
+  return tile_elements_of(block) * static_cast<Bytes>(sizeof(float));
 }
 
 void partial_attention_forward(const Exec& exec, const PartialAttention& block, const Tensor& out, const Tensor& lse,
@@ -61,12 +63,11 @@ void partial_attention_forward(const Exec& exec, const PartialAttention& block, 
     Fp32Copies fp32;
     return cpu::partial_attention_forward(exec, block, out, lse, fp32.in(q), fp32.in(kv), scratch, dropout_key);
   }
-  for (Count b = 0; b < block.sequence.batch; ++b) {
-    for (Count h = 0; h < block.sequence.heads; ++h) {
-      attention_head_forward(exec, head_of(block, q, kv, b, h), query_part(block, out, b, h), lse_of(block, lse, b, h),
-                             block_tiles(scratch), dropout_of(block, dropout_key, b, h));
-    }
-  }
+  const auto forward = [&](Count b, Count h, float* tile) {
+    attention_head_forward(exec, head_of(block, q, kv, b, h), query_part(block, out, b, h), lse_of(block, lse, b, h), tile,
+                           dropout_of(block, dropout_key, b, h));
+  };
+  for_attention_heads(block.sequence, block_tiles(scratch), tile_elements_of(block), forward);
 }
 
 void partial_attention_backward(const Exec& exec, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
@@ -77,15 +78,13 @@ void partial_attention_backward(const Exec& exec, const PartialAttention& block,
     return cpu::partial_attention_backward(exec, block, dq, dkv, fp32.in(dout), fp32.in(out), lse, fp32.in(q), fp32.in(kv),
                                            scratch, dropout_key);
   }
-  for (Count b = 0; b < block.sequence.batch; ++b) {
-    for (Count h = 0; h < block.sequence.heads; ++h) {
-      const AttentionHeadGradients gradients{query_part(block, dq, b, h), key_part(block, dkv, Half::keys, b, h),
-                                             key_part(block, dkv, Half::values, b, h), true, true};
-      attention_head_backward(exec, head_of(block, q, kv, b, h), gradients, query_part(block, dout, b, h),
-                              query_part(block, out, b, h), lse_of(block, lse, b, h), block_tiles(scratch),
-                              dropout_of(block, dropout_key, b, h));
-    }
-  }
+  const auto backward = [&](Count b, Count h, float* tiles) {
+    const AttentionHeadGradients gradients{query_part(block, dq, b, h), key_part(block, dkv, Half::keys, b, h),
+                                           key_part(block, dkv, Half::values, b, h), true, true};
+    attention_head_backward(exec, head_of(block, q, kv, b, h), gradients, query_part(block, dout, b, h),
+                            query_part(block, out, b, h), lse_of(block, lse, b, h), tiles, dropout_of(block, dropout_key, b, h));
+  };
+  for_attention_heads(block.sequence, block_tiles(scratch), tile_elements_of(block), backward);
 }
 
 }  // namespace cohort::ops::cpu
