@@ -83,6 +83,44 @@ void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tenso
                {&dweight, &dweight, &dbias, &dy, &x});
 }
 
+// The matrix is read twice, the second time to be rounded.
+void fp8_quantize(const Exec&, const Fp8Matrix& to, const Tensor& x) {
+  note_pointwise("fp8_quantize", x, {&x, &x, &to.rows, &to.transposed});
+}
+
+void fp8_linear_forward(const Exec& exec, const Tensor& y, const Fp8Matrix& x, const Fp8Matrix& weight, const Tensor& bias) {
+  note_product("fp8_linear_forward", exec, x.rows, x.rows.shape().rows(), weight.rows.shape()[0], x.rows.shape().columns(),
+               {&y, &x.rows, &weight.rows, &bias});
+}
+
+void fp8_linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& residual, const Fp8Matrix& x,
+                                 const Fp8Matrix& weight, const Tensor& bias) {
+  note_product("fp8_linear_residual_forward", exec, x.rows, x.rows.shape().rows(), weight.rows.shape()[0],
+               x.rows.shape().columns(), {&y, &residual, &x.rows, &weight.rows, &bias});
+}
+
+void fp8_linear_gelu_forward(const Exec& exec, const Tensor& after, const Tensor& before, const Fp8Matrix& x,
+                             const Fp8Matrix& weight, const Tensor& bias) {
+  note_product("fp8_linear_gelu_forward", exec, x.rows, x.rows.shape().rows(), weight.rows.shape()[0], x.rows.shape().columns(),
+               {&after, &before, &x.rows, &weight.rows, &bias});
+}
+
+void fp8_linear_backward_input(const Exec& exec, const Tensor& dx, const Fp8Matrix& dy, const Fp8Matrix& weight) {
+  note_product("fp8_linear_backward_input", exec, dy.rows, dy.rows.shape().rows(), dx.shape().columns(),
+               dy.rows.shape().columns(), {&dx, &dy.rows, &weight.transposed});
+}
+
+void fp8_linear_gelu_backward(const Exec& exec, const Tensor& dbefore, const Tensor& dbias, const Fp8Matrix& dy,
+                              const Fp8Matrix& weight, const Tensor& before) {
+  note_product("fp8_linear_gelu_backward", exec, dy.rows, dy.rows.shape().rows(), dbefore.shape().columns(),
+               dy.rows.shape().columns(), {&dbefore, &dbias, &dy.rows, &weight.transposed, &before});
+}
+
+void fp8_linear_backward_weight(const Exec& exec, const Tensor& dweight, const Fp8Matrix& dy, const Fp8Matrix& x) {
+  note_product("fp8_linear_backward_weight", exec, x.transposed, dweight.shape()[0], dweight.shape().columns(),
+               x.transposed.shape().columns(), {&dweight, &dweight, &dy.transposed, &x.transposed});
+}
+
 void attention_forward(const Exec&, const AttentionShape& shape, const Tensor& out, const Tensor& lse, const Tensor& qkv,
                        const Tensor&, const DropoutKey&) {
   note_attention("attention_forward", qkv, shape, causal_pairs(shape), kForwardProducts, {&out, &lse, &qkv});
@@ -203,6 +241,13 @@ TunedKernels kernels(bool gpu) {
       .linear_backward_input = linear_backward_input,
       .linear_gelu_backward = gpu ? linear_gelu_backward : nullptr,
       .linear_backward_weight = linear_backward_weight,
+      .fp8_quantize = fp8_quantize,
+      .fp8_linear_forward = fp8_linear_forward,
+      .fp8_linear_residual_forward = fp8_linear_residual_forward,
+      .fp8_linear_gelu_forward = fp8_linear_gelu_forward,
+      .fp8_linear_backward_input = fp8_linear_backward_input,
+      .fp8_linear_gelu_backward = fp8_linear_gelu_backward,
+      .fp8_linear_backward_weight = fp8_linear_backward_weight,
       .attention_forward = attention_forward,
       .attention_backward = attention_backward,
       .partial_attention_forward = partial_attention_forward,
