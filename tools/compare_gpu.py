@@ -2,6 +2,7 @@
 """Cohort, compiled PyTorch and llm.c on the same GPUs: training steps of the same models, one program after the other.
 
   tools/compare_gpu.py [--cases NAME ...] [--gpus 1] [--only cohort torch llmc] [--llmc PATH/train_gpt2cu] [--json FILE]
+                       [--precision fp8]
 
 Needs NVIDIA GPUs, a Python with PyTorch 2.4 or newer and Cohort's CUDA build; llm.c only if its program is named. Each program
 runs in processes of its own, one for each GPU, so that it starts with empty GPUs. A case takes about a minute and a half.
@@ -9,7 +10,8 @@ runs in processes of its own, one for each GPU, so that it starts with empty GPU
 A step is: forward and backward of all micro-batches, gradient clipping at norm 1, AdamW; bf16 arithmetic with fp32 master
 weights, no dropout, random tokens. PyTorch's side is compare_gpu_torch.py: torch.compile, scaled_dot_product_attention,
 autocast, fused AdamW, TF32 allowed, vocabulary padded to a multiple of 64; on several GPUs DistributedDataParallel. Cohort's
-side is `cohort bench step`. With --gpus N each GPU does what it does alone, so a step has N times the tokens.
+side is `cohort bench step`. --precision fp8: linear layers but the vocabulary's multiply in 8 bits in both, PyTorch's by torchao, or
+by torch._scaled_mm where there is none; MFU stays a share of the bf16 peak. With --gpus N each GPU does what it does alone, so a step has N times the tokens.
 
 Figures: tokens/s over all GPUs from the median step; each program first takes the same number of untimed steps. MFU is (6 N + 12 L C T) x tokens/s over --peak-tflops x GPUs, where N is
 all parameters but the position embeddings, a tied output layer and padding not counted. First step: seconds from the start of
@@ -122,7 +124,7 @@ def mpirun(options, command):
 
 
 def run_cohort(options, case):
-    precision = "bf16" if options.device == "cuda" else "fp32"
+    precision = options.precision if options.device == "cuda" else "fp32"
     command = [options.cohort, "bench", "step", "--device", options.device, "--precision", precision, "--shape", case["shape"],
                "--micro-batch", case["micro_batch"], "--accumulation", case["accumulation"], "--steps", case["steps"],
                "--warm-up", 1 + WARM_UP_STEPS, "--json"]
@@ -136,7 +138,7 @@ def run_cohort(options, case):
 
 def run_torch(options, case):
     settings = {"case": {**case, "padded_vocabulary": padded_vocabulary(case)}, "device": options.device,
-                "compile": not options.no_compile, "warm_up_steps": WARM_UP_STEPS, "launched": time.time()}
+                "precision": options.precision, "compile": not options.no_compile, "warm_up_steps": WARM_UP_STEPS, "launched": time.time()}
     launcher = [sys.executable]
     if options.gpus > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.gpus}"]
@@ -200,7 +202,7 @@ def compare(options, name):
     row = {"case": name, **case, "gpus": options.gpus, "tokens_per_step": tokens, "flops_per_token": flops_per_token(case)}
     row["programs"] = {}
     for program in options.only:
-        if program == "llmc" and case["kind"] != "gpt2":
+        if program == "llmc" and (case["kind"] != "gpt2" or options.precision == "fp8"):
             continue
         begin = time.time()
         try:
@@ -251,6 +253,7 @@ def parse_options():
     add("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=f"default: all, {' '.join(CASES)}")
     add("--only", nargs="+", choices=TITLES, metavar="PROGRAM", help="cohort, torch, llmc (default: all that are found)")
     add("--gpus", type=int, default=1, help="GPUs of this machine to use (default: 1)")
+    add("--precision", choices=["bf16", "fp8"], default="bf16", help="default: bf16; llm.c has no fp8")
     add("--steps", type=int, help="timed steps (default: each case's own, 10 or more)")
     add("--cohort", type=Path, default=ROOT / "build/cuda/cohort", help="the binary (default: build/cuda/cohort)")
     add("--cohort-flags", help="more flags for cohort bench step, as one string: --cohort-flags='--bucket-mib 32'", **more)
@@ -263,6 +266,8 @@ def parse_options():
     add("--json", type=Path, help="also write all figures to this file, after each case")
     options = parser.parse_args()
     options.device = "cpu" if options.dry else "cuda"
+    if options.precision == "fp8" and options.dry:
+        parser.error("--precision fp8 needs a GPU")
     if options.gpus < 1 or (options.steps is not None and options.steps < 1):
         parser.error("--gpus and --steps must be 1 or more")
     options.only = options.only or ["cohort", "torch"] + (["llmc"] if options.llmc else [])

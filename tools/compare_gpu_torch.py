@@ -2,10 +2,11 @@
 """PyTorch's side of compare_gpu.py and compare_scaling.py, which start it: one timed run of one model, in one process for each GPU.
 
   compare_gpu_torch.py SETTINGS      SETTINGS: JSON with case, device, compile, warm_up_steps, launched (time of the start) and, for
-                                     several GPUs, strategy: ddp (the default) or fsdp2
+                                     several GPUs, strategy: ddp (the default) or fsdp2; precision: bf16 (the default) or fp8
 
 GPT-2 and a Llama-style model as plain PyTorch writes them: fp32 weights, bf16 by autocast, attention by
-scaled_dot_product_attention. Shapes in the comments: batch B, tokens T, width C, head size D.
+scaled_dot_product_attention. fp8: the linear layers of the blocks by torchao's tensorwise recipe, or, where there is no torchao,
+by torch._scaled_mm in the same way. Shapes in the comments: batch B, tokens T, width C, head size D.
 """
 
 import contextlib
@@ -128,6 +129,54 @@ def build_llama(case):
     return Llama()
 
 
+# ---- 8 bits ----
+
+
+def round_to_fp8(x, dtype):
+    """x in 8 bits by a scale of its own, and what the codes are to be multiplied by."""
+    largest = torch.finfo(dtype).max
+    scale = largest / x.abs().amax().float().clamp(min=1e-12)
+    return (x.float() * scale).clamp(-largest, largest).to(dtype), scale.reciprocal()
+
+
+class Fp8Product(torch.autograd.Function):
+    """x W^T: x [R, K], W [N, K]. torch._scaled_mm takes its second operand by columns."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        (x8, of_x), (w8, of_w) = (round_to_fp8(one, torch.float8_e4m3fn) for one in (x, weight))
+        return torch._scaled_mm(x8, w8.t(), scale_a=of_x, scale_b=of_w, out_dtype=x.dtype, use_fast_accum=True)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight = ctx.saved_tensors
+        dy8, of_dy = round_to_fp8(dy, torch.float8_e5m2)
+        (x8, of_x), (w8, of_w) = (round_to_fp8(one, torch.float8_e4m3fn) for one in (x, weight))
+        dx = torch._scaled_mm(dy8, w8.t().contiguous().t(), scale_a=of_dy, scale_b=of_w, out_dtype=dy.dtype)
+        dw = torch._scaled_mm(dy8.t().contiguous(), x8.t().contiguous().t(), scale_a=of_dy, scale_b=of_x, out_dtype=dy.dtype)
+        return dx, dw
+
+
+class Fp8Linear(nn.Linear):
+    def forward(self, x):  # x: [B, T, K]
+        product = Fp8Product.apply(x.reshape(-1, x.shape[-1]).bfloat16(), self.weight.bfloat16())
+        return (product if self.bias is None else product + self.bias.bfloat16()).view(*x.shape[:-1], -1)
+
+
+def use_fp8(blocks):
+    """Their linear layers multiply in 8 bits from now on. Says by what."""
+    try:
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    except ImportError:
+        for module in blocks.modules():
+            if type(module) is nn.Linear:
+                module.__class__ = Fp8Linear
+        return "torch._scaled_mm"
+    convert_to_float8_training(blocks, config=Float8LinearConfig.from_recipe_name("tensorwise"))
+    return "torchao, tensorwise"
+
+
 # ---- A training step ----
 
 
@@ -143,13 +192,15 @@ def shard_model(model, device):
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def prepare_model(case, device, compiled, ranks, strategy):
+def prepare_model(case, device, compiled, ranks, strategy, precision):
     """The bare module, and what to call: compiled and, on several GPUs, averaging gradients."""
     with device:  # initial values are made on the GPU: a billion of them take long on the host
         model = build_gpt2(case) if case["kind"] == "gpt2" else build_llama(case)
     for parameter in model.parameters():
         if parameter.dim() == 2:
             nn.init.normal_(parameter, std=0.02)
+    if precision == "fp8":
+        print(f"8 bits by {use_fp8(model.blocks)}", file=sys.stderr)
     if ranks > 1 and strategy == "fsdp2":
         shard_model(model, device)
         if compiled:
@@ -174,9 +225,9 @@ def make_optimizer(model):
     return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
 
 
-def make_step(case, device, compiled, ranks, strategy):
+def make_step(case, device, compiled, ranks, strategy, precision):
     """The function that takes one training step, and the number of parameters."""
-    model, train_model = prepare_model(case, device, compiled, ranks, strategy)
+    model, train_model = prepare_model(case, device, compiled, ranks, strategy, precision)
     optimizer = make_optimizer(model)
     tokens = torch.randint(case["vocabulary"], (case["micro_batch"], case["context"] + 1), device=device)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -221,7 +272,8 @@ def run(settings):
         event.record()
         return event
 
-    step, parameters = make_step(case, device, settings["compile"], ranks, settings.get("strategy", "ddp"))
+    step, parameters = make_step(case, device, settings["compile"], ranks, settings.get("strategy", "ddp"),
+                                 settings.get("precision", "bf16"))
     first_loss = step(first=True).item()
     wait()
     first_step_seconds = time.time() - settings["launched"]

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "config/checkpointing.hpp"
 #include "config/data_mixture.hpp"
+#include "config/fp8_rules.hpp"
 #include "config/lora_keys.hpp"
 #include "config/model_rules.hpp"
 #include "config/nearest.hpp"
@@ -246,6 +247,7 @@ void validate(RunConfig& config, Count world_size, BuildFeatures features) {
   validate_checkpointing(config, [&](const char* key) { return where_set(config, {key}); });
   check_schedule(config);
   check_device(config, features);
+  check_fp8(config);
 }
 
 void set_vocabulary(RunConfig& config, Count token_file_vocabulary) {

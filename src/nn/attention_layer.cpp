@@ -130,8 +130,12 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const Tensor dy_rows = parallel_->gather_rows(context, dy);
   const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
   output_.backward_bias(context, dy);
-  output_.backward_weight(context, dy_rows, saved.heads);
-  output_.backward_input(context, dheads, dy_rows);
+  {
+    const Arena::Scope copies(*context.activations);
+    const OutputGradient gradient = output_.output_gradient(context, dy_rows);
+    output_.backward_weight(context, gradient, saved.heads);
+    output_.backward_input(context, dheads, gradient);
+  }
   if (context.sequence != nullptr) {
     context.sequence->attention_backward(context, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, dropout_key(context));
   } else {
@@ -145,8 +149,9 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   }
   if (qk_norm_) qk_norm_->backward(context, s, dqkv, saved.qk_norm, /*scratch=*/dheads);
   parallel_->finish();  // x_rows is there
-  qkv_.start_backward_input(context, dx, dqkv);
-  qkv_.backward_parameters(context, dqkv, x_rows);
+  const OutputGradient gradient = qkv_.output_gradient(context, dqkv);
+  qkv_.start_backward_input(context, dx, gradient);
+  qkv_.backward_parameters(context, gradient, x_rows);
   parallel_->finish();
 }
 

@@ -1,7 +1,6 @@
 #include "nn/feed_forward.hpp"
 
 #include "ops/activation.hpp"
-#include "ops/linear.hpp"
 
 namespace cohort {
 namespace {
@@ -34,7 +33,7 @@ FeedForward::Saved FeedForward::forward(const StepContext& context, const Tensor
       up_.forward_without_bias(context, saved.before, x_rows);
       ops::gelu_forward(context.exec, saved.after, saved.before, up_.bias());
     } else if (spec_.kind == FeedForwardKind::gelu) {
-      ops::linear_gelu_forward(context.exec, saved.after, saved.before, x_rows, up_.weight(), up_.bias());
+      up_.gelu_forward(context, saved.after, saved.before, x_rows);
     } else {
       up_.forward(context, saved.before, x_rows);
       ops::swiglu_forward(context.exec, saved.after, saved.before);
@@ -51,24 +50,28 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
   const Tensor dy_rows = parallel_->gather_rows(context, dy);
   const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
   down_.backward_bias(context, dy);
-  down_.backward_weight(context, dy_rows, saved.after);
+  backward_down(context, dbefore, dy_rows, saved);
+  parallel_->finish();  // x_rows is there
+  const OutputGradient gradient = up_.output_gradient(context, dbefore);
+  up_.start_backward_input(context, dx, gradient);
+  up_.backward_weight(context, gradient, x_rows);
+  parallel_->finish();
+}
+
+void FeedForward::backward_down(const StepContext& context, const Tensor& dbefore, const Tensor& dy, const Saved& saved) const {
+  const Arena::Scope scratch(*context.activations);
+  const OutputGradient gradient = down_.output_gradient(context, dy);
+  down_.backward_weight(context, gradient, saved.after);
   const bool gelu = spec_.kind == FeedForwardKind::gelu;
   const Tensor dbias = gelu && up_.frozen() ? context.take_zeros_fp32(up_.bias().shape()) : up_.bias_gradient();
-  if (gelu && fuses_gelu()) {
-    ops::linear_gelu_backward(context.exec, dbefore, dbias, dy_rows, down_.weight(), saved.before, up_.bias());
+  if (gelu && fuses_gelu()) return down_.gelu_backward(context, dbefore, dbias, gradient, saved.before, up_.bias());
+  const Tensor dafter = context.take(saved.after.shape());
+  down_.backward_input(context, dafter, gradient);
+  if (gelu) {
+    ops::gelu_backward(context.exec, dbefore, dbias, dafter, saved.before, up_.bias());
   } else {
-    const Tensor dafter = context.take(saved.after.shape());
-    down_.backward_input(context, dafter, dy_rows);
-    if (gelu) {
-      ops::gelu_backward(context.exec, dbefore, dbias, dafter, saved.before, up_.bias());
-    } else {
-      ops::swiglu_backward(context.exec, dbefore, dafter, saved.before);
-    }
+    ops::swiglu_backward(context.exec, dbefore, dafter, saved.before);
   }
-  parallel_->finish();  // x_rows is there
-  up_.start_backward_input(context, dx, dbefore);
-  up_.backward_weight(context, dbefore, x_rows);
-  parallel_->finish();
 }
 
 std::vector<Parameter*> FeedForward::parameters() const {

@@ -41,6 +41,10 @@ class FeedForward {
   std::vector<Parameter*> parameters() const;
 
  private:
+  // Of dy, all rows, through the down projection and the non-linearity: dbefore, and the gradients of the parameters on the way
+  // but the down projection's bias.
+  void backward_down(const StepContext& context, const Tensor& dbefore, const Tensor& dy, const Saved& saved) const;
+
   // Adapters join the products between which the GELU stands: then it is computed on its own.
   bool fuses_gelu() const { return !up_.adapted() && !down_.adapted(); }
 

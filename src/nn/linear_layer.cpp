@@ -1,5 +1,7 @@
 #include "nn/linear_layer.hpp"
 
+#include "nn/rounded.hpp"
+#include "ops/fp8_linear.hpp"
 #include "ops/linear.hpp"
 #include "ops/pointwise.hpp"
 
@@ -47,10 +49,10 @@ void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& 
       ops::add_bias(context.exec, y, bias());
     }
   } else if (residual.defined()) {
-    ops::linear_residual_forward(context.exec, y, residual, x, weight(), bias());
+    product(context, y, x, bias(), residual);
     adapters_.forward(context, y, x);
   } else {
-    ops::linear_forward(context.exec, y, x, weight(), bias());
+    product(context, y, x, bias(), {});
     adapters_.forward(context, y, x);
   }
 }
@@ -62,33 +64,83 @@ void Linear::sum_forward(const StepContext& context, const Tensor& y, const Tens
 }
 
 void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
-  ops::linear_forward(context.exec, y, x, weight());
+  product(context, y, x, {}, {});
   adapters_.forward(context, y, x);
 }
 
-void Linear::backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
-  ops::linear_backward_input(context.exec, dx, dy, weight());
-  adapters_.backward_input(context, dx, dy);
+void Linear::product(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& with_bias,
+                     const Tensor& residual) const {
+  if (!context.exec.fp8) {
+    if (residual.defined()) return ops::linear_residual_forward(context.exec, y, residual, x, weight(), with_bias);
+    return ops::linear_forward(context.exec, y, x, weight(), with_bias);
+  }
+  const Arena::Scope scratch(*context.activations);
+  const ops::Fp8Matrix x8 = rounded(context, x, ops::Fp8::e4m3, Copies::rows);
+  const ops::Fp8Matrix weight8 = rounded(context, weight(), ops::Fp8::e4m3, Copies::rows);
+  if (residual.defined()) return ops::fp8_linear_residual_forward(context.exec, y, residual, x8, weight8, with_bias);
+  ops::fp8_linear_forward(context.exec, y, x8, weight8, with_bias);
 }
 
-void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const Tensor& dy) const {
+void Linear::gelu_forward(const StepContext& context, const Tensor& after, const Tensor& before, const Tensor& x) const {
+  if (!context.exec.fp8) return ops::linear_gelu_forward(context.exec, after, before, x, weight(), bias());
+  const Arena::Scope scratch(*context.activations);
+  const ops::Fp8Matrix x8 = rounded(context, x, ops::Fp8::e4m3, Copies::rows);
+  const ops::Fp8Matrix weight8 = rounded(context, weight(), ops::Fp8::e4m3, Copies::rows);
+  ops::fp8_linear_gelu_forward(context.exec, after, before, x8, weight8, bias());
+}
+
+OutputGradient Linear::output_gradient(const StepContext& context, const Tensor& dy) const {
+  if (!context.exec.fp8) return dy;
+  return {dy, rounded(context, dy, ops::Fp8::e5m2, frozen() ? Copies::rows : Copies::both)};
+}
+
+void Linear::backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const {
+  if (context.exec.fp8) {
+    const Arena::Scope scratch(*context.activations);
+    const ops::Fp8Matrix weight8 = rounded(context, weight(), ops::Fp8::e4m3, Copies::transposed);
+    ops::fp8_linear_backward_input(context.exec, dx, dy.fp8, weight8);
+  } else {
+    ops::linear_backward_input(context.exec, dx, dy.dy, weight());
+  }
+  adapters_.backward_input(context, dx, dy.dy);
+}
+
+void Linear::gelu_backward(const StepContext& context, const Tensor& dbefore, const Tensor& dbias, const OutputGradient& dy,
+                           const Tensor& before, const Tensor& bias) const {
+  if (!context.exec.fp8) return ops::linear_gelu_backward(context.exec, dbefore, dbias, dy.dy, weight(), before, bias);
+  const Arena::Scope scratch(*context.activations);
+  const ops::Fp8Matrix weight8 = rounded(context, weight(), ops::Fp8::e4m3, Copies::transposed);
+  ops::fp8_linear_gelu_backward(context.exec, dbefore, dbias, dy.fp8, weight8, before);
+}
+
+void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const {
   const Tensor partials = parallel_->partials(context, dx);
   backward_input(context, partials, dy);
   parallel_->start_sum_rows(dx, partials);
 }
 
-void Linear::backward_parameters(const StepContext& context, const Tensor& dy, const Tensor& x) const {
-  if (!frozen()) ops::linear_backward_weight(context.exec, weight_gradient(), bias_gradient(), dy, x);
-  adapters_.backward_parameters(context, dy, x);
+void Linear::backward_parameters(const StepContext& context, const OutputGradient& dy, const Tensor& x) const {
+  backward_weight(context, dy, x, frozen() ? Tensor{} : bias_gradient());
+}
+
+void Linear::backward_weight(const StepContext& context, const OutputGradient& dy, const Tensor& x) const {
+  backward_weight(context, dy, x, {});
+}
+
+void Linear::backward_weight(const StepContext& context, const OutputGradient& dy, const Tensor& x, const Tensor& dbias) const {
+  if (!frozen() && context.exec.fp8) {
+    const Arena::Scope scratch(*context.activations);
+    const ops::Fp8Matrix x8 = rounded(context, x, ops::Fp8::e4m3, Copies::transposed);
+    ops::fp8_linear_backward_weight(context.exec, weight_gradient(), dy.fp8, x8);
+    if (dbias.defined()) ops::bias_backward(context.exec, dbias, dy.dy);
+  } else if (!frozen()) {
+    ops::linear_backward_weight(context.exec, weight_gradient(), dbias, dy.dy, x);
+  }
+  adapters_.backward_parameters(context, dy.dy, x);
 }
 
 void Linear::backward_bias(const StepContext& context, const Tensor& dy) const {
   if (has_bias() && !frozen()) ops::bias_backward(context.exec, bias_gradient(), dy);
-}
-
-void Linear::backward_weight(const StepContext& context, const Tensor& dy, const Tensor& x) const {
-  if (!frozen()) ops::linear_backward_weight(context.exec, weight_gradient(), {}, dy, x);
-  adapters_.backward_parameters(context, dy, x);
 }
 
 std::vector<Parameter*> Linear::parameters() const {

@@ -29,6 +29,7 @@ enum class Kernels : std::uint8_t { tuned, portable };
 struct Exec {
   DeviceKind device = DeviceKind::cpu;
   bool tf32 = false;  // tuned: fp32 matrix products on a GPU may round their operands to 10 bits of mantissa
+  bool fp8 = false;   // linear layers multiply in 8 bits (nn/linear_layer.hpp); products that are none of theirs do not
   Kernels kernels = Kernels::tuned;
   bool row_by_row = false;  // linear layers compute each row by itself, for few rows (ops/row_product.hpp)
 

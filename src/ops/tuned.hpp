@@ -16,6 +16,7 @@
 #include "ops/cached_attention.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
+#include "ops/fp8_linear.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
 #include "ops/partial_attention.hpp"
@@ -31,6 +32,13 @@ struct TunedKernels {
   decltype(&ops::linear_backward_input) linear_backward_input = nullptr;
   decltype(&ops::linear_gelu_backward) linear_gelu_backward = nullptr;
   decltype(&ops::linear_backward_weight) linear_backward_weight = nullptr;
+  decltype(&ops::fp8_quantize) fp8_quantize = nullptr;
+  decltype(&ops::fp8_linear_forward) fp8_linear_forward = nullptr;
+  decltype(&ops::fp8_linear_residual_forward) fp8_linear_residual_forward = nullptr;
+  decltype(&ops::fp8_linear_gelu_forward) fp8_linear_gelu_forward = nullptr;
+  decltype(&ops::fp8_linear_backward_input) fp8_linear_backward_input = nullptr;
+  decltype(&ops::fp8_linear_gelu_backward) fp8_linear_gelu_backward = nullptr;
+  decltype(&ops::fp8_linear_backward_weight) fp8_linear_backward_weight = nullptr;
   decltype(&ops::row_product) row_product = nullptr;
   decltype(&ops::cached_attention) cached_attention = nullptr;
   decltype(&ops::attention_forward) attention_forward = nullptr;

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-/// The types of a policy (precision.policy) on a device.
+/// The types of a policy (precision.policy) on a device. What "fp8" has beside "bf16", its products, is u8.
 struct CalibratedType {
   DType dtype = DType::f32;
   bool tf32 = false;

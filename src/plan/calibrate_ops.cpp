@@ -14,6 +14,7 @@
 #include "ops/copy_columns.hpp"
 #include "ops/cross_entropy.hpp"
 #include "ops/embedding.hpp"
+#include "ops/fp8_linear.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
 #include "ops/partial_attention.hpp"
@@ -70,7 +71,7 @@ class OpMeter {
       for (const auto& [n, k] : {std::pair{width, width}, {4 * width, width}, {width, 4 * width}}) {
         for (const Count rows : sizes.rows) {
           if (2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k) <= sizes.most_flops)
-            product(rows, n, k);
+            type_.dtype == DType::u8 ? fp8_product(rows, n, k) : product(rows, n, k);
         }
       }
     }
@@ -111,11 +112,12 @@ class OpMeter {
     const Tensor host = Tensor::zeros("calibration", shape);
     for (Count i = 0; i < host.elements(); ++i)
       host.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)) - 0.5);
-    Tensor narrow = Tensor::zeros("calibration", shape, type_.dtype);
+    const DType dtype = type_.dtype == DType::u8 ? DType::bf16 : type_.dtype;  // of which copies in 8 bits are made
+    Tensor narrow = Tensor::zeros("calibration", shape, dtype);
     convert(narrow, host);
     Tensors tensors;
     for (Tensor& tensor : tensors) {
-      tensor = made(shape, type_.dtype);
+      tensor = made(shape, dtype);
       tensor.copy_from(exec_.gpu() ? narrow.to(exec_.device, "calibration") : narrow);
     }
     return tensors;
@@ -152,6 +154,31 @@ class OpMeter {
     measure([&](std::size_t i) {
       ops::linear_gelu_backward(exec_, x[i], own_dbias, y[i], weight[i], x[(i + 1) % kCopies], own_bias);
     });
+  }
+
+  // The copies as layers make them (nn/linear_layer.cpp), then the products of them.
+  void fp8_product(Count rows, Count n, Count k) {
+    const Tensors x = values({rows, k}), y = values({rows, n}), weight = values({n, k});
+    const Tensor residual = values({rows, n})[0], bias = made({n}, DType::bf16), dweight = fp32({n, k}), dbias = fp32({k});
+    const ops::Fp8Matrix x8 = copies_of(x[0], ops::Fp8::e4m3), dy8 = copies_of(y[0], ops::Fp8::e5m2),
+                         weight8 = copies_of(weight[0], ops::Fp8::e4m3);
+    measure([&](std::size_t i) { ops::fp8_quantize(exec_, dy8, y[i]); });
+    measure([&](std::size_t i) { ops::fp8_quantize(exec_, {.rows = x8.rows, .scale = x8.scale}, x[i]); });
+    measure(
+        [&](std::size_t i) { ops::fp8_quantize(exec_, {.transposed = weight8.transposed, .scale = weight8.scale}, weight[i]); });
+    ops::fp8_quantize(exec_, x8, x[0]);
+    ops::fp8_quantize(exec_, weight8, weight[0]);
+    measure([&](std::size_t i) { ops::fp8_linear_forward(exec_, y[i], x8, weight8, bias); });
+    measure([&](std::size_t i) { ops::fp8_linear_residual_forward(exec_, y[i], residual, x8, weight8, bias); });
+    measure([&](std::size_t i) { ops::fp8_linear_gelu_forward(exec_, y[i], residual, x8, weight8, bias); });
+    measure([&](std::size_t i) { ops::fp8_linear_backward_input(exec_, x[i], dy8, weight8); });
+    measure([&](std::size_t i) { ops::fp8_linear_gelu_backward(exec_, x[i], dbias, dy8, weight8, x[(i + 1) % kCopies]); });
+    measure([&](std::size_t) { ops::fp8_linear_backward_weight(exec_, dweight, dy8, x8); });
+  }
+
+  ops::Fp8Matrix copies_of(const Tensor& x, ops::Fp8 format) const {
+    const Count rows = x.shape().rows(), columns = x.shape().columns();
+    return {format, made({rows, columns}, DType::u8), made({columns, rows}, DType::u8), fp32({2})};
   }
 
   void rows_of(Count rows, Count n) {
@@ -261,13 +288,16 @@ std::vector<OpSample> measure_ops(const Calibration& calibration) {
   std::vector<OpSample> samples;
   for (const CalibratedType& type : calibration.types) {
     OpMeter meter(calibration, type);
-    const std::string name = type.tf32 ? "tf32" : std::string(name_of(type.dtype));
+    const bool fp8 = type.dtype == DType::u8;
+    const std::string name = type.tf32 ? "tf32" : fp8 ? "fp8" : std::string(name_of(type.dtype));
     calibration.progress("matrix products, " + name);
     meter.products();
-    calibration.progress("attention, " + name);
-    meter.attention();
-    calibration.progress("element-wise ops and the optimizer, " + name);
-    meter.pointwise();
+    if (!fp8) {
+      calibration.progress("attention, " + name);
+      meter.attention();
+      calibration.progress("element-wise ops and the optimizer, " + name);
+      meter.pointwise();
+    }
     for (OpSample& sample : meter.take()) samples.push_back(std::move(sample));
   }
   return samples;

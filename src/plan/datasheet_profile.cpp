@@ -64,7 +64,8 @@ MachineProfile datasheet_profile(const std::string& gpu) {
   profile.basis = fmt::format("estimates from the data sheet of the {}: nothing was measured", sheet->name);
   profile.memory = std::max<Bytes>(kGiB, static_cast<Bytes>(sheet->memory_gib * static_cast<double>(kGiB)) - kReserved);
   profile.hidden = kHidden;
-  profile.rates = {.sixteen_bits = sustained("fp16", shares.products),
+  profile.rates = {.eight_bits = sustained("fp8", shares.products),
+                   .sixteen_bits = sustained("fp16", shares.products),
                    .tf32 = sustained("tf32", shares.products),
                    .fp32 = sustained("fp32", shares.products),
                    .half_side = kHalfSide,

@@ -9,11 +9,11 @@ namespace {
 
 // Of an estimate: arithmetic and memory overlap within a kernel, so the slower of the two decides.
 double estimated(const OpRates& rates, const OpWork& work) {
-  const bool half = size_of(work.dtype) == 2;
-  const double products = half ? rates.sixteen_bits : work.tf32 ? rates.tf32 : rates.fp32;
+  const Bytes width = size_of(work.dtype);
+  const double products = width == 1 ? rates.eight_bits : width == 2 ? rates.sixteen_bits : work.tf32 ? rates.tf32 : rates.fp32;
   const auto side = static_cast<double>(std::min({work.m, work.n, work.k}));
   double flops = products * side / (side + rates.half_side);
-  if (work.op.starts_with("linear_gelu")) flops *= rates.epilogue_share;
+  if (work.op.find("linear_gelu") != work.op.npos) flops *= rates.epilogue_share;
   if (work.kind == OpKind::attention) {
     const bool backward = work.op.ends_with("backward");
     flops = (backward ? rates.attention_backward : rates.attention_forward) * products / rates.sixteen_bits;
@@ -108,7 +108,8 @@ GroupSpan span_of(const std::vector<int>& members, int ranks_per_node) {
 
 bool MachineProfile::covers(DType dtype, bool tf32) const {
   const auto fits = [&](const OpSample& one) { return one.kind == OpKind::product && one.dtype == dtype && one.tf32 == tf32; };
-  return ops.empty() || std::any_of(ops.begin(), ops.end(), fits);
+  if (ops.empty()) return dtype != DType::u8 || rates.eight_bits > 0.0;
+  return std::any_of(ops.begin(), ops.end(), fits);
 }
 
 double MachineProfile::seconds_of(const OpWork& work) const {

@@ -35,12 +35,12 @@ struct CollectiveSample {
 
 /// What data sheets say, less what programs do not reach of it.
 struct OpRates {
-  double sixteen_bits = 0.0, tf32 = 0.0, fp32 = 0.0;         // FLOP/s of large products
-  double half_side = 0.0;                                    // shortest side of a product that reaches half of that
-  double epilogue_share = 1.0;                               // of that by products with a GELU in them
-  double attention_forward = 0.0, attention_backward = 0.0;  // FLOP/s in 16 bits; in other types less as products are
-  double bytes_per_second = 0.0;                             // of memory
-  double launch = 0.0;                                       // seconds that no op is faster than
+  double eight_bits = 0.0, sixteen_bits = 0.0, tf32 = 0.0, fp32 = 0.0;  // FLOP/s of large products; 0: it has no such
+  double half_side = 0.0;                                               // shortest side of a product that reaches half of that
+  double epilogue_share = 1.0;                                          // of that by products with a GELU in them
+  double attention_forward = 0.0, attention_backward = 0.0;             // FLOP/s in 16 bits; in other types less as products are
+  double bytes_per_second = 0.0;                                        // of memory
+  double launch = 0.0;                                                  // seconds that no op is faster than
 };
 
 /// A link of each rank.
@@ -71,7 +71,7 @@ struct MachineProfile {
   LinkRates node, network;                    // inside a node, and between nodes; network.bytes_per_second 0: not known
   std::vector<CollectiveSample> collectives;  // measured
 
-  /// Whether products of this type were measured; an estimate has all.
+  /// Whether products of this type (u8: fp8) were measured; an estimate has all that the device has.
   bool covers(DType dtype, bool tf32) const;
   /// Of one call.
   double seconds_of(const OpWork& work) const;

@@ -110,11 +110,14 @@ StepTime with_pipeline(const RunConfig& config, const std::vector<CountedStep>& 
 void check_can_be_timed(const RunConfig& config, const MachineProfile& profile) {
   if (config.parallel.offload != "none")
     fail(ExitCode::config, "parallel.offload = \"{}\": the time of copies to the host is not planned", config.parallel.offload);
-  if (profile.covers(storage_of(config).compute, exec_of(config).tf32)) return;
+  const bool fp8 = exec_of(config).fp8;
+  if (fp8 && profile.ops.empty() && !profile.covers(DType::u8, false))
+    fail(ExitCode::config, "precision.policy = \"fp8\": the {} has no products in 8 bits", profile.name);
+  if (profile.covers(storage_of(config).compute, exec_of(config).tf32) && (!fp8 || profile.covers(DType::u8, false))) return;
   fail(ExitCode::config,
        "the profile of {} has no measurements of precision.policy = \"{}\": measure them with cohort bench calibration "
        "--precision {}",
-       profile.name, config.precision.policy, config.precision.policy);
+       profile.name, config.precision.policy, fp8 ? "bf16,fp8" : config.precision.policy);
 }
 
 StepTime predict_step_time(const RunConfig& config, const std::vector<CountedStep>& stages, const MachineProfile& profile,

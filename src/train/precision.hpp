@@ -6,9 +6,14 @@
 //   tf32     fp32         the master       fp32             tf32 -> fp32   fp32        fp32                 fp32   (GPU only)
 //   bf16     fp32         bf16 copy        bf16             bf16 -> fp32   fp32        fp32 (or bf16)       fp32
 //   fp16     fp32         fp16 copy        fp16             fp16 -> fp32   fp32        fp32 (or fp16)       fp32   + loss scaling
+//   fp8      fp32         bf16 copy        bf16             8 bits -> fp32 fp32        fp32 (or bf16)       fp32   (GPU only)
 //
 // "a -> b": operands of type a, summed in type b. Statistics of norms and attention, and losses, are fp32 or fp64 in all. After
 // Micikevicius et al. 2018, "Mixed Precision Training", sections 3.1 (master weights), 3.2 (loss scaling), 3.3 (sums in fp32).
+//
+// fp8: the products of linear layers alone, from bf16 tensors rounded to 8 bits for the purpose (ops/fp8_linear.hpp); the
+// vocabulary's product, adapters, attention, norms and all else are as in bf16. Ranks scale what they hold: with tensor
+// parallelism each its own shard, with data parallelism each its own micro-batch.
 #pragma once
 
 #include "config/run_config.hpp"

@@ -11,7 +11,7 @@ Utilisation::Utilisation(const RunConfig& config, int ranks) {
   palm_flops_ = model->flops_per_token(config.model.context);
   causal_flops_ = 0.5 * (palm_flops_ + model->flops_per_token(0));
   if (!gpu::is_open() || config.device.share) return;
-  const std::optional<double> one = datasheet_flops(gpu::facts().name, config.precision.policy);
+  const std::optional<double> one = datasheet_flops(gpu::facts().name, std::string(utilisation_policy(config.precision.policy)));
   if (one) peak_ = *one * ranks;
 }
 

@@ -21,7 +21,7 @@ class Utilisation {
   /// At so many tokens (samples) a second over all ranks. Nothing if the peak is unknown.
   std::optional<Shares> at(double units_per_second) const;
   bool known() const { return peak_.has_value(); }
-  /// Floating-point operations a second of all devices.
+  /// Floating-point operations a second of all devices, in the type of utilisation_policy().
   std::optional<double> peak() const { return peak_; }
   /// Of a token (sample), by PaLM's count.
   double flops_per_unit() const { return palm_flops_; }

@@ -230,7 +230,7 @@ TEST(Validate, PrecisionPolicies) {
   for (const char* policy : {"fp32", "bf16", "fp16"}) {
     EXPECT_EQ(gpt2({fmt::format("precision.policy={}", policy)}).precision.policy, policy);
   }
-  EXPECT_ERROR(gpt2({"precision.policy=fp8"}), ExitCode::config, "precision.policy", "one of fp32, tf32, bf16, fp16");
+  EXPECT_ERROR(gpt2({"precision.policy=fp4"}), ExitCode::config, "precision.policy", "one of fp32, tf32, bf16, fp16, fp8");
   EXPECT_ERROR(gpt2({"precision.policy=tf32"}), ExitCode::config,
                "--set precision.policy=tf32: ", "on a CPU choose fp32, bf16 or fp16");
   EXPECT_NO_THROW(gpt2({"precision.policy=tf32", "device.kind=cuda"}, 1, {.cuda = true}));
@@ -238,6 +238,28 @@ TEST(Validate, PrecisionPolicies) {
                ExitCode::config, "--set device.kernels=portable", "choose fp32, bf16 or fp16");
   EXPECT_ERROR(gpt2({"device.kernels=kokkos"}), ExitCode::config, "device.kernels", "one of tuned, portable");
   EXPECT_NO_THROW(gpt2({"device.kernels=portable"}));
+}
+
+// Every matrix that a rank multiplies in 8 bits has sides of a multiple of 16; the line says which has not.
+TEST(Validate, Fp8IsForGpusAndSidesThatFit) {
+  const auto fp8 = [](std::vector<std::string> overrides, Count world = 1) {
+    overrides.insert(overrides.begin(), {"precision.policy=fp8", "device.kind=cuda"});
+    return gpt2(overrides, world, {.cuda = true});
+  };
+  EXPECT_NO_THROW(fp8({}));
+  EXPECT_NO_THROW(fp8({"parallel.tp=2"}, 2));
+  EXPECT_ERROR(gpt2({"precision.policy=fp8"}), ExitCode::config, "--set precision.policy=fp8: ", "compute capability 8.9",
+               "on a CPU choose fp32, bf16 or fp16");
+  EXPECT_ERROR(fp8({"device.kernels=portable"}), ExitCode::config, "--set device.kernels=portable: ", "portable");
+  EXPECT_ERROR(mlp({"precision.policy=fp8"}), ExitCode::config, "on a CPU");
+  EXPECT_ERROR(fp8({"model.width=136"}), ExitCode::config, "--set model.width=136: ", "multiple of 16", "128 or 144", "bf16");
+  EXPECT_ERROR(fp8({"model.ffn_width=520"}), ExitCode::config, "model.ffn_width is 520", "512 or 528");
+  EXPECT_ERROR(fp8({"model.ffn_width=528", "parallel.tp=2"}, 2), ExitCode::config, "model.ffn_width / parallel.tp 2 is 264");
+  EXPECT_ERROR(fp8({"model.width=160", "parallel.tp=4"}, 4), ExitCode::config,
+               "model.heads x head size 40 / parallel.tp 4 is 40");
+  EXPECT_ERROR(fp8({"model.context=8", "train.micro_batch=3"}), ExitCode::config, "tokens of a micro-batch on a rank, 3 x",
+               "16 or 32");
+  EXPECT_NO_THROW(fp8({"model.context=8", "train.micro_batch=4"}));
 }
 
 TEST(Validate, ReductionIsThatOfBuckets) {

@@ -17,6 +17,20 @@ namespace {
 
 double bytes_of(const RunConfig& config, MemoryKind kind) { return paper_memory(config)[kind].bytes; }
 
+// The copies in 8 bits of a feed-forward layer's gradient [R, F], by rows and by columns, are where a step of a wide block is at
+// its peak; beside them one of a weight or of its input. Nothing else is larger than in bf16.
+TEST(PredictedMemory, HasTheCopiesIn8Bits) {
+  RunConfig config = planned_run(1, {"device.kind=cuda", "precision.policy=bf16", "model.ffn_width=1024"});
+  const MemoryKind all[] = {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer, MemoryKind::buffers};
+  const auto bf16 = predict_memory(config).kinds;
+  config.precision.policy = "fp8";
+  const auto fp8 = predict_memory(config).kinds;
+  const Bytes copies = 2 * config.train.micro_batch * config.model.context * config.model.ffn_width;
+  EXPECT_GE(fp8[MemoryKind::activations] - bf16[MemoryKind::activations], copies);
+  EXPECT_LE(fp8[MemoryKind::activations] - bf16[MemoryKind::activations], copies + copies / 4);
+  for (const MemoryKind kind : all) EXPECT_EQ(fp8[kind], bf16[kind]);
+}
+
 // Rajbhandari et al. 2020, figure 1: 16 bytes a parameter in 16-bit training; with 64 ranks and K = 12, stage 1 leaves 4 + 12/64,
 // stage 2 2 + 14/64 and stage 3 16/64.
 TEST(PaperMemory, IsThatOfZero) {

@@ -12,6 +12,10 @@ TEST(DevicePeaks, AreThoseOfTheDeviceAndTheType) {
   EXPECT_EQ(datasheet_flops("NVIDIA A100-SXM4-40GB", "fp32"), 19.5e12);
   EXPECT_EQ(datasheet_flops("NVIDIA L4", "bf16"), 121e12);
   EXPECT_EQ(datasheet_flops("NVIDIA L40S", "bf16"), 362e12) << "no L4";
+  EXPECT_EQ(datasheet_flops("NVIDIA H200", "fp8"), 1978.9e12);
+  EXPECT_EQ(datasheet_flops("NVIDIA A100-SXM4-80GB", "fp8"), std::nullopt) << "has no such units";
+  EXPECT_EQ(utilisation_policy("fp8"), "bf16");
+  EXPECT_EQ(utilisation_policy("tf32"), "tf32");
 }
 
 TEST(DevicePeaks, AreUnknownRatherThanGuessed) {

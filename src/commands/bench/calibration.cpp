@@ -35,8 +35,11 @@ std::vector<CalibratedType> types_of(const CalibrationOptions& options) {
   std::vector<std::string> names = options.precisions;
   if (names.empty())
     names = options.device == "cuda" ? std::vector<std::string>{"bf16", "tf32"} : std::vector<std::string>{"fp32"};
+  if (options.device == "cpu" && std::find(names.begin(), names.end(), "fp8") != names.end())
+    throw SharedError(ExitCode::usage, "--precision fp8: products in 8 bits are for GPUs, and --device is cpu");
   std::vector<CalibratedType> types;
-  for (const std::string& name : names) types.push_back({name == "tf32" ? DType::f32 : dtype_from_name(name), name == "tf32"});
+  for (const std::string& name : names)
+    types.push_back({name == "tf32" ? DType::f32 : name == "fp8" ? DType::u8 : dtype_from_name(name), name == "tf32"});
   return types;
 }
 
@@ -133,12 +136,12 @@ void add_bench_calibration(CLI::App& bench, Action& action) {
   const auto options = std::make_shared<CalibrationOptions>();
   command->add_option("FILE", options->file, "Where to write the profile (JSON)")->required();
   command->add_option("--device", options->device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  command->add_option("--precision", options->precisions, "Types to measure, separated by commas [cpu: fp32; cuda: bf16,tf32]")
+  command
+      ->add_option("--precision", options->precisions,
+                   "Types to measure, separated by commas; fp8 goes beside bf16 [cpu: fp32; cuda: bf16,tf32]")
       ->delimiter(',')
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
-  command->add_option("--threads", options->threads, "cpu: threads per rank")
-      ->check(integer_from(1))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp8"}));
+  command->add_option("--threads", options->threads, "cpu: threads per rank")->check(integer_from(1))->capture_default_str();
   add_overwrite_option(*command, options->overwrite, "FILE");
   command->callback([&action, options] { action = [options] { return bench_calibration(*options); }; });
 }

@@ -207,8 +207,8 @@ void add_bench_step(CLI::App& bench, Action& action) {
   c.model.vocabulary = 65;
   c.train.micro_batch = 8;
   add_model_options(*command, c);
-  command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16 or fp16")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
+  command->add_option("--precision", c.precision.policy, "fp32, tf32, bf16, fp16 or fp8")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp8"}))
       ->capture_default_str();
   command->add_option("--strategy", c.parallel.data, "Data-parallel strategy")
       ->check(CLI::IsMember({"monolith", "manual", "naive", "hooks", "bucketed", "zero1", "zero2", "zero3"}))

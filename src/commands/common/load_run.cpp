@@ -56,6 +56,19 @@ RunConfig read_run(Runtime& runtime, Communicator& world, const std::string& pat
   return config;
 }
 
+// Products in 8 bits came with compute capability 8.9. The lowest decides, so that all ranks say the same. Collective over: world
+void check_gpu_multiplies(Communicator& world, const RunConfig& config) {
+  if (config.precision.policy != "fp8") return;
+  constexpr Count kWithFp8 = 89;
+  const Count lowest = -all_reduce_value(world, -static_cast<Count>(gpu::facts().compute_capability), ReduceOp::max);
+  if (lowest >= kWithFp8) return;
+  throw SharedError(
+      ExitCode::config,
+      fmt::format("precision.policy = \"fp8\" needs GPUs of compute capability 8.9 or newer, and one of this job has "
+                  "{}.{}; set precision.policy = \"bf16\"",
+                  lowest / 10, lowest % 10));
+}
+
 }  // namespace
 
 RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
@@ -120,6 +133,7 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
 void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config) {
   if (config.watch.check_collectives) world.check_collectives();
   runtime.open_device(device_of(config), config.device.share);
+  check_gpu_multiplies(world, config);
   const Count cores = -all_reduce_value(world, -static_cast<Count>(allowed_cores().size()), ReduceOp::max);
   if (config.device.threads > cores && world.rank() == 0) {
     print_error_line(

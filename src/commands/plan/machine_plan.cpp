@@ -11,7 +11,7 @@ constexpr double kSecondsOfHour = 3600.0;
 
 std::optional<double> mfu_of(const MachinePlan& plan, const std::string& gpu) {
   const Datasheet* const sheet = gpu.empty() ? datasheet_of_device(plan.machine.profile.name) : datasheet_named(gpu);
-  const auto peak = sheet == nullptr ? std::nullopt : sheet->flops(plan.reference.precision.policy);
+  const auto peak = sheet == nullptr ? std::nullopt : sheet->flops(utilisation_policy(plan.reference.precision.policy));
   if (!peak) return std::nullopt;
   const double flops = declare_model(plan.reference.model)->flops_per_token(plan.reference.model.context);
   return flops * plan.tokens_per_second() / plan.ranks / *peak;

@@ -131,11 +131,14 @@ std::string words_of_machine(const MachinePlan& plan) {
                   human_count(static_cast<double>(plan.parameters)), plan.reference.precision.policy,
                   counted(plan.ranks, gpus ? "GPU" : "rank"), profile.name, plan.machine.ranks_per_node, profile.basis);
   if (profile.measured) return text + ".";
+  const bool fp8 = plan.reference.precision.policy == "fp8";
   return text + fmt::format(
-                    "; matrix products in 16 bits at {:.4g} TFLOP/s, memory at {:.4g} GB/s, links at {:.4g} GB/s inside a node "
+                    "; matrix products in 16 bits at {:.4g} TFLOP/s{}, memory at {:.4g} GB/s, links at {:.4g} GB/s inside a node "
                     "and {:.4g} GB/s a rank between nodes.",
-                    1e-12 * profile.rates.sixteen_bits, 1e-9 * profile.rates.bytes_per_second,
-                    1e-9 * profile.node.bytes_per_second, 1e-9 * profile.network.bytes_per_second);
+                    1e-12 * profile.rates.sixteen_bits,
+                    fp8 ? fmt::format(" and in 8 bits at {:.4g}", 1e-12 * profile.rates.eight_bits) : "",
+                    1e-9 * profile.rates.bytes_per_second, 1e-9 * profile.node.bytes_per_second,
+                    1e-9 * profile.network.bytes_per_second);
 }
 
 std::vector<std::string> explanation(const MachinePlan& plan) {

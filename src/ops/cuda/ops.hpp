@@ -9,6 +9,7 @@
 #include "ops/attention_shape.hpp"
 #include "ops/cached_attention.hpp"
 #include "ops/exec.hpp"
+#include "ops/fp8_linear.hpp"
 #include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
 #include "tensor/tensor.hpp"
@@ -25,6 +26,18 @@ void linear_backward_input(const Exec& exec, const Tensor& dx, const Tensor& dy,
 void linear_gelu_backward(const Exec& exec, const Tensor& dbefore, const Tensor& dbias, const Tensor& dy, const Tensor& weight,
                           const Tensor& before, const Tensor& bias);
 void linear_backward_weight(const Exec& exec, const Tensor& dweight, const Tensor& dbias, const Tensor& dy, const Tensor& x);
+
+// fp8_linear.hpp
+void fp8_quantize(const Exec& exec, const Fp8Matrix& to, const Tensor& x);
+void fp8_linear_forward(const Exec& exec, const Tensor& y, const Fp8Matrix& x, const Fp8Matrix& weight, const Tensor& bias);
+void fp8_linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& residual, const Fp8Matrix& x,
+                                 const Fp8Matrix& weight, const Tensor& bias);
+void fp8_linear_gelu_forward(const Exec& exec, const Tensor& after, const Tensor& before, const Fp8Matrix& x,
+                             const Fp8Matrix& weight, const Tensor& bias);
+void fp8_linear_backward_input(const Exec& exec, const Tensor& dx, const Fp8Matrix& dy, const Fp8Matrix& weight);
+void fp8_linear_gelu_backward(const Exec& exec, const Tensor& dbefore, const Tensor& dbias, const Fp8Matrix& dy,
+                              const Fp8Matrix& weight, const Tensor& before);
+void fp8_linear_backward_weight(const Exec& exec, const Tensor& dweight, const Fp8Matrix& dy, const Fp8Matrix& x);
 
 // row_product.hpp
 void row_product(const Exec& exec, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& residual,

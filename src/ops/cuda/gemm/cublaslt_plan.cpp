@@ -13,8 +13,10 @@ void check(cublasStatus_t status, const char* what) {
   fail(ExitCode::internal, "cuBLASLt: {}: {} ({})", what, cublasLtGetStatusString(status), cublasLtGetStatusName(status));
 }
 
-cudaDataType_t data_type(DType dtype) {
+cudaDataType_t data_type(DType dtype, Fp8 format) {
   switch (dtype) {
+    case DType::u8:
+      return format == Fp8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
     case DType::f32:
       return CUDA_R_32F;
     case DType::bf16:
@@ -63,10 +65,9 @@ bool uses_bias(Epilogue epilogue) { return epilogue != Epilogue::none && epilogu
 
 cublasComputeType_t compute_type(const ProductKey& key) { return key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F; }
 
-void init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Count rows, Count columns, Count stride) {
+void init_layout(cublasLtMatrixLayoutOpaque_t& layout, cudaDataType_t type, Count rows, Count columns, Count stride) {
   // Column-major: our columns are its rows.
-  check(cublasLtMatrixLayoutInit(&layout, data_type(dtype), static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
-                                 stride),
+  check(cublasLtMatrixLayoutInit(&layout, type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), stride),
         "describing a matrix");
 }
 
@@ -117,6 +118,12 @@ cublasLtHandle_t handle() {
   return created;
 }
 
+// "bf16", "e5m2*e4m3", "e4m3*e4m3 fast".
+std::string type_text(const ProductKey& key) {
+  if (key.input != DType::u8) return std::string(name_of(key.input));
+  return fmt::format("{}*{}{}", name_of(key.a_format), name_of(key.b_format), key.fast_sums ? " fast" : "");
+}
+
 }  // namespace
 
 std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
@@ -125,12 +132,13 @@ std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
   for (Count size : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride, key.residual_stride, key.aux_stride})
     mix(size);
   mix(static_cast<int>(key.input) | static_cast<int>(key.output) << 8 | static_cast<int>(key.epilogue) << 16);
-  mix(key.transpose_a | key.transpose_b << 1 | key.tf32 << 2 | key.reads_c << 3);
+  mix(key.transpose_a | key.transpose_b << 1 | key.tf32 << 2 | key.reads_c << 3 | key.fast_sums << 4 |
+      static_cast<int>(key.a_format) << 5 | static_cast<int>(key.b_format) << 6);
   return hash ^ hash >> 32;  // alignments are left out: they hardly ever differ
 }
 
 std::string text_of(const ProductKey& key) {
-  std::string text = fmt::format("m{} n{} k{} {}", key.m, key.n, key.k, name_of(key.input));
+  std::string text = fmt::format("m{} n{} k{} {}", key.m, key.n, key.k, type_text(key));
   if (key.tf32) text += " tf32";
   if (key.output != key.input) text += fmt::format(" to {}", name_of(key.output));
   text += fmt::format(" A{}{} B{}{} C{}", key.a_stride, key.transpose_a ? "t" : "", key.b_stride, key.transpose_b ? "t" : "",
@@ -156,12 +164,13 @@ Plan::Plan(const ProductKey& key) : key_(key) {
   set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key.epilogue));
   if (uses_aux(key.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.aux_stride);
+  if (key.fast_sums) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
   const auto [a_rows, a_columns] = key.transpose_a ? std::pair(key.k, key.m) : std::pair(key.m, key.k);
   const auto [b_rows, b_columns] = key.transpose_b ? std::pair(key.n, key.k) : std::pair(key.k, key.n);
-  init_layout(a_, key.input, a_rows, a_columns, key.a_stride);
-  init_layout(b_, key.input, b_rows, b_columns, key.b_stride);
-  init_layout(c_, key.output, key.m, key.n, key.c_stride);
-  init_layout(residual_, key.output, key.m, key.n, key.residual_stride);
+  init_layout(a_, data_type(key.input, key.a_format), a_rows, a_columns, key.a_stride);
+  init_layout(b_, data_type(key.input, key.b_format), b_rows, b_columns, key.b_stride);
+  init_layout(c_, data_type(key.output, {}), key.m, key.n, key.c_stride);
+  init_layout(residual_, data_type(key.output, {}), key.m, key.n, key.residual_stride);
 }
 
 template <class Value>
@@ -169,13 +178,17 @@ void Plan::set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
   check(cublasLtMatmulDescSetAttribute(&operation_, attribute, &value, sizeof value), "describing a product");
 }
 
-void Plan::set_pointers(void* bias, void* aux) {
+void Plan::set_pointers(void* bias, void* aux, const float* a_scale, const float* b_scale) {
   if (uses_bias(key_.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (uses_aux(key_.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
+  if (key_.input != DType::u8) return;
+  set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, b_scale);
+  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a_scale);
 }
 
 std::vector<cublasLtMatmulAlgo_t> Plan::algorithms(int count, Bytes workspace_bytes) {
-  set_pointers(address_aligned_to(key_.bias_alignment), address_aligned_to(key_.aux_alignment));
+  const auto* const scale = static_cast<const float*>(address_aligned_to(16));
+  set_pointers(address_aligned_to(key_.bias_alignment), address_aligned_to(key_.aux_alignment), scale, scale);
   Preference preference(key_, workspace_bytes);
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
   int found = 0;
@@ -199,7 +212,7 @@ bool Plan::accepts(const cublasLtMatmulAlgo_t& algorithm) {
 }
 
 cublasStatus_t Plan::launch(const Operands& operands, const cublasLtMatmulAlgo_t& algorithm) {
-  set_pointers(operands.bias, operands.aux);
+  set_pointers(operands.bias, operands.aux, operands.a_scale, operands.b_scale);
   return cublasLtMatmul(handle(), &operation_, &operands.alpha, operands.b, &b_, operands.a, &a_, &operands.beta,
                         operands.residual, &residual_, operands.c, &c_, &algorithm, gpu::workspace(),
                         static_cast<std::size_t>(kTuningWorkspace), gpu::compute_stream());

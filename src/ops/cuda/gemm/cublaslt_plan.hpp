@@ -27,6 +27,8 @@ struct ProductKey {
   Count a_stride = 0, b_stride = 0, c_stride = 0, residual_stride = 0, aux_stride = 0;
   DType input = DType::f32, output = DType::f32;
   bool transpose_a = false, transpose_b = false, tf32 = false, reads_c = false;
+  Fp8 a_format = Fp8::e4m3, b_format = Fp8::e4m3;  // of an input of u8
+  bool fast_sums = false;                          // likewise
   Epilogue epilogue = Epilogue::none;
   int a_alignment = 16, b_alignment = 16, c_alignment = 16, residual_alignment = 16, bias_alignment = 16, aux_alignment = 16;
 
@@ -51,6 +53,8 @@ struct Operands {
   void* aux;
   float alpha;
   float beta;
+  const float* a_scale = nullptr;  // of an input of u8
+  const float* b_scale = nullptr;
 };
 
 class Plan {
@@ -69,7 +73,7 @@ class Plan {
  private:
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, const Value& value);
-  void set_pointers(void* bias, void* aux);
+  void set_pointers(void* bias, void* aux, const float* a_scale, const float* b_scale);
 
   ProductKey key_;
   // The opaque types are values, made in place: they own nothing that would have to be released.

@@ -4,6 +4,10 @@
 // Types: a and b are both bf16 or both fp16 with c of the same type or fp32, or all three are fp32. Products are summed in fp32
 // always, also where cuBLASLt splits k over blocks: algorithms that would add partial sums in 16 bits are excluded.
 //
+// Or a and b are in 8 bits (ops/fp8.hpp; not both e5m2), and c, aux and bias bf16, or c fp32. cuBLASLt does these (documentation
+// of cublasLtMatmul, "FP8 kernels") where both lie along k, a as it is and b transposed, with strides of a multiple of 16 and
+// addresses aligned to 16 bytes.
+//
 // Same call, same bits. By default the algorithm of a call is the first that cuBLASLt's heuristic names for its shape, types and
 // alignment, which NVIDIA says depends on nothing else (cuBLAS documentation, "Results Reproducibility": equal bits at every run
 // of one toolkit version on one architecture with one number of multiprocessors). With tuning on, a call's first use times
@@ -21,6 +25,7 @@
 
 #include "base/dtype.hpp"
 #include "base/units.hpp"
+#include "ops/fp8.hpp"
 
 namespace cohort::ops::cuda {
 
@@ -31,6 +36,9 @@ struct Matrix {
   Count rows = 0;
   Count columns = 0;
   Count stride = 0;  // elements from one row to the next, >= columns
+  // Of the codes of a matrix in 8 bits (dtype u8): what numbers they stand for, and what those are multiplied by.
+  Fp8 format = Fp8::e4m3;
+  const float* scale = nullptr;  // [1] in device memory
 };
 
 enum class Epilogue {
@@ -55,6 +63,8 @@ struct GemmCall {
   Count aux_stride = 0;
   float* bias_gradient = nullptr;  // [m], accumulated into
   Matrix residual = {};            // [m, n], of c's type; without data: c
+  // 8 bits: tensor cores keep their sums, of fewer bits than fp32, to the end; else they are added to fp32 ones every few terms.
+  bool fast_sums = false;
 };
 
 /// Does the call. c (and aux, where it is an output) must not overlap any input, except that the residual may be c. k = 0 is a

@@ -36,6 +36,16 @@ std::string text_of(const Matrix& x, bool transposed) {
   return fmt::format("{} [{}, {}]{} stride {}", name_of(x.dtype), x.rows, x.columns, transposed ? " transposed" : "", x.stride);
 }
 
+// Whether cuBLASLt takes the operands of a product in 8 bits.
+bool fits_8_bits(const GemmCall& call) {
+  const auto fits = [](const Matrix& x) {
+    return x.scale != nullptr && x.columns % kFp8Multiple == 0 && x.stride % kFp8Multiple == 0 &&
+           reinterpret_cast<std::uintptr_t>(x.data) % kFp8Multiple == 0;
+  };
+  return fits(call.a) && fits(call.b) && !call.transpose_a && call.transpose_b &&
+         !(call.a.format == Fp8::e5m2 && call.b.format == Fp8::e5m2);
+}
+
 // k of the call, after checking that its parts fit each other.
 Count checked_inner_size(const GemmCall& call) {
   const Count m = call.transpose_a ? call.a.columns : call.a.rows;
@@ -45,8 +55,9 @@ Count checked_inner_size(const GemmCall& call) {
   const bool sizes = call.c.rows == m && call.c.columns == n && (call.transpose_b ? call.b.columns : call.b.rows) == k &&
                      r.rows == m && r.columns == n;
   const bool strides = call.a.stride >= call.a.columns && call.b.stride >= call.b.columns && call.c.stride >= n && r.stride >= n;
-  const bool types =
-      call.a.dtype == call.b.dtype && r.dtype == call.c.dtype && (call.c.dtype == call.a.dtype || call.c.dtype == DType::f32);
+  const bool bits8 = call.a.dtype == DType::u8;
+  const bool output = call.c.dtype == DType::f32 || call.c.dtype == (bits8 ? DType::bf16 : call.a.dtype);
+  const bool types = call.a.dtype == call.b.dtype && r.dtype == call.c.dtype && output && (!bits8 || fits_8_bits(call));
   COHORT_CHECK(sizes && strides && types, "gemm: c {}, residual {}, a {}, b {}", text_of(call.c, false), text_of(r, false),
                text_of(call.a, call.transpose_a), text_of(call.b, call.transpose_b));
   return k;
@@ -80,6 +91,11 @@ ProductKey key_of(const GemmCall& call, Count k, bool allow_tf32) {
   key.transpose_a = call.transpose_a;
   key.transpose_b = call.transpose_b;
   key.tf32 = allow_tf32 && call.a.dtype == DType::f32;
+  if (call.a.dtype == DType::u8) {
+    key.a_format = call.a.format;
+    key.b_format = call.b.format;
+    key.fast_sums = call.fast_sums;
+  }
   key.reads_c = call.beta != 0.0f;
   key.epilogue = call.epilogue;
   key.a_alignment = alignment_of(call.a.data);
@@ -124,7 +140,8 @@ std::optional<Choice> choose(Plan& plan, const Operands& operands) {
 bool launch(const GemmCall& call, Count k, bool allow_tf32) {
   const ProductKey key = key_of(call, k, allow_tf32);
   void* const bias = call.epilogue == Epilogue::bias_gradient ? spare_vector() : const_cast<void*>(call.bias);
-  const Operands operands{call.a.data, call.b.data, residual_of(call).data, call.c.data, bias, call.aux, call.alpha, call.beta};
+  const Operands operands{call.a.data, call.b.data, residual_of(call).data, call.c.data, bias, call.aux,
+                          call.alpha,  call.beta,   call.a.scale,           call.b.scale};
   auto found = learned().kinds.find(key);
   if (found == learned().kinds.end()) {
     Kind fresh{Plan(key), std::nullopt};
@@ -134,6 +151,10 @@ bool launch(const GemmCall& call, Count k, bool allow_tf32) {
   Kind& kind = found->second;
   if (!kind.choice) return false;
   const cublasStatus_t status = kind.plan.launch(operands, kind.choice->algorithm);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED && call.epilogue != Epilogue::none) {
+    kind.choice.reset();  // the heuristic named an algorithm that does not do it after all: product, then epilogue, from now on
+    return false;
+  }
   if (status != CUBLAS_STATUS_SUCCESS) {
     fail(ExitCode::internal, "cuBLASLt: {} failed: {} ({})", text_of(key), cublasLtGetStatusString(status),
          cublasLtGetStatusName(status));

@@ -1,0 +1,12 @@
+// What precision.policy = "fp8" goes together with.
+#pragma once
+
+#include "config/run_config.hpp"
+
+namespace cohort {
+
+/// Of a resolved run. Error (config) for CPUs and portable kernels, which have no products in 8 bits; for a model without blocks;
+/// and where a matrix that a rank multiplies has a side that is not a multiple of 16. Nothing with another policy.
+void check_fp8(const RunConfig& config);
+
+}  // namespace cohort
