@@ -263,7 +263,7 @@ struct WatchSection {
 
 /// [precision]: which types the parts of a step have; the table is in train/precision.hpp.
 struct PrecisionSection {
-  std::string policy = "fp32";       // fp32 | tf32 | bf16 | fp16
+  std::string policy = "fp32";       // fp32 | tf32 | bf16 | fp16 | fp8
   std::string reduction = "fp32";    // fp32 | compute: type in which gradients are summed over ranks
   double loss_scale = 65536.0;       // fp16: first factor of the loss
   Count loss_scale_interval = 2000;  // fp16: steps without overflow after which the factor doubles

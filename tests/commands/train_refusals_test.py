@@ -57,7 +57,7 @@ refuse("--resume and --overwrite", training.words("refused", "--resume", "--over
 for strategy in ("monolith", "manual"):
     refuse(f"{strategy} on several ranks", training.words("refused", parallel__data=strategy), 3, [strategy, "one rank"], [4])
 refuse("tf32 on a CPU", training.words("refused", precision__policy="tf32"), 3, ["--set precision.policy=tf32", "bf16 or fp16"])
-refuse("fp8 on a CPU", training.words("refused", precision__policy="fp8"), 3, ["--set precision.policy=fp8", "compute capability 8.9", "bf16"], [1, 2])
+refuse("fp8 on a CPU", training.words("refused", precision__policy="fp8"), 3, ["--set precision.policy=fp8", "compute capability 8.9", "bf16"])
 refuse("a loss scale without fp16", training.words("refused", precision__policy="bf16", precision__loss_scale=2), 3, ["fp16", "remove"])
 refuse("a layout that the ranks do not fill", training.words("refused", parallel__dp=3, train__global_batch=0), 3, ["dp 3"])
 
