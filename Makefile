@@ -11,7 +11,7 @@ PACKAGE_ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)#  -march of `
 PRESET      ?= cpu#                what `make install` installs: cpu or cuda
 CTEST_FLAGS ?=#                    more flags for ctest, as in CTEST_FLAGS="-R mesh"
 CMAKE_FLAGS ?=#                    more flags for cmake of every preset, as in CMAKE_FLAGS=-DCOHORT_WARNINGS_AS_ERRORS=ON
-DEBUG_TARGETS ?=#                  what `make debug-test` builds; empty: all. With unit_tests, give CTEST_FLAGS="-L unit"
+DEBUG_TARGETS ?=#                  what `make debug-build` and `debug-test` build; empty: all. With unit_tests, give CTEST_FLAGS="-L unit"
 LINT_FILES  ?= --changed#          which C++ sources `make lint` looks at: --changed (since origin/main), --changed BASE or --all
 GPU_FLAGS   ?=#                    more flags for cmake of the preset cuda, as in GPU_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=80
 NODES       ?=#                    nodes of `make cluster`, up to 4; empty: 2
@@ -27,7 +27,7 @@ VERSION = $(shell sed -n "s/^project.cohort VERSION \([0-9.]*\).*/\1/p" CMakeLis
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:  # packages come before build; Ninja brings the parallelism
-.PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-test tsan-test coverage gpu-test
+.PHONY: build program slurm-programs demo stories python module-systems test test-slurm debug-build debug-test tsan-test coverage gpu-test
 .PHONY: cluster cluster-down bench lint compile-commands format format-check hooks
 .PHONY: install package dist packages packages-format packages-lint packages-coverage packages-cluster packages-book packages-browser docs book help clean
 
@@ -83,13 +83,15 @@ python: ## Create the Python environment build/python for the tests against PyTo
 module-systems: ## Unpack Lmod and Environment Modules into build/module-systems for the tests of the modulefiles
 	@INSTALL=$(INSTALL) tools/module-systems || true
 
+debug-build: packages ## Build with the address and undefined-behaviour sanitizers into build/debug
+	cmake --preset debug $(CMAKE_FLAGS)
+	cmake --build --preset debug $(if $(DEBUG_TARGETS),--target $(DEBUG_TARGETS)) $(addprefix -j,$(JOBS))
+
 # Leaks are not looked for: Open MPI and HDF5 keep memory until the process ends, and their reports would bury ours. Libraries that a test
 # loads before the program come before the sanitizer's, which it would refuse.
 debug-test: export ASAN_OPTIONS = detect_leaks=0:verify_asan_link_order=0
 debug-test: export UBSAN_OPTIONS = print_stacktrace=1
-debug-test: packages ## Build with the address and undefined-behaviour sanitizers and run all tests
-	cmake --preset debug $(CMAKE_FLAGS)
-	cmake --build --preset debug $(if $(DEBUG_TARGETS),--target $(DEBUG_TARGETS)) $(addprefix -j,$(JOBS))
+debug-test: debug-build ## Build with the address and undefined-behaviour sanitizers and run all tests
 	ctest --test-dir build/debug -LE slurm -j$(TEST_JOBS) --output-on-failure --timeout 600 --no-tests=error $(CTEST_FLAGS)
 
 # tools/tsan.supp says which reports are about libraries, and why.

@@ -2,8 +2,11 @@
 (and each command's help) in a folder of its own that looks like the tree after `make demo`, its blocks one after the other, with what
 earlier ones exported. What is not run says why: pages.py has the marks, NOT_HERE the help's reasons.
 
-To be quick, run files are small here (SMALL), and what repeats something does so once (SHORTER). Usage: blocks_test.py PROGRAM -- MPIRUN FLAG
-... ; COHORT_PAGES=docs/data.md,cohort plan: these alone."""
+To be quick, run files are small here (SMALL), and what repeats something does so once (SHORTER). A page is named as docs/data.md; the helps
+of a command and of the commands below it as "cohort data", that of the program as "cohort". Usage:
+
+  blocks_test.py prepare PROGRAM TREE PAGE ... -- MPIRUN FLAG ...   makes the tree that the pages run in copies of; they must be all there are
+  blocks_test.py run PROGRAM TREE PAGE ... -- MPIRUN FLAG ...       runs the blocks of these pages"""
 
 import os
 import re
@@ -12,13 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pages import COMMANDS, Block, blocks_of, command_lines, examples_of, help_texts, never_run, pages_of
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKERS = 2  # pages at a time
 SECONDS = 300  # that one block may take on a busy machine
 OF_A_LAUNCHER = ("SLURM", "OMPI_COMM", "OMPI_UNIVERSE", "PMI_", "PMIX_", "MPI_LOCAL")  # variables of a launcher, which are taken away
 
@@ -69,8 +70,8 @@ def shortened(text):
 class Folder:
     """A folder in which blocks run one after the other."""
 
-    def __init__(self, arguments, path):
-        self.program, self.mpirun, self.path = os.path.abspath(arguments[0]), arguments[2:], path
+    def __init__(self, program, mpirun, path):
+        self.program, self.mpirun, self.path = os.path.abspath(program), mpirun, path
         self.exported = path / "bin" / "exported"
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(OF_A_LAUNCHER)}
         self.environment["PATH"] = f"{path}/bin:{path}/build/cpu:{os.environ['PATH']}"
@@ -129,9 +130,9 @@ class Folder:
         return "" if re.search(prints, output) else f"it does not print what the page claims, /{prints}/:\n{output}"
 
 
-def prepare(arguments, path):
+def prepare(program, mpirun, path):
     """The tree as it is after `make demo`, and what the examples of help texts speak of."""
-    folder = Folder(arguments, path)
+    folder = Folder(program, mpirun, path)
     for name in ("inputs", "jobs", "tools"):
         shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in (path / "inputs").glob("*.toml"):
@@ -154,11 +155,15 @@ def prepare(arguments, path):
 
 
 def examples_as_blocks(commands_page):
-    """The examples of help texts as pages: "cohort plan" -> its blocks."""
+    """The examples of help texts as pages: "cohort plan" -> its blocks. Those that several helps have are run once."""
+    seen = set()
     for name, text in help_texts(commands_page).items():
+        if (examples := tuple(examples_of(text))) in seen:
+            continue
+        seen.add(examples)
         code = next((codes for command, codes in CODES.items() if name.startswith(command)), None)
         blocks = []
-        for line in examples_of(text):
+        for line in examples:
             reason = next((why for part, why in NOT_HERE.items() if part in line), None)
             marks = {"not run": reason} if reason else {"exit code": code} if code else {}
             blocks.append(Block(f"{name} --help", 1, "bash", line + "\n", marks))
@@ -166,18 +171,16 @@ def examples_as_blocks(commands_page):
             yield name, blocks
 
 
-def run_page(arguments, base, name, blocks):
-    """(what was run, what went wrong, seconds) of each block."""
+def run_page(program, mpirun, base, name, blocks):
+    """Runs each block and prints what came of it: (how many ran, how many failed)."""
     with tempfile.TemporaryDirectory(prefix="cohort_page_") as scratch:
         path = Path(scratch) / "tree"
-        shutil.copytree(base, path, symlinks=True)
-        shutil.rmtree(path / "bin")
-        shutil.rmtree(path / "build")
+        shutil.copytree(base, path, symlinks=True, ignore=lambda folder, _: ("bin", "build") if Path(folder) == base else ())
         if name in AS_CLONED:
             shutil.rmtree(path / "data")
             shutil.rmtree(path / "runs")
-        folder = Folder(arguments, path)
-        results = []
+        folder = Folder(program, mpirun, path)
+        ran = failed = 0
         for block in blocks:
             first = next((line.strip() for line in block.text.split("\n") if line.strip()), "")
             what = f"{block.where}: {first}"
@@ -185,44 +188,50 @@ def run_page(arguments, base, name, blocks):
             if missing and os.environ.get("COHORT_REQUIRE_PYTHON") != "1":
                 block.marks["not run"] = f"Python's {' and '.join(missing)}: make python"
             if "not run" in block.marks:
-                results.append((f"{what}: {block.marks['not run']}", None, 0.0))
+                print(f"--      {what}: {block.marks['not run']}", flush=True)
                 continue
             start = time.monotonic()
             try:
                 wrong = folder.run(block)
             except subprocess.TimeoutExpired:
                 wrong = f"not done after {SECONDS} s"
-            results.append((what, wrong, time.monotonic() - start))
-        return results
+            print(f"{'FAILED' if wrong else 'ok':8}{what}  ({time.monotonic() - start:.1f} s)", flush=True)
+            if wrong:
+                print("        " + wrong)
+            ran += 1
+            failed += bool(wrong)
+        return ran, failed
 
 
-def main(arguments):
+def pages_with_blocks():
+    """Page, or "cohort plan" for a help -> its blocks that can run."""
     texts = {page: (ROOT / page).read_text() for page in pages_of(ROOT)}
     pages = {page: [block for block in blocks_of(page, text)[0] if block.language in ("bash", "toml")] for page, text in texts.items()}
     pages |= dict(examples_as_blocks(texts[COMMANDS]))
-    pages = {name: blocks for name, blocks in pages.items() if blocks}
-    chosen = os.environ.get("COHORT_PAGES")
-    if chosen:
-        pages = {name: pages[name] for name in chosen.split(",")}
-    with tempfile.TemporaryDirectory(prefix="cohort_docs_") as folder, ThreadPoolExecutor(WORKERS) as workers:
-        base = Path(folder) / "tree"
-        base.mkdir()
-        start = time.monotonic()
-        prepare(arguments, base)
-        print(f"prepared in {time.monotonic() - start:.1f} s")
-        ran = failed = 0
-        done = [(name, workers.submit(run_page, arguments, base, name, blocks)) for name, blocks in
-                sorted(pages.items(), key=lambda page: -len(page[1]))]
-        for name, page in done:
-            for what, wrong, seconds in page.result():
-                print(f"--      {what}" if wrong is None else f"{'FAILED' if wrong else 'ok':8}{what}  ({seconds:.1f} s)", flush=True)
-                if wrong:
-                    print("        " + wrong)
-                ran += wrong is not None
-                failed += bool(wrong)
-    print(f"{ran} blocks and examples ran, {failed} failed, in {time.monotonic() - start:.0f} s")
-    sys.exit(1 if failed or (ran < 100 and not chosen) else 0)
+    return {name: blocks for name, blocks in pages.items() if blocks}
+
+
+def within(page, chosen):
+    """Whether a page or help is one of the chosen, or the help of a command below one of them."""
+    return page in chosen or page.startswith("cohort ") and " ".join(page.split()[:2]) in chosen
+
+
+def main(action, program, tree, *rest):
+    at = rest.index("--")
+    chosen, mpirun, tree = rest[:at], list(rest[at + 1:]), Path(tree)
+    pages = pages_with_blocks()
+    if action == "prepare":
+        if untested := [page for page in pages if not within(page, chosen)]:
+            sys.exit(f"FAILED  no test runs the blocks of {', '.join(untested)}: tests/docs/CMakeLists.txt")
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir(parents=True)
+        prepare(program, mpirun, tree)
+        return
+    done = [run_page(program, mpirun, tree, name, blocks) for name, blocks in pages.items() if within(name, chosen)]
+    ran, failed = (sum(counts) for counts in zip(*done)) if done else (0, 0)
+    print(f"{ran} blocks and examples ran, {failed} failed")
+    sys.exit(1 if failed or not done else 0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

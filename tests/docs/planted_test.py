@@ -77,7 +77,7 @@ for reference in REFERENCE:
 
 def run(text, language="bash", **marks):
     with tempfile.TemporaryDirectory() as base:
-        return Folder(sys.argv[1:], Path(base)).run(Block("page.md", 1, language, text, marks))
+        return Folder(program, sys.argv[3:], Path(base)).run(Block("page.md", 1, language, text, marks))
 
 
 check("a block that fails", "exit code 2" in run("cohort topo --nods 3\ntrue\n"))
