@@ -204,9 +204,9 @@ void Preparation::encode_conversation(std::string_view line, EncodedPart& part, 
   part.counted.insert(part.counted.end(), tokens.counted.begin(), tokens.counted.end());
 }
 
-EncodedPart Preparation::encode_part(PartTexts& texts, const WorkItem& item, Count number, bool& there) const {
+EncodedPart Preparation::encode_part(PartTexts& texts, const WorkItem& item, Count number, std::span<std::int32_t> block,
+                                     bool& there) const {
   EncodedPart part;
-  std::vector<std::int32_t> block(rules_.chat == nullptr ? tokenizer_->most_tokens(Tokenizer::kLeastBlock) : 0);
   const auto encode = [&](std::string_view text, const TextSource& source, bool starts, bool ends) {
     EncodedDocument document{.starts = starts, .ends = ends};
     if (rules_.chat != nullptr) {
@@ -236,6 +236,7 @@ bool Preparation::is_done(const WorkItem& item, Count number, bool& last) const 
 void Preparation::encode(int rank, int ranks, const Progress& progress) const {
   const std::vector<WorkShare> shares = deal_work(plan_, rank, ranks);
   PartTexts texts(inputs_, plan_, rules_);
+  std::vector<std::int32_t> block(rules_.chat == nullptr ? tokenizer_->most_tokens(Tokenizer::kLeastBlock) : 0);
   Bytes passed = 0;
   for (std::size_t i = 0; i < plan_.items.size(); ++i) {
     const WorkItem& item = plan_.items[i];
@@ -243,7 +244,7 @@ void Preparation::encode(int rank, int ranks, const Progress& progress) const {
       bool last = false;
       if (!is_done(item, number, last)) {
         bool there = true;
-        const EncodedPart part = encode_part(texts, item, number, there);
+        const EncodedPart part = encode_part(texts, item, number, block, there);
         if (!there) break;
         write_encoded_part(part_path(item, number), part);
         last = part.last;

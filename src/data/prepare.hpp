@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,7 +96,7 @@ class Preparation {
   std::filesystem::path tokenizer_path() const;
   void set_tokenizer(std::unique_ptr<Tokenizer> tokenizer);
   bool is_done(const WorkItem& item, Count number, bool& last) const;
-  EncodedPart encode_part(PartTexts& texts, const WorkItem& item, Count number, bool& there) const;
+  EncodedPart encode_part(PartTexts& texts, const WorkItem& item, Count number, std::span<std::int32_t> block, bool& there) const;
   void encode_text(std::string_view text, const TextSource& source, std::span<std::int32_t> block, EncodedPart& part,
                    EncodedDocument& document) const;
   void encode_conversation(std::string_view line, EncodedPart& part, EncodedDocument& document) const;

@@ -114,6 +114,7 @@ TEST(Bpe, PiecesThatComeAgainAreMergedAsNewOnes) {
       pieces.emplace_back(size, 'a');
     }
   }
+  for (std::size_t size = 2; size <= 40; ++size) pieces.emplace_back(size, '\0');  // the words of a place that is free
   for (const std::string& piece : pieces) {
     std::vector<TokenId> ids(piece.size());
     ids.resize(encoder.encode_piece(piece, ids));

@@ -53,8 +53,7 @@ class Piece {
   std::size_t end() const {
     const unsigned first = kind(begin_), second = kind(begin_ + 1);
     if (((first | second) & kUnknown) != 0) return 0;
-    if (text_[begin_] == '\'' && (second & kLetter) != 0) {
-      if (kind(begin_ + 2) == kUnknown) return 0;
+    if (text_[begin_] == '\'' && second == kLetter) {
       if (const std::size_t size = contraction(); size > 0) return begin_ + size;
     }
     return rules_.joins_line_ends ? joined(first, second) : as_gpt2(first, second);
@@ -72,6 +71,7 @@ class Piece {
     return kind(at) == kUnknown ? 0 : at;
   }
 
+  // The bytes of the contraction that begins here; 0: none. No letter beyond ASCII is the second one of any, in either case.
   std::size_t contraction() const {
     const auto letter = [&](std::size_t at) {
       const char c = at < limit_ ? text_[at] : '\0';

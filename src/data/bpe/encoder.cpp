@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kKnown = 1 << 16;      // pieces
+constexpr std::size_t kKnown = 1 << 17;      // pieces; 8 MiB
 constexpr std::size_t kLongestSimple = 100;  // bytes of a piece that is merged by looking at all pairs for each merge
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 
