@@ -148,6 +148,7 @@ class OpMeter {
     measure([&](std::size_t i) { ops::linear_residual_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
     measure([&](std::size_t i) { ops::linear_backward_input(exec_, x[i], y[i], weight[i]); });
     measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight, dbias, y[i], x[i]); });
+    measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight, {}, y[i], x[i]); });
     if (!exec_.gpu()) return;  // there one kernel; here two, which are measured by themselves
     measure([&](std::size_t i) { ops::linear_gelu_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
     const Tensor own_bias = made({k}, type_.dtype), own_dbias = fp32({k});

@@ -25,6 +25,8 @@ double estimated(const OpRates& rates, const OpWork& work) {
 // What a sample and a call have as their size: the times of one op go about in proportion to it.
 double size_of_call(double flops, double bytes) { return flops > 0.0 ? flops : bytes; }
 
+constexpr std::string_view kAlone = "_alone";
+
 double log_ratio(Count a, Count b) {
   return std::log(static_cast<double>(std::max<Count>(a, 1)) / static_cast<double>(std::max<Count>(b, 1)));
 }
@@ -58,11 +60,15 @@ struct TimeBySize {
   }
 };
 
-// Samples of the op in the type; of another type if there are none; of any op that moves memory if it was not measured.
+// Samples of the op in the type; of another type if there are none; of any op that moves memory if it was not measured. In a
+// profile of an older program it may have been measured with what it is "alone" now ("linear_backward_weight").
 std::vector<const OpSample*> samples_of(const std::vector<OpSample>& all, const OpWork& work) {
+  const bool measured = std::any_of(all.begin(), all.end(), [&](const OpSample& one) { return one.op == work.op; });
+  const std::string_view op =
+      measured || !work.op.ends_with(kAlone) ? work.op : work.op.substr(0, work.op.size() - kAlone.size());
   std::vector<const OpSample*> same, other_type, plain;
   for (const OpSample& one : all) {
-    if (one.op == work.op) (one.dtype == work.dtype && one.tf32 == work.tf32 ? same : other_type).push_back(&one);
+    if (one.op == op) (one.dtype == work.dtype && one.tf32 == work.tf32 ? same : other_type).push_back(&one);
     if (one.op == "add") plain.push_back(&one);
   }
   return !same.empty() ? same : !other_type.empty() ? other_type : plain;

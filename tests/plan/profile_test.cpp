@@ -63,6 +63,22 @@ TEST(Datasheets, OfNoSuchGpuSayWhichThereAre) {
   expect_error([] { datasheet_profile(""); }, ExitCode::usage, {"--gpu", "h100"});
 }
 
+// Without the sums of a bias a gradient of weights is an op of its own, which profiles of older programs have not.
+TEST(Profiles, TimeGradientsOfWeightsWithAndWithoutABias) {
+  MachineProfile profile = measured();
+  OpWork work = product(64, 64, 64, DType::f32);
+  work.op = "linear_backward_weight_alone";
+  const auto add = [&](const char* op, double seconds) {
+    profile.ops.push_back(sample(op, OpKind::product, 64, 64, 64, 524288, 49152, seconds));
+  };
+  add("linear_backward_weight", 3e-5);
+  EXPECT_NEAR(profile.seconds_of(work), 3e-5, 1e-9);
+  add("linear_backward_weight_alone", 2e-5);
+  EXPECT_NEAR(profile.seconds_of(work), 2e-5, 1e-9);
+  work.op = "linear_backward_weight";
+  EXPECT_NEAR(profile.seconds_of(work), 3e-5, 1e-9);
+}
+
 TEST(Profiles, AreReadAsTheyWereWritten) {
   const TemporaryFolder folder;
   std::ofstream(folder / "profile.json") << to_json(measured());
