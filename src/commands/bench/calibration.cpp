@@ -136,9 +136,7 @@ void add_bench_calibration(CLI::App& bench, Action& action) {
   command->add_option("--precision", options->precisions, "Types to measure, separated by commas [cpu: fp32; cuda: bf16,tf32]")
       ->delimiter(',')
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
-  command->add_option("--threads", options->threads, "cpu: threads per rank")
-      ->check(integer_from(1))
-      ->capture_default_str();
+  command->add_option("--threads", options->threads, "cpu: threads per rank")->check(integer_from(1))->capture_default_str();
   add_overwrite_option(*command, options->overwrite, "FILE");
   command->callback([&action, options] { action = [options] { return bench_calibration(*options); }; });
 }
