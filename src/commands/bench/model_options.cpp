@@ -49,9 +49,7 @@ void add_model_options(CLI::App& command, RunConfig& c) {
   command.add_option("--bucket-mib", c.parallel.bucket_mib, "Bucket size of the strategy bucketed")
       ->check(number_above(0.0, 1e6))
       ->capture_default_str();
-  command.add_option("--threads", c.device.threads, "Threads per rank")
-      ->check(integer_from(1))
-      ->capture_default_str();
+  command.add_option("--threads", c.device.threads, "Threads per rank")->check(integer_from(1))->capture_default_str();
 }
 
 void settle_bench_config(RunConfig& config, const std::vector<std::string>& overrides, int ranks) {
