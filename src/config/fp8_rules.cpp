@@ -13,12 +13,12 @@ namespace {
 // cuBLASLt wants the rows of matrices in 8 bits, and of their transposes, to be multiples of 16 bytes.
 constexpr Count kMultiple = 16;
 
-void need_multiple(const RunConfig& config, const char* key, const std::string& what, Count value) {
-  if (value % kMultiple == 0) return;
+void need_multiple(const RunConfig& config, const char* key, const std::string& what, Count value, Count multiple = kMultiple) {
+  if (value % multiple == 0) return;
   fail(ExitCode::config,
        "{}precision.policy = \"fp8\" needs matrices with sides of a multiple of {}, but {} is {} ({} would fit); change it, or "
        "set precision.policy = \"bf16\"",
-       where_set(config, {key, "precision.policy"}), kMultiple, what, value, nearest_multiples(value, kMultiple));
+       where_set(config, {key, "precision.policy"}), multiple, what, value, nearest_multiples(value, multiple));
 }
 
 }  // namespace
@@ -52,6 +52,8 @@ void check_fp8(const RunConfig& config) {
                 attention->heads / tp * attention->head_size);
   need_multiple(config, "model.kv_heads", fmt::format("the width of query, key and value{}", of_rank),
                 (attention->heads / tp + 2 * kv_heads) * attention->head_size);
+  // Weights lie one behind the other, also behind norms of one head: in bf16 each is to begin at a multiple of 16 bytes.
+  need_multiple(config, "model.heads", "the head size", attention->head_size, kMultiple / 2);
   const Count cp = config.parallel.cp;
   // "manual" makes two of a micro-batch.
   const Count micro_batch = config.parallel.data == "manual" ? config.train.micro_batch / 2 : config.train.micro_batch;

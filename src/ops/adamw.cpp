@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/counting_listener.hpp"
 #include "ops/parallel.hpp"
 #include "ops/tuned.hpp"
 

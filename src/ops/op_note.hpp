@@ -16,7 +16,8 @@
 namespace cohort::ops {
 
 /// The first line of an op. While it lives, ops that this one is made of say nothing but their work, and if it has told its own,
-/// not that either. Undefined tensors are left out. Costs a look at a variable of the thread where nobody listens.
+/// not that either. Undefined tensors are left out. Costs a look at a variable of the thread where nobody listens,
+/// and the few sums of `work`.
 class OpNote {
  public:
   using Tensors = std::initializer_list<const Tensor*>;

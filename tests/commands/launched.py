@@ -1,6 +1,7 @@
 """Runs a program alone or under mpirun, in an environment without a launcher's variables, and checks how it ends."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,27 @@ SITE_PREFIX = "OMPI_MCA_"  # how Open MPI works on this machine; no launcher's
 
 def environment_without_launcher():
     return {k: v for k, v in os.environ.items() if k.startswith(SITE_PREFIX) or not k.startswith(LAUNCHER_PREFIXES)}
+
+
+def children_of(pid):
+    """The processes that it has started and that still live: mpirun's are the ranks."""
+    children = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
+                if int(file.read().rpartition(")")[2].split()[1]) == pid:
+                    children.append(int(entry))
+        except OSError:
+            pass  # it ended while we looked
+    return children
+
+
+def kill_job(mpirun):
+    """Ends an mpirun (a Popen) and all its ranks at once, as a node that loses its power does."""
+    mpirun.send_signal(signal.SIGSTOP)  # starts no more ranks while we look
+    for pid in children_of(mpirun.pid):
+        os.kill(pid, signal.SIGKILL)
+    mpirun.send_signal(signal.SIGKILL)
 
 
 class Launched:

@@ -11,12 +11,12 @@ import tempfile
 import threading
 import time
 
-from launched import Launched
+from launched import Launched, children_of
 from training import Running, Training
 
 RANKS = 3
 OF_EACH_KIND = 200
-TIMEOUT = 8  # seconds, of the watch: shorter than the strangers are there
+TIMEOUT = 15  # seconds, of the watch: shorter than the strangers are there
 KINDS = ("idle", "slow", "garbage", "endless")
 
 # The ranks of one machine share memory: Open MPI itself listens nowhere.
@@ -69,7 +69,7 @@ class Strangers:
 
     def disturb(self):
         while not self.ending:
-            for pid in self.run.children():
+            for pid in children_of(self.run.process.pid):
                 for place in listening(pid):
                     if place not in self.seen:
                         self.seen.add(place)
@@ -97,8 +97,8 @@ knocks, places = 0, set()
 for number in range(3):
     run = start(f"run{number}")
     strangers = Strangers(run)
-    job.check(f"start {number}: gets under way", run.wait_for_step(3, seconds=60), open(run.output.name, encoding="utf-8").read())
-    left = [place for pid in run.children() for place in listening(pid)]
+    job.check(f"start {number}: gets under way", run.wait_for_step(3, seconds=120), open(run.output.name, encoding="utf-8").read())
+    left = [place for pid in children_of(run.process.pid) for place in listening(pid)]
     job.check(f"start {number}: then nobody listens", left == [], left)
     begin = time.monotonic()
     if number == 0:

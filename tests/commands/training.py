@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from launched import environment_without_launcher
+from launched import children_of, environment_without_launcher, kill_job
 
 # How far losses of some ten steps in fp32 may be apart, relative, when sums come in another order: they differ by a few 1e-7 at first,
 # and Adam, which divides by the root of small second moments, makes up to 1e-5 of it.
@@ -127,19 +127,8 @@ class Running:
             time.sleep(0.02)
         return False
 
-    def children(self):
-        pids = []
-        for entry in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
-                    if int(file.read().rpartition(")")[2].split()[1]) == self.process.pid:
-                        pids.append(int(entry))
-            except OSError:
-                pass  # it ended while we looked
-        return pids
-
     def pid_of(self, rank):
-        for pid in self.children():
+        for pid in children_of(self.process.pid):
             try:
                 with open(f"/proc/{pid}/environ", "rb") as file:
                     if f"OMPI_COMM_WORLD_RANK={rank}".encode() in file.read().split(b"\0"):
@@ -149,11 +138,8 @@ class Running:
         raise RuntimeError(f"no process of rank {rank}")
 
     def kill_all(self):
-        """Ends mpirun and all ranks at once, as a node that loses its power does."""
-        self.process.send_signal(signal.SIGSTOP)  # starts no more ranks while we look
-        for pid in self.children():
-            os.kill(pid, signal.SIGKILL)
-        self.process.send_signal(signal.SIGKILL)
+        """As kill_job()."""
+        kill_job(self.process)
 
     def finish(self, seconds=60):
         """The exit code, the output and the seconds that the end took."""

@@ -91,8 +91,8 @@ TEST(Bpe, LongPiecesAreMergedAsShortOnes) {
   }
 }
 
-// More pieces than the encoder remembers, which differ in one byte at any place, of all sizes about those that it compares in
-// words; each comes again, with room for its tokens and no more.
+// Pieces that differ in one byte at any place, of all sizes about those that the encoder compares in words, so many that some
+// take another's place; each comes again, with room for its tokens and no more.
 TEST(Bpe, PiecesThatComeAgainAreMergedAsNewOnes) {
   const BpeVocabulary vocabulary =
       vocabulary_of({{"a", "a"}, {"b", "b"}, {"aa", "aa"}, {"aaaa", "aaaa"}, {"aaaaaaaa", "aaaaaaaa"}, {"a", "b"}});

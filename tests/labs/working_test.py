@@ -63,6 +63,7 @@ for damaged in ("{", "[]", '{"3": 1}', '{"3": {"exercises": []}}', '{"3": {"exer
     (scratch / "mine/labs/progress.json").write_text(damaged)
     expect(f"damaged progress {damaged}", run("lab", "ls", "--dir", "mine/labs"), 5, "mine/labs/progress.json")
 
+expect("the grader by hand", run("lab", "grade", "3", "ring_all_reduce", "none.so"), 2, "is for `cohort lab check`")
 # Ctrl-C reaches the process that grades only through its pipe.
 shutil.copy(lab / "solution.cpp", exercise)
 loop = 'std::ofstream("grader.pid") << ::getpid() << std::endl;\n  for (volatile int turn = 0;; turn = turn + 1) {\n  }\n'

@@ -19,7 +19,7 @@ except ImportError as error:
 
 RECIPE = (FOLDER / "spack_repo/cohort/packages/cohort/package.py").read_text()
 # What CMake looks for, and the name that Spack has for it; "" comes with the compiler.
-NAMES = {"Threads": "", "MPI": "mpi", "Kokkos": "kokkos", "HDF5": "hdf5", "CBLAS": "openblas", "ZLIB": "zlib-api", "Zstd": "zstd",
+NAMES = {"Threads": "", "OpenMP": "", "MPI": "mpi", "Kokkos": "kokkos", "HDF5": "hdf5", "CBLAS": "openblas", "ZLIB": "zlib-api", "Zstd": "zstd",
          "PCRE2": "pcre2",
          "Libdeflate": "libdeflate", "SentencePiece": "sentencepiece", "Utf8proc": "utf8proc",
          "fmt": "fmt", "tomlplusplus": "tomlplusplus", "CLI11": "cli11", "nlohmann_json": "nlohmann-json", "OneDNN": "onednn",

@@ -108,11 +108,13 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
     for (const std::string& key : overrides) {
       if (key.starts_with("parallel."))
         fail(ExitCode::usage, "--set {}: a checkpoint is used in the layout that --layout names, as in --layout tp=2", key);
+      if (key == "precision.policy=fp8") fail(ExitCode::usage, "--set {}: only training multiplies in 8 bits; choose bf16", key);
     }
     config = parse_saved_run_file(run_file, "the checkpoint's run file", overrides);
     watch_as_told(runtime, config);
     config.parallel = {};
     std::erase_if(config.origins, [](const auto& origin) { return origin.first.starts_with("parallel."); });
+    if (config.precision.policy == "fp8") config.precision.policy = "bf16";  // the same weights, on any device
     trained_on_gpus = config.device.kind == "cuda";
     if (trained_on_gpus) config.device.kind = "auto";
     if (!use.reads_data && config.data.sources.empty() && config.data.tokens.empty())

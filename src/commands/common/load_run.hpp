@@ -30,7 +30,7 @@ struct CheckpointUse {
 };
 
 /// The run of a checkpoint, for use by another number of ranks: batch and layout are chosen again, and so is the device if the
-/// run had GPUs (as by device.kind = "auto"). // Collective over: world
+/// run had GPUs (as by device.kind = "auto"). What was trained in fp8 computes in bf16. // Collective over: world
 RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::string& run_file,
                             std::vector<std::string> overrides, const CheckpointUse& use = {});
 

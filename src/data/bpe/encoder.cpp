@@ -14,7 +14,8 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kKnown = 1 << 17;      // pieces; 8 MiB
+constexpr int kKnownBits = 17;
+constexpr std::size_t kKnown = std::size_t{1} << kKnownBits;  // pieces; 8 MiB
 constexpr std::size_t kLongestSimple = 100;  // bytes of a piece that is merged by looking at all pairs for each merge
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 
@@ -35,7 +36,7 @@ std::size_t place_of(const std::array<std::uint64_t, 4>& words, std::size_t size
   std::uint64_t hash = (words[0] + size) * kOdd;
   hash = (std::rotl(hash, 32) ^ words[1]) * kOther;
   if (size > 16) hash = (std::rotl(hash, 32) ^ words[2] ^ std::rotl(words[3], 23)) * kOdd;
-  return static_cast<std::size_t>(hash >> 32) % kKnown;  // the upper bits are of all bits below
+  return static_cast<std::size_t>(hash >> (64 - kKnownBits));  // the uppermost bits are of all bits below
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -23,17 +25,15 @@ struct Graded {
   Verdict verdict;
 };
 
-// The verdicts of one lab's exercises, or of the chosen one. Leaves the learner's progress alone.
-std::vector<Graded> grade(const Workplace& workplace, const Selection& selection, bool sanitize, double limit) {
+// Grades one lab's exercises, or the chosen one, and hands on each verdict when it is there.
+void grade(const Workplace& workplace, const Selection& selection, bool sanitize, double limit,
+           const std::function<void(const Graded&)>& take) {
   const Lab& lab = *selection.lab;
   const Judging how{.limit = limit, .preloaded = sanitize ? sanitizer_library() : ""};
   const fs::path library = workplace.compile(lab, sanitize);
-  std::vector<Graded> graded;
   for (std::size_t i = 0; i < lab.exercises.size(); ++i) {
-    if (selection.exercise && *selection.exercise != i) continue;
-    graded.push_back({&lab, i, judge(lab, i, library, how)});
+    if (!selection.exercise || *selection.exercise == i) take({&lab, i, judge(lab, i, library, how)});
   }
-  return graded;
 }
 
 std::vector<Selection> selections(const CheckOptions& options, const Workplace& workplace) {
@@ -53,15 +53,13 @@ nlohmann::ordered_json as_json(const Graded& one) {
           {"message", one.verdict.message}};
 }
 
-void print(const std::vector<Graded>& all) {
-  for (const Graded& one : all) {
-    const bool passed = one.verdict.result == Verdict::Result::passed;
-    fmt::print("{:<5} {:<24} {}\n", one.lab->number_of(one.exercise), one.lab->exercises[one.exercise].name,
-               passed ? "passed" : name_of(one.verdict.result));
-    for (const std::string& line : wrapped(one.verdict.message, 94)) {
-      if (!line.empty()) fmt::print("      {}\n", line);
-    }
+void print(const Graded& one) {
+  fmt::print("{:<5} {:<24} {}\n", one.lab->number_of(one.exercise), one.lab->exercises[one.exercise].name,
+             name_of(one.verdict.result));
+  for (const std::string& line : wrapped(one.verdict.message, 94)) {
+    if (!line.empty()) fmt::print("      {}\n", line);
   }
+  std::fflush(stdout);
 }
 
 // One cell of CSV (RFC 4180).
@@ -82,8 +80,9 @@ std::vector<Row> rows_of(const Workplace& workplace, const Lab& lab, double limi
   };
   try {
     std::vector<Row> rows;
-    for (const Graded& one : grade(workplace, {&lab, std::nullopt}, /*sanitize=*/false, limit))
+    grade(workplace, {&lab, std::nullopt}, /*sanitize=*/false, limit, [&](const Graded& one) {
       rows.push_back({std::string(name_of(one.verdict.result)), one.verdict.message});
+    });
     return rows;
   } catch (const Error& error) {
     return all(error.code() == ExitCode::usage ? "does not compile" : "not graded", error);
@@ -96,8 +95,8 @@ std::vector<Row> rows_of(const Workplace& workplace, const Lab& lab, double limi
 std::string progress_cells(const Workplace& workplace, const Lab& lab, std::size_t exercise, std::string& message) {
   try {
     const Progress progress = workplace.progress_of(lab, exercise);
-    return fmt::format("{},{}", progress.passed, progress.hints);
-  } catch (const Error& error) {
+    return fmt::format("{},{}", cell(progress.passed), progress.hints);
+  } catch (const std::exception& error) {
     message += fmt::format("{}{}", message.empty() ? "" : "; ", error.what());
     return ",";
   }
@@ -146,12 +145,11 @@ int check(const CheckOptions& options) {
   std::vector<Graded> all;
   for (const Selection& selection : selections(options, workplace)) {
     workplace.require_started(*selection.lab);
-    const std::vector<Graded> graded = grade(workplace, selection, options.sanitize, options.limit);
-    for (const Graded& one : graded) {
+    grade(workplace, selection, options.sanitize, options.limit, [&](const Graded& one) {
       if (one.verdict.result == Verdict::Result::passed) workplace.passed(*one.lab, one.exercise);
-    }
-    if (!options.json) print(graded);
-    all.insert(all.end(), graded.begin(), graded.end());
+      if (!options.json) print(one);
+      all.push_back(one);
+    });
   }
   if (options.json) {
     auto list = nlohmann::ordered_json::array();

@@ -212,10 +212,10 @@ void end_with_reader() {
 }
 
 int grade_for_judge(const Lab& lab, std::size_t exercise, const fs::path& library) {
+  if (::fcntl(kPipe, F_GETFD) < 0) fail(ExitCode::usage, "`cohort lab grade` is for `cohort lab check`, which starts it");
   const auto say = [](const std::string& word, const std::string& words) {
     std::string line = word + " " + join(split(words, '\n'), " ") + "\n";
-    if (::write(kPipe, line.data(), line.size()) < 0)
-      fail(ExitCode::usage, "`cohort lab grade` is for `cohort lab check`, which starts it");
+    if (::write(kPipe, line.data(), line.size()) < 0) fail(ExitCode::io, "telling the verdict: {}", std::strerror(errno));
   };
   Grading grading([&](const std::string& words) { say("case", words); });
   end_with_reader();

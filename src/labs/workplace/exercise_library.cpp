@@ -82,7 +82,7 @@ fs::path compile_exercise(const fs::path& source, const Compiling& how) {
   const fs::path unfinished = library.string() + fmt::format(".{}.tmp", ::getpid());
   const Output output = run(fmt::format("{} -o {}", command, quoted(unfinished.string())));
   if (output.status == 127)
-    fail(ExitCode::usage,
+    fail(ExitCode::launch,
          "there is no compiler '{}': install one (on Debian: apt install g++; on a cluster: module load gcc), or name it in CXX",
          compiler());
   if (output.status != 0) fail(ExitCode::usage, "{} does not compile:\n{}", source.string(), first_lines(output.text));

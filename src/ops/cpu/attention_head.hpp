@@ -26,17 +26,18 @@ inline Count attention_tile_elements(Count queries, Count keys) { return 2 * std
 /// Memory of this thread, kept and grown: of threads beside the one whose tiles the caller of an op provides.
 float* tiles_of_thread(Count elements);
 
-/// body(b, h, tiles) for each query head h of each sample b, on the rank's threads: those of one key/value head one after the
-/// other on one thread, since they add to the same gradients. The first thread's tiles are `scratch`, the others have their own.
+/// body(b, h, tiles) for each query head h of each sample b, on the rank's threads: `together` neighbours one after the other on
+/// one thread, as those of one key/value head must be that add to the same gradients. The first thread's tiles are `scratch`, the
+/// others have their own. Where there are fewer such groups than threads, one thread takes all, and their products have threads.
 template <class Body>
-void for_attention_heads(const AttentionShape& s, float* scratch, Count tile_elements, const Body& body) {
-  const Count group = s.heads / s.kv_heads;
-  for_runs(s.batch * s.kv_heads, [&](Count begin, Count end, int thread) {
-    float* const tiles = thread == 0 ? scratch : tiles_of_thread(tile_elements);
-    for (Count i = begin; i < end; ++i) {
-      for (Count h = i % s.kv_heads * group; h < (i % s.kv_heads + 1) * group; ++h) body(i / s.kv_heads, h, tiles);
-    }
-  });
+void for_attention_heads(const AttentionShape& s, Count together, float* scratch, Count tile_elements, const Body& body) {
+  const auto run = [&](Count begin, Count end, float* tiles) {
+    for (Count i = begin * together; i < end * together; ++i) body(i / s.heads, i % s.heads, tiles);
+  };
+  const Count groups = s.batch * s.heads / together;
+  if (groups < host_threads()) return run(0, groups, scratch);
+  for_runs(groups,
+           [&](Count begin, Count end, int thread) { run(begin, end, thread == 0 ? scratch : tiles_of_thread(tile_elements)); });
 }
 
 struct AttentionHead {

@@ -67,7 +67,7 @@ void partial_attention_forward(const Exec& exec, const PartialAttention& block, 
     attention_head_forward(exec, head_of(block, q, kv, b, h), query_part(block, out, b, h), lse_of(block, lse, b, h), tile,
                            dropout_of(block, dropout_key, b, h));
   };
-  for_attention_heads(block.sequence, block_tiles(scratch), tile_elements_of(block), forward);
+  for_attention_heads(block.sequence, 1, block_tiles(scratch), tile_elements_of(block), forward);
 }
 
 void partial_attention_backward(const Exec& exec, const PartialAttention& block, const Tensor& dq, const Tensor& dkv,
@@ -84,7 +84,8 @@ void partial_attention_backward(const Exec& exec, const PartialAttention& block,
     attention_head_backward(exec, head_of(block, q, kv, b, h), gradients, query_part(block, dout, b, h),
                             query_part(block, out, b, h), lse_of(block, lse, b, h), tiles, dropout_of(block, dropout_key, b, h));
   };
-  for_attention_heads(block.sequence, block_tiles(scratch), tile_elements_of(block), backward);
+  const Count group = block.sequence.heads / block.sequence.kv_heads;
+  for_attention_heads(block.sequence, group, block_tiles(scratch), tile_elements_of(block), backward);
 }
 
 }  // namespace cohort::ops::cpu

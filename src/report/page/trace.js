@@ -68,7 +68,7 @@ function drawTimeline(place, run) {
     chosen = Math.max(-1, Math.min(rows.length - 1, row));
     cursor.setAttribute("x1", px(at));
     cursor.setAttribute("x2", px(at));
-    frame.setAttribute("y", TOP + chosen * high - (chosen < 0 ? 10 : 0));
+    frame.setAttribute("y", TOP + chosen * high - (chosen < 0 ? 20 : 0));
     output.textContent = `${span(timeline.seconds * at / units)}: ` + (chosen < 0 ? ofAll() : ofRow(rows[chosen]));
   }
   // Where the row's next piece begins, or the one before.

@@ -45,6 +45,8 @@ void set_fp8_aux(GemmCall& call, Epilogue epilogue, const Tensor& before) {
 }  // namespace
 
 void fp8_quantize(const Exec&, const Fp8Matrix& to, const Tensor& x) {
+  COHORT_CHECK(reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0, "8 bits of a tensor that does not begin at 16 bytes: {}",
+               x.shape().str());
   float* const scale = to.scale.f32();
   largest_size(gpu::compute_stream(), scale + 1, x.raw(), x.elements());
   quantize(gpu::compute_stream(), to.format, to.rows.raw(), to.transposed.raw(), scale, scale + 1, x.raw(), x.shape().rows(),

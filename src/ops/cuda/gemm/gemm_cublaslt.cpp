@@ -42,7 +42,7 @@ bool fits_8_bits(const GemmCall& call) {
     return x.scale != nullptr && x.columns % kFp8Multiple == 0 && x.stride % kFp8Multiple == 0 &&
            reinterpret_cast<std::uintptr_t>(x.data) % kFp8Multiple == 0;
   };
-  return fits(call.a) && fits(call.b) && !call.transpose_a && call.transpose_b &&
+  return fits(call.a) && fits(call.b) && call.b.rows % kFp8Multiple == 0 && !call.transpose_a && call.transpose_b &&
          !(call.a.format == Fp8::e5m2 && call.b.format == Fp8::e5m2);
 }
 
