@@ -1,6 +1,8 @@
 // Checkpoints of both forms on several ranks, to be damaged: step 1, which must survive whatever happens to step 2.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,6 @@
 // What is saved comes back, bit for bit; other programs can read it; old checkpoints go when they should.
+#include <gtest/gtest.h>
+
 #include <array>
 #include <bit>
 #include <cstdio>

@@ -2,6 +2,8 @@
 // element is the number of its place, computed from the definition of a box, so that none can be taken for another.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 

@@ -8,6 +8,8 @@
 //   --write-seeds  writes the good inputs there, as a corpus for libFuzzer, and ends
 //   FILE ...       runs these inputs instead, such as a finding
 // The exit code is 0 without findings.
+#include <fmt/format.h>
+
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,8 @@
 // Fuzz target of what reads training data of others: ids in files of other programs, compressed texts, lines of JSON; and of the
 // encoded parts that a killed preparation leaves. The input: a byte that says which kind, then the files of the kind
 // (packed_files.hpp).
+#include <fmt/format.h>
+
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>

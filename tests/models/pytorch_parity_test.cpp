@@ -1,5 +1,6 @@
 // GPT-2 and Llama against Hugging Face's transformers: logits of every position, loss and all gradients, from the same weights.
 // tools/make_parity_fixtures.py made the numbers and says how.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

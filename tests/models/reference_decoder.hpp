@@ -2,6 +2,8 @@
 // models are tested against. Weights are looked up by their names, as a checkpoint has them. No dropout.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <string>
 

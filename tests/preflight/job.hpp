@@ -1,6 +1,7 @@
 // A job of alike and healthy nodes, for tests to spoil.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>

@@ -135,6 +135,8 @@ class Planted(unittest.TestCase):
         self.assertEqual(check_std_includes(self.root), [])
         self.write("plain.hpp", PLAIN + "std::vector<int> counts();  // std::map\n")
         self.assertEqual(check_std_includes(self.root), [("src/base/plain.hpp", 4, "uses std::vector without #include <vector>")])
+        self.write("plain.hpp", PLAIN + "std::string named(int n) { return fmt::format(\"{}\", n); }\n")
+        self.assertEqual(check_std_includes(self.root)[-1], ("src/base/plain.hpp", 4, "uses fmt::format without #include <fmt/format.h>"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
 // layers.jsonl: the figures of weights, gradients and activations are those of one rank in every layout.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
+
 #include <set>
 
 #include "comm/self_communicator.hpp"

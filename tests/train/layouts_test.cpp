@@ -1,5 +1,9 @@
 // What must not depend on the number of ranks: losses, learning rates, the samples of each step, the validation loss.
+#include <gtest/gtest.h>
+
 #include <cmath>
+#include <nlohmann/json.hpp>
+
 #include <set>
 #include <sstream>
 

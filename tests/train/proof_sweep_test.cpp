@@ -1,6 +1,9 @@
 // The proof on random small runs in random layouts: it must not cry wolf, and must not miss a planted fault. The runs follow from
 // a seed and a number alone, so that each can be run again:
 //   COHORT_PROOFS=200 COHORT_PROOF_SEED=1 mpirun -np 4 test_proof_sweep
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <map>
 #include <memory>

@@ -1,5 +1,6 @@
 #include "commands/generate/results.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/console.hpp"

@@ -1,5 +1,7 @@
 // Bad checkpoints of both forms, met by several ranks: the message names file and dataset, is the same on all ranks, and the
 // checkpoint before stays whole.
+#include <gtest/gtest.h>
+
 #include "checkpoint/damaged_form.hpp"
 #include "checkpoint/read/verify.hpp"
 

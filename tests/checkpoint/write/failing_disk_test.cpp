@@ -1,6 +1,8 @@
 // A file system that fails while ranks save: full, read-only for one, gone on one, locked. All ranks leave with the same error,
 // the checkpoint before stays whole, the space is given back, and the next save, when it may be written again, is as if nothing
 // had been.
+#include <gtest/gtest.h>
+
 #include <sys/file.h>
 #include <sys/resource.h>
 
