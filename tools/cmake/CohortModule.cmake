@@ -1,11 +1,12 @@
-# cohort_module(NAME SOURCES ... [KOKKOS_SOURCES ...] [DEPENDS module ...] [LIBRARIES target ...])
+# cohort_module(NAME SOURCES ... [KOKKOS_SOURCES ...] [DEPENDS module ...] [LIBRARIES target ...] [COLD])
 #   One object library `cohort_NAME` for one folder of src. DEPENDS names modules lower in the order of src/CMakeLists.txt.
+#   COLD: nothing in it works on tensors or on text by the megabyte; it is compiled with -O1, in two thirds of the time.
 #   KOKKOS_SOURCES include Kokkos: where Kokkos has the CUDA backend, nvcc compiles them.
 # cohort_executable(NAME SOURCES ... MODULES module ... [LIBRARIES target ...])
 #   An executable linked with the objects of those modules and of all that they depend on.
 
 function(cohort_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;KOKKOS_SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;KOKKOS_SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   # `cohort_NAME_usage` carries what users of the module need to compile and link; the objects themselves are linked once, by
   # cohort_executable, which walks the closure.
   add_library(cohort_${name}_usage INTERFACE)
@@ -31,6 +32,9 @@ function(cohort_module name)
     set_source_files_properties(${cuda_sources} ${ARG_KOKKOS_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   target_link_libraries(cohort_${name} PUBLIC cohort_${name}_usage)
+  if(ARG_COLD)
+    target_compile_options(cohort_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
   if(COHORT_SANITIZE STREQUAL address AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT ARG_KOKKOS_SOURCES)
     # The checks as calls, not inline: compiled in two thirds of the time. Where the kernels are, the calls would cost more.
     target_compile_options(cohort_${name} PRIVATE "SHELL:--param asan-instrumentation-with-call-threshold=0")
