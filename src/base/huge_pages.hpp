@@ -5,9 +5,9 @@
 
 namespace cohort {
 
-/// Asks the system to back the memory [data, data + bytes) with huge pages where it first writes to it: what lies between two
-/// boundaries of such pages, so that no memory is taken for it. A weight that is streamed from memory then misses 512 times less
-/// often in the cache of addresses. Only a wish: where the system has none, or allows none, nothing changes.
+/// Asks the system to back [data, data + bytes), which nobody has written to yet, with huge pages: the whole ones within it, so
+/// that it takes no more memory. A weight that is streamed then needs an address translated once where it took 512 of them. Only
+/// a wish: where the system has no such pages, or grants none, nothing changes.
 void prefer_huge_pages(void* data, Bytes bytes);
 
 }  // namespace cohort
