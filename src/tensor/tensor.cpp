@@ -6,6 +6,7 @@
 
 #include "base/counting.hpp"
 #include "base/counting_listener.hpp"
+#include "base/huge_pages.hpp"
 #include "gpu/device.hpp"
 #include "tensor/counting_scope.hpp"
 #include "tensor/memory_account.hpp"
@@ -22,6 +23,7 @@ std::shared_ptr<void> host_memory(const std::string& label, Bytes bytes) {
   using Memory = Kokkos::View<std::byte*, Kokkos::HostSpace>;
   // Kokkos would set bytes to zero one by one.
   const auto memory = std::make_shared<Memory>(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes);
+  prefer_huge_pages(memory->data(), bytes);
   return {memory, memory->data()};  // shares ownership of the View, points to its memory
 }
 

@@ -91,8 +91,8 @@ TEST(Bpe, LongPiecesAreMergedAsShortOnes) {
   }
 }
 
-// Pieces that differ in one byte at any place, of all sizes about those that the encoder compares in words, so many that some
-// take another's place; each comes again, with room for its tokens and no more.
+// Pieces that differ in one byte at any place, of all sizes about those that the encoder compares in words; each comes again,
+// with room for its tokens and no more.
 TEST(Bpe, PiecesThatComeAgainAreMergedAsNewOnes) {
   const BpeVocabulary vocabulary =
       vocabulary_of({{"a", "a"}, {"b", "b"}, {"aa", "aa"}, {"aaaa", "aaaa"}, {"aaaaaaaa", "aaaaaaaa"}, {"a", "b"}});
@@ -119,6 +119,26 @@ TEST(Bpe, PiecesThatComeAgainAreMergedAsNewOnes) {
     std::vector<TokenId> ids(piece.size());
     ids.resize(encoder.encode_piece(piece, ids));
     ASSERT_EQ(ids, encoder.merge_below(std::numeric_limits<std::int32_t>::max(), piece)) << piece;
+  }
+}
+
+// More pieces than the encoder remembers, so that some take another's place, whatever the hash; each comes again at once, when it
+// is known. What was known in its place has other tokens, and often another number of them.
+TEST(Bpe, PiecesThatTookAnothersPlaceAreMergedAsNewOnes) {
+  const BpeVocabulary vocabulary = vocabulary_of({{"A", "B"}, {"C", "C"}, {"CC", "D"}, {"B", "E"}});
+  constexpr int kLetters = 51;
+  static_assert(std::size_t{kLetters} * kLetters * kLetters > BpeEncoder::kKnown);
+  BpeEncoder encoder(vocabulary);
+  std::vector<TokenId> ids(3);
+  for (int number = 0; number < kLetters * kLetters * kLetters; ++number) {
+    std::string piece(3, 'A');
+    for (int rest = number, at = 0; at < 3; rest /= kLetters, ++at)
+      piece[static_cast<std::size_t>(at)] += static_cast<char>(rest % kLetters);
+    for (int again = 0; again < 2; ++again) {
+      ids.resize(3);
+      ids.resize(encoder.encode_piece(piece, ids));
+      ASSERT_EQ(ids, encoder.merge_below(std::numeric_limits<std::int32_t>::max(), piece)) << piece;
+    }
   }
 }
 

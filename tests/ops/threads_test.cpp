@@ -1,4 +1,5 @@
-// Loops over several threads: the same bits as with one. Products are not here: the library chooses how to share them out.
+// Loops over several threads: the same bits as with one. Products of many rows are not here: the library chooses how to share
+// them out.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
@@ -11,6 +12,7 @@
 #include "ops/host_loop.hpp"
 #include "ops/norm.hpp"
 #include "ops/pointwise.hpp"
+#include "ops/row_product.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -85,6 +87,21 @@ TEST(Threads, AdamWAndTheNorm) {
     sum_of_squares(test_exec(), squares, gradient);
     return std::vector<Tensor>{weight, m, v, squares};
   }));
+}
+
+// Outputs are shared out, and no thread's part of them is a multiple of what is computed together.
+TEST(Threads, RowProduct) {
+  constexpr Count kOutputs = 401;
+  const Tensor weight = tensor_of(random_values(kOutputs * kColumns, 1), {kOutputs, kColumns});
+  for (const Count rows : {1, 3}) {
+    const Tensor x = tensor_of(random_values(rows * kColumns, 2), {rows, kColumns});
+    EXPECT_TRUE(same_with_threads([&] {
+      const Tensor y = garbage({rows, kOutputs});
+      row_product(test_exec(), y, x, weight, {}, {});
+      return std::vector<Tensor>{y};
+    })) << rows
+        << " rows";
+  }
 }
 
 // Forward and backward: out, logarithms of the denominators, gradients.

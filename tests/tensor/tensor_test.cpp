@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "tensor/convert.hpp"
 
@@ -30,6 +35,26 @@ TEST(Shape, CountsElementsRowsAndColumns) {
 TEST(Shape, RefusesWhatIsNoShape) {
   EXPECT_THROW(Shape({-1}), Error);
   EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1}), Error);
+}
+
+// The flags of the mapping that holds an address, as Linux tells them (proc(5), VmFlags): "hg" where huge pages were asked for.
+std::string flags_of_mapping(const void* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (std::istringstream(line) >> std::hex >> begin >> dash >> end && dash == '-') here = begin <= wanted && wanted < end;
+    if (here && line.starts_with("VmFlags:")) return line + " ";
+  }
+  return "";
+}
+
+TEST(Tensor, LargeOnesAskForHugePages) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "this system has no huge pages to ask for";
+  const Tensor tensor = Tensor::zeros("test", {16 * kMiB}, DType::u8);
+  EXPECT_NE(flags_of_mapping(tensor.data<std::uint8_t>() + 8 * kMiB).find(" hg "), std::string::npos);
 }
 
 TEST(Tensor, UndefinedUntilMade) {

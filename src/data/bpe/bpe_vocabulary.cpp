@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "base/error.hpp"
 #include "data/utf8.hpp"
@@ -14,6 +15,11 @@ constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
 std::uint64_t key_of(TokenId a, TokenId b) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
 }
+
+std::size_t hash_of(std::string_view bytes) { return std::hash<std::string_view>{}(bytes); }
+
+// The half of a hash that its place is not made of, in tables of up to 2^32.
+std::uint32_t tag_of(std::size_t hash) { return static_cast<std::uint32_t>(hash >> 32); }
 
 std::size_t place_of(std::uint64_t key) { return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15u) >> 20); }
 
@@ -52,12 +58,16 @@ void BpeVocabulary::check_special(std::string_view source) {
 }
 
 void BpeVocabulary::index_tokens(std::string_view source) {
-  ids_.reserve(tokens_.size());
+  const std::size_t room = std::bit_ceil(2 * tokens_.size() + 2);
+  token_slots_.assign(room, {.tag = 0, .id = -1});
+  token_mask_ = room - 1;
   for (std::size_t id = 0; id < tokens_.size(); ++id) {
     if (tokens_[id].empty()) continue;
-    const auto [place, fresh] = ids_.try_emplace(tokens_[id], static_cast<TokenId>(id));
-    if (!fresh)
-      fail(ExitCode::data, "{}: the ids {} and {} are both of the token '{}'", source, place->second, id, printable(tokens_[id]));
+    const std::size_t hash = hash_of(tokens_[id]);
+    TokenSlot& slot = token_slots_[token_place(hash, tokens_[id])];
+    if (slot.id >= 0)
+      fail(ExitCode::data, "{}: the ids {} and {} are both of the token '{}'", source, slot.id, id, printable(tokens_[id]));
+    slot = {.tag = tag_of(hash), .id = static_cast<TokenId>(id)};
   }
   for (int byte = 0; byte < 256; ++byte) {
     bytes_[static_cast<std::size_t>(byte)] = find(std::string(1, static_cast<char>(byte)));
@@ -98,8 +108,10 @@ void BpeVocabulary::derive_merges(std::string_view source) {
     if (bytes.size() > kLongest)
       fail(ExitCode::data, "{}: token {} has {} bytes; at most {} are read", source, id, bytes.size(), kLongest);
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
-      const TokenId a = find(bytes.substr(0, cut)), b = find(bytes.substr(cut));
-      if (a >= 0 && b >= 0) all.push_back({a, b, static_cast<TokenId>(id)});
+      const TokenId a = find(bytes.substr(0, cut));
+      if (a < 0) continue;
+      const TokenId b = find(bytes.substr(cut));
+      if (b >= 0) all.push_back({a, b, static_cast<TokenId>(id)});
     }
   }
   make_room(all.size());
@@ -119,10 +131,16 @@ void BpeVocabulary::add_merge(TokenId a, TokenId b, BpeMerge merge) {
   slots_[at] = {pair, merge};
 }
 
-TokenId BpeVocabulary::find(std::string_view bytes) const {
-  const auto found = ids_.find(bytes);
-  return found == ids_.end() ? -1 : found->second;
+std::size_t BpeVocabulary::token_place(std::size_t hash, std::string_view bytes) const {
+  std::size_t at = hash & token_mask_;
+  for (; token_slots_[at].id >= 0; at = (at + 1) & token_mask_) {
+    const TokenSlot& slot = token_slots_[at];
+    if (slot.tag == tag_of(hash) && tokens_[static_cast<std::size_t>(slot.id)] == bytes) break;
+  }
+  return at;
 }
+
+TokenId BpeVocabulary::find(std::string_view bytes) const { return token_slots_[token_place(hash_of(bytes), bytes)].id; }
 
 const BpeMerge* BpeVocabulary::merge_of(TokenId a, TokenId b) const {
   const std::uint64_t pair = key_of(a, b);

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -63,14 +62,22 @@ class BpeVocabulary {
   void make_room(std::size_t merges);
   void add_merge(TokenId a, TokenId b, BpeMerge merge);
   void check_special(std::string_view source);
+  std::size_t token_place(std::size_t hash, std::string_view bytes) const;  // where it is, or would be
 
   std::vector<std::string> tokens_;
   std::optional<std::vector<Pair>> merges_;
   std::vector<SpecialToken> special_;
   bool whole_pieces_ = false;
   std::array<TokenId, 256> bytes_{};
-  std::unordered_map<std::string_view, TokenId> ids_;
-  // Open addressing: a merge is looked up for every pair of neighbours of every new word.
+  // Both by open addressing. A token is looked up for every cut of every token of a rank file, a million times: the other half of
+  // its hash tells it from most others without a look at its bytes.
+  struct TokenSlot {
+    std::uint32_t tag;
+    TokenId id;  // -1: free
+  };
+  std::vector<TokenSlot> token_slots_;
+  std::size_t token_mask_ = 0;
+  // A merge is looked up for every pair of neighbours of every new word.
   struct Slot {
     std::uint64_t pair;
     BpeMerge made;

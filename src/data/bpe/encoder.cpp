@@ -14,8 +14,6 @@
 namespace cohort {
 namespace {
 
-constexpr int kKnownBits = 17;
-constexpr std::size_t kKnown = std::size_t{1} << kKnownBits;  // pieces; 8 MiB
 constexpr std::size_t kLongestSimple = 100;  // bytes of a piece that is merged by looking at all pairs for each merge
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 
@@ -36,12 +34,11 @@ std::size_t place_of(const std::array<std::uint64_t, 4>& words, std::size_t size
   std::uint64_t hash = (words[0] + size) * kOdd;
   hash = (std::rotl(hash, 32) ^ words[1]) * kOther;
   if (size > 16) hash = (std::rotl(hash, 32) ^ words[2] ^ std::rotl(words[3], 23)) * kOdd;
-  return static_cast<std::size_t>(hash >> (64 - kKnownBits));  // the uppermost bits are of all bits below
+  constexpr int kBits = std::countr_zero(BpeEncoder::kKnown);
+  return static_cast<std::size_t>(hash >> (64 - kBits));  // the uppermost bits are of all bits below
 }
 
 }  // namespace
-
-BpeEncoder::BpeEncoder(const BpeVocabulary& vocabulary) : vocabulary_(vocabulary), known_(kKnown) {}
 
 std::size_t BpeEncoder::encode_piece(std::string_view piece, std::span<TokenId> ids) {
   if (piece.size() == 1) {
@@ -49,6 +46,7 @@ std::size_t BpeEncoder::encode_piece(std::string_view piece, std::span<TokenId> 
     return 1;
   }
   if (piece.size() > sizeof(Known::words)) return merge(piece, ids.data());
+  if (known_.empty()) known_.resize(kKnown);
   const std::array<std::uint64_t, 4> words = words_of(piece);
   Known& known = known_[place_of(words, piece.size())];
   if (known.size == piece.size() && is_same(known.words, words)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,8 +17,11 @@ namespace cohort {
 /// Remembers pieces that it has met, since most of a text are words that come again. For one thread at a time.
 class BpeEncoder {
  public:
+  /// How many pieces are remembered: 8 MiB, taken when the first one is encoded.
+  static constexpr std::size_t kKnown = std::size_t{1} << 17;
+
   /// `vocabulary` must outlive the encoder.
-  explicit BpeEncoder(const BpeVocabulary& vocabulary);
+  explicit BpeEncoder(const BpeVocabulary& vocabulary) : vocabulary_(vocabulary) {}
 
   /// The tokens of a piece (data/bpe/split_pattern.hpp), written to the front of `ids`: at least one, at most one for each byte,
   /// for which there must be room. Returns their number.
@@ -41,7 +45,7 @@ class BpeEncoder {
   std::size_t merge_long(std::string_view piece, TokenId* ids);
 
   const BpeVocabulary& vocabulary_;
-  std::vector<Known> known_;  // by hash; a newcomer takes the place of who had it
+  std::vector<Known> known_;  // none or kKnown, by hash; a newcomer takes the place of who had it
   std::vector<BpeMerge> next_;
 };
 

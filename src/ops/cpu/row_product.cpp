@@ -1,17 +1,21 @@
-// ops/row_product.hpp on a CPU: vector code whose sums are as many as hide the latency of an addition, so that one core reads the
-// weight as fast as its memory gives it. 16-bit weights are read as they are, and widened in registers.
-#include <algorithm>
-
+// ops/row_product.hpp on a CPU: vector code that reads the weight as fast as one core gets it from memory. 16-bit weights are
+// read as they are, and widened in registers.
 #include "ops/cpu/kernels.hpp"
+#include "ops/host_loop.hpp"
 #include "tensor/storage_type.hpp"
 
 namespace cohort::ops::cpu {
 namespace {
 
-// Each sum is kLanes sums, one for each column of a stretch of so many: 2 registers of AVX-512, 4 of AVX2.
-constexpr int kLanes = 32;  // 2 x the first fold
-// A weight with fewer elements is not worth starting threads for.
-constexpr Count kLeastOfThreads = Count{1} << 16;
+// Each sum is kLanes sums, one for each column of a stretch of so many: a register of AVX-512, 2 of AVX2.
+constexpr int kLanes = 16;
+// A row is read in places far apart, several outputs at once: the processor fetches ahead in each of them, and the sums of one
+// hide the latency of another's. With more rows the sums themselves are enough, and registers few.
+constexpr int kPlacesOfOneRow = 4;
+constexpr int kPlacesOfRows = 2;
+// How far ahead of its place the weight is asked for, across the ends of rows: where it is next read, the memory's latency is
+// over. From 2 to 4 KiB gave the same time, 1 KiB a longer one.
+constexpr Bytes kAheadBytes = 2048;
 // Rows of x that share one reading of the weight from the nearest cache into registers.
 constexpr int kMostRows = 4;
 
@@ -39,51 +43,70 @@ void fold(float* sums) {
   for (int lane = 0; lane < kHalf; ++lane) sums[lane] += sums[lane + kHalf];
 }
 
-// The products of one output with kRows rows of x from `first` on. What a row's sum consists of, and in which order, is the same
-// for every kRows.
-template <int kRows, class T>
-void products(const RowProduct<T>& p, Count first, Count output) {
-  const T* const w = p.weight + output * p.k;
+// The products of kRows rows of x, from `first` on, with kPlaces outputs, `apart` from each other. What a row's sum consists of,
+// and in which order, is the same for every number of both.
+template <int kRows, int kPlaces, class T>
+void products(const RowProduct<T>& p, Count first, Count output, Count apart) {
   const T* const x = p.x + first * p.k;
-  float sums[kRows][kLanes] = {};
+  const T* const weight = p.weight + output * p.k;
+  float sums[kRows][kPlaces][kLanes] = {};
   const Count whole = p.k / kLanes * kLanes;
   for (Count c = 0; c < whole; c += kLanes) {
-    for (int r = 0; r < kRows; ++r) {
+    for (int place = 0; place < kPlaces; ++place) {
+      const T* const w = weight + place * apart * p.k + c;
+      __builtin_prefetch(reinterpret_cast<const char*>(w) + kAheadBytes);  // beyond the weight it does nothing
+      for (int r = 0; r < kRows; ++r) {
 #pragma omp simd
-      for (int lane = 0; lane < kLanes; ++lane) sums[r][lane] += to_float(x[r * p.k + c + lane]) * to_float(w[c + lane]);
+        for (int lane = 0; lane < kLanes; ++lane) sums[r][place][lane] += to_float(x[r * p.k + c + lane]) * to_float(w[lane]);
+      }
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (Count c = whole; c < p.k; ++c) sums[r][c - whole] += to_float(x[r * p.k + c]) * to_float(w[c]);
-    fold<16>(sums[r]);  // loops of known lengths: the same in a loop over them was seen to take as long as the products
-    fold<8>(sums[r]);
-    fold<4>(sums[r]);
-    fold<2>(sums[r]);
-    fold<1>(sums[r]);
-    p.store(first + r, output, sums[r][0]);
+    for (int place = 0; place < kPlaces; ++place) {
+      float* const sum = sums[r][place];
+      const T* const w = weight + place * apart * p.k;
+      for (Count c = whole; c < p.k; ++c) sum[c - whole] += to_float(x[r * p.k + c]) * to_float(w[c]);
+      fold<8>(sum);  // loops of known lengths: the same in a loop over them was seen to take as long as the products
+      fold<4>(sum);
+      fold<2>(sum);
+      fold<1>(sum);
+      p.store(first + r, output + place * apart, sum[0]);
+    }
   }
+}
+
+template <int kPlaces, class T>
+void products_of_rows(const RowProduct<T>& p, Count rows, Count output, Count apart) {
+  Count r = 0;
+  for (; r + kMostRows <= rows; r += kMostRows) products<kMostRows, kPlaces>(p, r, output, apart);
+  switch (rows - r) {
+    case 3:
+      return products<3, kPlaces>(p, r, output, apart);
+    case 2:
+      return products<2, kPlaces>(p, r, output, apart);
+    case 1:
+      return products<1, kPlaces>(p, r, output, apart);
+    default:
+      return;
+  }
+}
+
+// The outputs [begin, end): a stretch of them for each place, and the few that are left.
+template <int kPlaces, class T>
+void products_of_outputs(const RowProduct<T>& p, Count rows, Count begin, Count end) {
+  const Count stretch = (end - begin) / kPlaces;
+  for (Count output = begin; output < begin + stretch; ++output) products_of_rows<kPlaces>(p, rows, output, stretch);
+  for (Count output = begin + kPlaces * stretch; output < end; ++output) products_of_rows<1>(p, rows, output, 0);
 }
 
 template <class T>
 void all_products(const RowProduct<T>& p, Count rows) {
-#pragma omp parallel for schedule(static) if (p.n * p.k >= kLeastOfThreads)
-  for (Count output = 0; output < p.n; ++output) {
-    Count r = 0;
-    for (; r + kMostRows <= rows; r += kMostRows) products<kMostRows>(p, r, output);
-    switch (rows - r) {
-      case 3:
-        products<3>(p, r, output);
-        break;
-      case 2:
-        products<2>(p, r, output);
-        break;
-      case 1:
-        products<1>(p, r, output);
-        break;
-      default:
-        break;
-    }
-  }
+  const auto run = [&](Count begin, Count end, int) {
+    if (rows == 1) return products_of_outputs<kPlacesOfOneRow>(p, rows, begin, end);
+    products_of_outputs<kPlacesOfRows>(p, rows, begin, end);
+  };
+  if (p.n * p.k < kLeastOfThreads) return run(0, p.n, 0);
+  for_runs(p.n, run);
 }
 
 }  // namespace
