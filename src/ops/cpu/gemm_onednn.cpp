@@ -15,6 +15,12 @@ namespace {
 // library's matmul 118 to 125 (oneDNN 2.6, one core with AVX-512, a busy machine). For smaller ones sgemm was as fast or faster.
 constexpr Count kLeastOfGradients = Count{1} << 29;
 
+// Whether products may use AVX-512: ONEDNN_MAX_CPU_ISA is for all of them, so that one machine can show what another would do.
+bool avx512_allowed() {
+  static const bool allowed = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  return allowed;
+}
+
 }  // namespace
 
 void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b,
@@ -23,7 +29,7 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_matrix(c, beta);
   if (m * n * k >= kLeastOfGradients && transpose_a == Transpose::yes && transpose_b == Transpose::no && alpha == 1.0f &&
-      beta == 1.0f && cpu::add_gradient_product(c, a, b))
+      beta == 1.0f && avx512_allowed() && cpu::add_gradient_product(c, a, b))
     return;
   const dnnl_status_t status = dnnl_sgemm(transpose_a == Transpose::yes ? 'T' : 'N', transpose_b == Transpose::yes ? 'T' : 'N', m,
                                           n, k, alpha, a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
