@@ -30,7 +30,9 @@ GraphTitle title_of(const RunConfig& config) {
   return {fmt::format("{}, {} parameters; {}, {}{}, {}{}", config.model.kind,
                       human_count(static_cast<double>(count_parameters(config.model))), mesh_shape_of(parallel).str(),
                       parallel.data, parallel.sequence ? ", sequence parallelism" : "", config.precision.policy,
-                      config.model.activation_checkpointing ? ", activation checkpointing" : ""),
+                      config.model.activation_checkpointing == "none"
+                          ? ""
+                          : fmt::format(", {} activation checkpointing", config.model.activation_checkpointing)),
           size_names(config, /*expressions=*/false)};
 }
 

@@ -28,6 +28,8 @@ struct NumberRange {
 };
 struct Choices {
   std::vector<std::string> names;
+  // Of a key that was a boolean before it had names: what true and false stand for. Empty: they are refused.
+  std::string if_true = {}, if_false = {};
 };
 /// monostate: every string, or true and false.
 using Allowed = std::variant<std::monostate, IntegerRange, NumberRange, Choices>;

@@ -95,8 +95,10 @@ std::vector<KeySpec> model_keys() {
       KEY(model, rope_high_freq_factor, (NumberRange{0.0, 1e6, true}), "pairs that turn more often keep their speed", llama3),
       KEY(model, rope_original_context, IntegerRange{1, kMaxSize}, "context of the first training", llama3),
       KEY(model, norm_epsilon, kEpsilon, "added to the variance in LayerNorm and RMSNorm", {}),
-      KEY(model, activation_checkpointing, kAny,
-          "keep only each block's input and recompute the rest in backward: less memory, more work", {}),
+      KEY(model, activation_checkpointing, (Choices{{"none", "selective", "full"}, /*if_true=*/"full", /*if_false=*/"none"}),
+          "what backward recomputes instead of keeping it: full = each block but its input; selective = all but that and "
+          "attention's output, little memory that in long contexts saves much work",
+          {}),
       KEY(model, inputs, IntegerRange{1, kMaxSize}, "features per sample", {}),
       KEY(model, classes, IntegerRange{2, kMaxSize}, "number of classes", {}),
   };

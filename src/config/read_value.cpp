@@ -39,10 +39,21 @@ double read_number(const KeySpec& key, const toml::node& node, const std::string
   return value;
 }
 
+// true or false; in an override of a key that has names it is a word like them.
+std::optional<bool> flag_in(const toml::node& node) {
+  if (const auto* flag = node.as_boolean()) return flag->get();
+  const auto* text = node.as_string();
+  if (text == nullptr || (text->get() != "true" && text->get() != "false")) return std::nullopt;
+  return text->get() == "true";
+}
+
 std::string read_string(const KeySpec& key, const toml::node& node, const std::string& where) {
+  const auto* choices = std::get_if<Choices>(&key.allowed);
+  if (choices != nullptr && !choices->if_true.empty()) {
+    if (const std::optional<bool> flag = flag_in(node)) return *flag ? choices->if_true : choices->if_false;
+  }
   const auto* text = node.as_string();
   if (text == nullptr) fail_type(key, node, where);
-  const auto* choices = std::get_if<Choices>(&key.allowed);
   if (choices == nullptr) return text->get();
   for (const std::string& name : choices->names) {
     if (text->get() == name) return name;

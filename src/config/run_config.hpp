@@ -67,9 +67,9 @@ struct ModelSection {
   double rope_high_freq_factor = 4.0;  // llama3: turns above which it is not
   Count rope_original_context = 8192;  // llama3: T of the first training
   double norm_epsilon = 1e-5;
-  bool activation_checkpointing = false;  // keep only each block's input, recompute the rest in backward
-  Count inputs = 16;                      // of a classifier: features of a sample
-  Count classes = 2;                      // of a classifier: width of the head
+  std::string activation_checkpointing = "none";  // none | selective | full: what backward computes again (nn/block.hpp)
+  Count inputs = 16;                              // of a classifier: features of a sample
+  Count classes = 2;                              // of a classifier: width of the head
   std::map<std::string, KeyValue> own = own_keys_at_defaults();
   LoraSection lora = {};
 

@@ -302,7 +302,10 @@ std::string expected_value(const KeySpec& key) {
                        range->high_open ? "below" : "at most", range->high);
   }
   if (const auto* choices = std::get_if<Choices>(&key.allowed)) {
-    return choices->names.size() == 1 ? fmt::format("\"{}\"", choices->names.front()) : "one of " + join(choices->names);
+    if (choices->names.size() == 1) return fmt::format("\"{}\"", choices->names.front());
+    const std::string names = "one of " + join(choices->names);
+    if (choices->if_true.empty()) return names;
+    return fmt::format("{} (true = {}, false = {})", names, choices->if_true, choices->if_false);
   }
   RunConfig defaults;
   const Field field = key.field(defaults);

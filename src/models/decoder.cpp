@@ -138,11 +138,11 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
     const Tensor out = again ? turns[i % 2] : kept.take(stream_shape(input));
     turns[i % 2] = out;
     if (saved != nullptr) {
-      // With checkpointing all that a block takes is scratch.
-      saved->blocks.push_back(block.forward(spec_.block.checkpointing ? context : kept, out, x, input.samples));
+      saved->blocks.push_back(block.forward(context, *saved->memory, out, x, input.samples));
     } else {
       const Arena::Scope forgotten(*context.activations);
-      block.forward(context.cache != nullptr ? context.with_cache_layer(first_block(chunk) + i) : context, out, x, input.samples);
+      block.forward(context.cache != nullptr ? context.with_cache_layer(first_block(chunk) + i) : context, *context.activations,
+                    out, x, input.samples);
     }
     x = out;
     if (context.inspect) context.inspect(unit.name, x);

@@ -69,6 +69,12 @@ ops::RopeSpec rope_of(const ModelSection& model) {
           .original_context = model.rope_original_context};
 }
 
+Recompute recompute_of(const ModelSection& model) {
+  return model.activation_checkpointing == "full"        ? Recompute::full
+         : model.activation_checkpointing == "selective" ? Recompute::selective
+                                                         : Recompute::none;
+}
+
 }  // namespace
 
 DecoderSpec common_decoder(const ModelSection& model) {
@@ -84,7 +90,7 @@ DecoderSpec common_decoder(const ModelSection& model) {
   spec.tied_head = model.tied_head;
   spec.init_std = model.init_std;
   spec.block.norm_epsilon = model.norm_epsilon;
-  spec.block.checkpointing = model.activation_checkpointing;
+  spec.block.recompute = recompute_of(model);
   spec.block.attention = {.width = model.width,
                           .heads = sizes.heads,
                           .kv_heads = sizes.kv_heads,

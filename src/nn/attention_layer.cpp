@@ -78,35 +78,54 @@ Attention::RopeTables Attention::rope_tables(const StepContext& context, Count t
   return {position_rows(context, tables_.cosines, tokens), position_rows(context, tables_.sines, tokens)};
 }
 
-Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
-                                    const Tensor& residual) const {
+Attention::Result Attention::take_result(const StepContext& context, const Tensor& x, Count batch) const {
+  const Count rows = parallel_->all_rows(x.shape().rows());
+  const ops::AttentionShape s = shape_of(context, batch, rows);
+  return {context.take({rows, s.width()}), context.take_fp32({s.batch, s.heads, s.tokens})};
+}
+
+Attention::Saved Attention::project(const StepContext& context, const Tensor& x, Count batch, const Tensor& scratch) const {
   Saved saved;
   const Count rows = parallel_->all_rows(x.shape().rows());
   saved.shape = shape_of(context, batch, rows);
   const ops::AttentionShape& s = saved.shape;
   saved.qkv = context.take({rows, s.packed_width()});
-  saved.heads = context.take({rows, s.width()});
-  saved.lse = context.take_fp32({s.batch, s.heads, s.tokens});
   {
-    const Arena::Scope scratch(*context.activations);
+    const Arena::Scope forgotten(*context.activations);
     qkv_.forward(context, saved.qkv, parallel_->gather_rows(context, x));
   }
-  if (qk_norm_) saved.qk_norm = qk_norm_->forward(context, s, saved.qkv, /*scratch=*/saved.heads);
+  if (qk_norm_) saved.qk_norm = qk_norm_->forward(context, s, saved.qkv, scratch);
   if (spec_.rotary) {
-    const Arena::Scope scratch(*context.activations);
+    const Arena::Scope forgotten(*context.activations);
     const ops::AttentionShape rotated = rotated_shape(context, s);
     const RopeTables tables = rope_tables(context, rotated.tokens);
     ops::rope_forward(context.exec, rotated, saved.qkv, tables.cosines, tables.sines);
   }
+  return saved;
+}
+
+Attention::Saved Attention::forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
+                                    const Tensor& residual, const Result& result) const {
+  Saved saved = project(context, x, batch, /*scratch=*/result.heads);
+  saved.result = result;
   attend(context, saved);
-  output_.forward(context, y, saved.heads, residual);
+  output_.forward(context, y, result.heads, residual);
+  return saved;
+}
+
+Attention::Saved Attention::forward_again(const StepContext& context, const Tensor& y, const Tensor& x, Count batch,
+                                          const Tensor& residual, const Result& result) const {
+  Saved saved = project(context, x, batch, qk_norm_ ? context.take(result.heads.shape()) : Tensor{});
+  saved.result = result;
+  output_.forward(context, y, result.heads, residual);
   return saved;
 }
 
 void Attention::attend(const StepContext& context, const Saved& saved) const {
   const ops::AttentionShape& s = saved.shape;
+  const auto& [heads, lse] = saved.result;
   if (context.sequence != nullptr) {
-    context.sequence->attention_forward(context, s, saved.heads, saved.lse, saved.qkv, dropout_key(context));
+    context.sequence->attention_forward(context, s, heads, lse, saved.qkv, dropout_key(context));
     return;
   }
   const Arena::Scope scratch(*context.activations);
@@ -115,17 +134,18 @@ void Attention::attend(const StepContext& context, const Saved& saved) const {
     ops::cache_append(context.exec, s, kept, saved.qkv, cache->places());
     if (!cache->prompt()) {
       const Tensor partials = context.take_fp32({ops::cached_attention_scratch(s, cache->places())});
-      return ops::cached_attention(context.exec, s, saved.heads, saved.qkv, kept, cache->places(), partials);
+      return ops::cached_attention(context.exec, s, heads, saved.qkv, kept, cache->places(), partials);
     }
   }
-  ops::attention_forward(context.exec, s, saved.heads, saved.lse, saved.qkv, take_scratch(context, s), dropout_key(context));
+  ops::attention_forward(context.exec, s, heads, lse, saved.qkv, take_scratch(context, s), dropout_key(context));
 }
 
 void Attention::backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x,
                          const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const ops::AttentionShape& s = saved.shape;
-  const Tensor dheads = context.take(saved.heads.shape());
+  const auto& [heads, lse] = saved.result;
+  const Tensor dheads = context.take(heads.shape());
   const Tensor dqkv = context.take(saved.qkv.shape());
   const Tensor dy_rows = parallel_->gather_rows(context, dy);
   const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
@@ -133,14 +153,13 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   {
     const Arena::Scope copies(*context.activations);
     const OutputGradient gradient = output_.output_gradient(context, dy_rows);
-    output_.backward_weight(context, gradient, saved.heads);
+    output_.backward_weight(context, gradient, heads);
     output_.backward_input(context, dheads, gradient);
   }
   if (context.sequence != nullptr) {
-    context.sequence->attention_backward(context, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, dropout_key(context));
+    context.sequence->attention_backward(context, s, dqkv, dheads, heads, lse, saved.qkv, dropout_key(context));
   } else {
-    ops::attention_backward(context.exec, s, dqkv, dheads, saved.heads, saved.lse, saved.qkv, take_scratch(context, s),
-                            dropout_key(context));
+    ops::attention_backward(context.exec, s, dqkv, dheads, heads, lse, saved.qkv, take_scratch(context, s), dropout_key(context));
   }
   if (spec_.rotary) {
     const ops::AttentionShape rotated = rotated_shape(context, s);

@@ -37,10 +37,15 @@ class Attention {
   Attention(ParameterRegistry& registry, const std::string& name, const AttentionSpec& spec, std::uint32_t layer,
             TensorParallel& parallel = TensorParallel::none());
 
-  /// What backward needs: the packed projections (biased, normalised and rotated), the heads' outputs and the softmax
-  /// denominators.
+  /// What attention itself gives: the heads' outputs [B*T, NH HS] and the logarithms of the softmax denominators [B, NH, T],
+  /// fp32. Of long samples it is most of a layer's work, and never much of its memory.
+  struct Result {
+    Tensor heads, lse;
+  };
+  /// What backward needs: the packed projections (biased, normalised and rotated) and the result.
   struct Saved {
-    Tensor qkv, heads, lse;
+    Tensor qkv;
+    Result result;
     QkNorm::Saved qk_norm;
     ops::AttentionShape shape;
   };
@@ -49,7 +54,16 @@ class Attention {
   /// length; where context.sequence divides them, T counts the tokens that are here, and attention sees the others through it.
   /// With context.cache the rows are what it says, B is no matter, and attention sees what the cache holds; no backward follows.
   /// x, y, dx and dy hold the own rows, what is saved all rows of this part's heads. // Collective over: tp
-  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const;
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual = {}) const {
+    return forward(context, y, x, batch, residual, take_result(context, x, batch));
+  }
+  /// The same with the result in memory of the caller, who may keep it longer than what else is saved.
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual,
+                const Result& result) const;
+  Result take_result(const StepContext& context, const Tensor& x, Count batch) const;
+  /// The same y and Saved from the same x and the result that forward left, without attention. // Collective over: tp
+  Saved forward_again(const StepContext& context, const Tensor& y, const Tensor& x, Count batch, const Tensor& residual,
+                      const Result& result) const;
   /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
   // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;
@@ -63,7 +77,9 @@ class Attention {
   ops::DropoutKey dropout_key(const StepContext& context) const;
   // Of `rows` rows of B samples, or of new tokens of a cache.
   ops::AttentionShape shape_of(const StepContext& context, Count batch, Count rows) const;
-  // saved.heads (and lse, if the rows are whole samples) of saved.qkv.
+  // Saved without the result. `scratch` [B*T, NH HS] is overwritten if queries and keys are normalised.
+  Saved project(const StepContext& context, const Tensor& x, Count batch, const Tensor& scratch) const;
+  // saved.result (lse only if the rows are whole samples) of saved.qkv.
   void attend(const StepContext& context, const Saved& saved) const;
 
   AttentionSpec spec_;

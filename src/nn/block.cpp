@@ -20,30 +20,47 @@ Block::Block(ParameterRegistry& registry, const std::string& name, const BlockSp
       norm2_(registry, name + ".norm2", spec.norm, spec.attention.width, spec.norm_epsilon, parallel),
       feed_forward_(registry, name + ".feed_forward", spec.feed_forward, parallel) {}
 
-Block::Saved Block::forward(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const {
-  Saved saved{x, batch, std::nullopt};
-  if (spec_.checkpointing) {
-    const Arena::Scope forgotten(*context.activations);
-    run(context, out, x, batch);
-  } else {
-    saved.inside = run(context, out, x, batch);
+Block::Saved Block::forward(const StepContext& context, Arena& kept, const Tensor& out, const Tensor& x, Count batch) const {
+  const StepContext keeping = context.with_activations(kept);
+  Saved saved{x, batch, std::nullopt, std::nullopt};
+  if (spec_.recompute == Recompute::none) {
+    saved.inside = run(keeping, out, x, batch, attention_.take_result(keeping, x, batch));
+    return saved;
   }
+  if (spec_.recompute == Recompute::selective) saved.attended = attention_.take_result(keeping, x, batch);
+  const Arena::Scope forgotten(*context.activations);
+  run(context, out, x, batch, saved.attended ? *saved.attended : attention_.take_result(context, x, batch));
   return saved;
 }
 
-Block::Saved::Inside Block::run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch) const {
+Block::Saved::Inside Block::run(const StepContext& context, const Tensor& out, const Tensor& x, Count batch,
+                                const Attention::Result& attended) const {
+  Saved::Inside s = run_inside(context, x, [&](const Tensor& y, const Tensor& normed, const Tensor& residual) {
+    return attention_.forward(context, y, normed, batch, residual, attended);
+  });
+  add_branch(context, out, s.middle, first_place_ + 2,
+             [&](const Tensor& y, const Tensor& residual) { feed_forward_.down(context, y, s.feed_forward, residual); });
+  return s;
+}
+
+Block::Saved::Inside Block::run_again(const StepContext& context, const Saved& saved) const {
+  return run_inside(context, saved.input, [&](const Tensor& y, const Tensor& normed, const Tensor& residual) {
+    return saved.attended ? attention_.forward_again(context, y, normed, saved.batch, residual, *saved.attended)
+                          : attention_.forward(context, y, normed, saved.batch, residual);
+  });
+}
+
+template <class Forward>
+Block::Saved::Inside Block::run_inside(const StepContext& context, const Tensor& x, const Forward& attention) const {
   Saved::Inside s;
   s.normed1 = context.take(x.shape());
   s.middle = context.take(x.shape());
   s.normed2 = context.take(x.shape());
   s.norm1 = norm1_.forward(context, s.normed1, x);
-  add_branch(context, s.middle, x, first_place_ + 1, [&](const Tensor& y, const Tensor& residual) {
-    s.attention = attention_.forward(context, y, s.normed1, batch, residual);
-  });
+  add_branch(context, s.middle, x, first_place_ + 1,
+             [&](const Tensor& y, const Tensor& residual) { s.attention = attention(y, s.normed1, residual); });
   s.norm2 = norm2_.forward(context, s.normed2, s.middle);
-  add_branch(context, out, s.middle, first_place_ + 2, [&](const Tensor& y, const Tensor& residual) {
-    s.feed_forward = feed_forward_.forward(context, y, s.normed2, residual);
-  });
+  s.feed_forward = feed_forward_.up(context, s.normed2);
   return s;
 }
 
@@ -68,7 +85,7 @@ Tensor Block::branch_gradient(const StepContext& context, const Tensor& dout, st
 
 void Block::backward(const StepContext& context, const Tensor& dx, const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
-  const Saved::Inside s = saved.inside ? *saved.inside : run(context, context.take(dx.shape()), saved.input, saved.batch);
+  const Saved::Inside s = saved.inside ? *saved.inside : run_again(context, saved);
   const Tensor dnormed = context.take(dx.shape());
   const Tensor dfeed_forward = branch_gradient(context, dx, first_place_ + 2);
   feed_forward_.backward(context, dnormed, dfeed_forward, s.normed2, s.feed_forward);

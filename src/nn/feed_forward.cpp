@@ -22,24 +22,20 @@ FeedForward::FeedForward(ParameterRegistry& registry, const std::string& name, c
       down_(registry, {{name + ".down", spec.width, spec.output_std, parallel.split(1, spec.ffn_width)}}, spec.ffn_width,
             spec.kind == FeedForwardKind::gelu, parallel, spec.lora) {}
 
-FeedForward::Saved FeedForward::forward(const StepContext& context, const Tensor& y, const Tensor& x,
-                                        const Tensor& residual) const {
+FeedForward::Saved FeedForward::up(const StepContext& context, const Tensor& x) const {
   const Count rows = parallel_->all_rows(x.shape().rows());
   const Saved saved{context.take({rows, up_.outputs()}), context.take({rows, down_.inputs()})};
-  {
-    const Arena::Scope scratch(*context.activations);
-    const Tensor x_rows = parallel_->gather_rows(context, x);
-    if (spec_.kind == FeedForwardKind::gelu && !fuses_gelu()) {
-      up_.forward_without_bias(context, saved.before, x_rows);
-      ops::gelu_forward(context.exec, saved.after, saved.before, up_.bias());
-    } else if (spec_.kind == FeedForwardKind::gelu) {
-      up_.gelu_forward(context, saved.after, saved.before, x_rows);
-    } else {
-      up_.forward(context, saved.before, x_rows);
-      ops::swiglu_forward(context.exec, saved.after, saved.before);
-    }
+  const Arena::Scope scratch(*context.activations);
+  const Tensor x_rows = parallel_->gather_rows(context, x);
+  if (spec_.kind == FeedForwardKind::gelu && !fuses_gelu()) {
+    up_.forward_without_bias(context, saved.before, x_rows);
+    ops::gelu_forward(context.exec, saved.after, saved.before, up_.bias());
+  } else if (spec_.kind == FeedForwardKind::gelu) {
+    up_.gelu_forward(context, saved.after, saved.before, x_rows);
+  } else {
+    up_.forward(context, saved.before, x_rows);
+    ops::swiglu_forward(context.exec, saved.after, saved.before);
   }
-  down_.forward(context, y, saved.after, residual);
   return saved;
 }
 

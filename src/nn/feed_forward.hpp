@@ -33,7 +33,16 @@ class FeedForward {
 
   /// y [R, C] = down(activation(up(x [R, C]))), plus `residual` [R, C] if defined. y may be residual. x, y, dx and dy hold the
   /// own rows, what is saved all rows of this part's features. // Collective over: tp
-  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const;
+  Saved forward(const StepContext& context, const Tensor& y, const Tensor& x, const Tensor& residual = {}) const {
+    const Saved saved = up(context, x);
+    down(context, y, saved, residual);
+    return saved;
+  }
+  /// Its two halves: what backward needs, and y of that. // Collective over: tp
+  Saved up(const StepContext& context, const Tensor& x) const;
+  void down(const StepContext& context, const Tensor& y, const Saved& saved, const Tensor& residual = {}) const {
+    down_.forward(context, y, saved.after, residual);
+  }
   /// dx = gradient with respect to x (overwritten); the parameters' gradients are accumulated.
   // Collective over: tp
   void backward(const StepContext& context, const Tensor& dx, const Tensor& dy, const Tensor& x, const Saved& saved) const;

@@ -25,7 +25,12 @@ PaperMemory paper_layer(const RunConfig& config) {
   const auto s = static_cast<double>(model.context / config.parallel.cp), h = static_cast<double>(model.width);
   const double sbh = s * static_cast<double>(config.train.micro_batch) * h;
   const double scores = 5.0 * static_cast<double>(model.heads) * s / h;
-  if (model.activation_checkpointing) return {2.0 * sbh, "2 sbh"};
+  if (model.activation_checkpointing == "full") return {2.0 * sbh, "2 sbh"};
+  if (model.activation_checkpointing == "selective") {
+    if (config.parallel.sequence) return {4.0 * sbh / t, "4 sbh/t"};
+    if (config.parallel.tp > 1) return {sbh * (2.0 + 2.0 / t), "sbh (2 + 2/t)"};
+    return {4.0 * sbh, "4 sbh"};
+  }
   if (config.parallel.sequence) return {sbh / t * (34.0 + scores), "sbh/t (34 + 5as/h)"};
   if (config.parallel.tp > 1) return {sbh * (10.0 + 24.0 / t + scores / t), "sbh (10 + 24/t + 5as/(ht))"};
   return {sbh * (34.0 + scores), "sbh (34 + 5as/h)"};

@@ -55,7 +55,8 @@ inline constexpr Bytes kNumbersOfAStep = 256;
 ///   tp   all-reduce, a layer: 2 R C e forward and 2 R C e backward (Shoeybi et al. 2019, section 3); with sequence parallelism
 ///        each is a reduce-scatter and an all-gather, and backward gathers two inputs again (Korthikanti et al. 2022, 4.2.2)
 ///   pp   send: own rows C e a message (Narayanan et al. 2021, section 3.2); a tied head's gradient, once a step
-/// With activation checkpointing, what a layer's forward sends is sent again in backward.
+/// With activation checkpointing, what a layer's forward sends is sent again in backward, but for the sum of the feed-forward's
+/// outputs, which nobody reads there, and if it is selective for cp's.
 std::vector<Traffic> predict_traffic(const std::vector<CountedStep>& stages);
 /// The same, counted now. `config` is validated and its vocabulary known.
 std::vector<Traffic> predict_traffic(const RunConfig& config);

@@ -43,6 +43,30 @@ TEST(RunFile, ReadsEveryTypeOfValue) {
   EXPECT_FALSE(config.origins.contains("train.steps"));
 }
 
+// It was a boolean: older run files, and those in checkpoints, still say so.
+TEST(RunFile, ActivationCheckpointingIsAChoiceOrABoolean) {
+  const auto read = [](const std::string& value) {
+    return parse(with_line("model", "activation_checkpointing = " + value)).model.activation_checkpointing;
+  };
+  const auto set = [](const std::string& value) {
+    return parse(with_line("model", "width = 64"), {"model.activation_checkpointing=" + value}).model.activation_checkpointing;
+  };
+  EXPECT_EQ(RunConfig{}.model.activation_checkpointing, "none");
+  for (const char* choice : {"none", "selective", "full"}) {
+    EXPECT_EQ(read(std::string("\"") + choice + '"'), choice);
+    EXPECT_EQ(set(choice), choice);
+  }
+  EXPECT_EQ(read("true"), "full");
+  EXPECT_EQ(read("false"), "none");
+  EXPECT_EQ(set("true"), "full");
+  EXPECT_EQ(set("false"), "none");
+  EXPECT_ERROR(read("\"selectiv\""), ExitCode::config,
+               "run.toml:3:", "must be one of none, selective, full (true = full, false = none)", "did you mean \"selective\"?");
+  EXPECT_ERROR(read("1"), ExitCode::config, "run.toml:3:", "must be one of none, selective, full", "the integer 1");
+  EXPECT_ERROR(set("yes"), ExitCode::config, "must be one of none, selective, full");
+  EXPECT_ERROR(parse(with_line("model", "kind = true")), ExitCode::config, "must be one of gpt2", "is true");
+}
+
 TEST(RunFile, AcceptsDottedKeysWindowsLineEndsAndAByteOrderMark) {
   EXPECT_EQ(parse("model.width = 64\r\ntrain.steps = 5\r\n").train.steps, 5);
   EXPECT_EQ(parse("\xef\xbb\xbf[train]\nsteps = 5\n").train.steps, 5);

@@ -12,10 +12,12 @@ std::vector<ModelCase> hook_cases() {
   std::vector<ModelCase> cases = main_cases();
   cases.push_back({"gpt2_untied", gpt2_config(false), 4, 6});
   cases.push_back({"llama_tied", llama_config(2, true), 4, 6});
-  for (ModelCase model_case : {cases[0], cases[1]}) {
-    model_case.name += "_checkpointing";
-    model_case.config.activation_checkpointing = true;
-    cases.push_back(model_case);
+  for (const char* choice : {"selective", "full"}) {
+    for (ModelCase model_case : {cases[0], cases[1]}) {
+      model_case.name += fmt::format("_{}_checkpointing", choice);
+      model_case.config.activation_checkpointing = choice;
+      cases.push_back(model_case);
+    }
   }
   return cases;
 }

@@ -125,7 +125,7 @@ struct MemoryCase {
 // address at which one may begin, and scratch memory need not be written to its end: one percent.
 TEST(ModelActivations, AreWhatAPassReallyHolds) {
   for (const char* kind : {"gpt2", "llama", "qwen3", "mlp"}) {
-    for (const bool checkpointing : {false, true}) {
+    for (const char* checkpointing : {"none", "selective", "full"}) {
       for (const auto& [samples, vocabulary] : {MemoryCase{1, 301}, MemoryCase{8, 301}, MemoryCase{4, 5000}}) {
         for (const DType dtype : {DType::f32, DType::bf16}) {
           ModelSection config = wide_config(kind);
@@ -150,7 +150,7 @@ TEST(ModelActivations, AreWhatAPassReallyHolds) {
 
 TEST(ModelActivations, OfPackedDocumentsAreWhatAPassReallyHolds) {
   for (const char* kind : {"gpt2", "llama"}) {
-    for (const bool checkpointing : {false, true}) {
+    for (const char* checkpointing : {"none", "selective", "full"}) {
       ModelSection config = wide_config(kind);
       config.activation_checkpointing = checkpointing;
       TestBatch batch = make_batch(config, 8, config.context);
@@ -170,8 +170,26 @@ TEST(ModelActivations, CheckpointingHoldsLess) {
     const TestBatch batch = make_batch(config, 16, config.context);
     const auto counted = [&] { return counted_activations([&] { return make_model(config, 1); }, batch.input()); };
     const Bytes plain = counted();
-    config.activation_checkpointing = true;
-    EXPECT_LT(counted(), plain / 3) << kind;
+    config.activation_checkpointing = "full";
+    const Bytes full = counted();
+    EXPECT_LT(full, plain / 3) << kind;
+    config.activation_checkpointing = "selective";
+    EXPECT_GT(counted(), full) << kind;
+    EXPECT_LT(counted(), plain / 2) << kind;
+  }
+}
+
+// Of each layer but the one whose backward runs, as wide as the input, and a number a row and head.
+TEST(ModelActivations, SelectiveRecomputationKeepsAttentionsResult) {
+  for (const char* kind : {"gpt2", "llama"}) {
+    ModelSection config = wide_config(kind);
+    config.layers = 12;
+    const TestBatch batch = make_batch(config, 16, config.context);
+    const auto counted = [&](const char* choice) {
+      config.activation_checkpointing = choice;
+      return counted_activations([&] { return make_model(config, 1); }, batch.input());
+    };
+    EXPECT_EQ(counted("selective") - counted("full"), 11 * 16 * config.context * 4 * (config.width + config.heads)) << kind;
   }
 }
 

@@ -53,7 +53,7 @@ Array end_factors(int index, const std::string& branch_with_one) {
     set_all(p.registry, std::string("b.") + last + ".bias", branch_with_one == last ? 1.0f : 0.0f);
   }
   const Tensor x = ops::filled({kBlockRows, kBlockWidth}, 0.0f), out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage);
-  p.block.forward(p.context(), out, x, kSamples);
+  p.block.forward(p.context(), p.arena, out, x, kSamples);
   return ops::values_of(out);
 }
 
@@ -92,12 +92,12 @@ TEST(Block, DropoutPreservesTheMean) {
   for (int step = 0; step < kSteps; ++step) {
     const Arena::Scope scope(p.arena);
     context.step = static_cast<std::uint32_t>(step);
-    p.block.forward(context, out, x, kSamples);
+    p.block.forward(context, p.arena, out, x, kSamples);
     const Array values = ops::values_of(out);
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += values[i] / kSteps;
   }
   context.training = false;
-  p.block.forward(context, out, x, kSamples);
+  p.block.forward(context, p.arena, out, x, kSamples);
   double branch = 0.0;
   const Array expected = ops::values_of(out), before = ops::values_of(x);
   for (std::size_t i = 0; i < expected.size(); ++i) branch = std::max(branch, std::abs(expected[i] - before[i]));
@@ -107,9 +107,9 @@ TEST(Block, DropoutPreservesTheMean) {
 
 // With both branches switched off the block is the identity, forward and backward.
 TEST(Block, IsTheIdentityWithoutItsBranches) {
-  for (const bool checkpointing : {false, true}) {
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     BlockSpec spec = gpt2_block(0.0);
-    spec.checkpointing = checkpointing;
+    spec.recompute = recompute;
     BlockProblem p(spec);
     for (const char* last : {"b.attention.output", "b.feed_forward.down"}) {
       set_all(p.registry, std::string(last) + ".weight", 0.0f);
@@ -117,9 +117,10 @@ TEST(Block, IsTheIdentityWithoutItsBranches) {
     }
     const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1), out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage);
     const Tensor dx = random_tensor({kBlockRows, kBlockWidth}, 2), dout = ops::copy_of(dx);
-    const auto saved = p.block.forward(p.context(), out, x, kSamples);
+    const auto saved = p.block.forward(p.context(), p.arena, out, x, kSamples);
     EXPECT_TRUE(ops::same_bits(out, x));
-    EXPECT_EQ(saved.inside.has_value(), !checkpointing);
+    EXPECT_EQ(saved.inside.has_value(), recompute == Recompute::none);
+    EXPECT_EQ(saved.attended.has_value(), recompute == Recompute::selective);
     p.block.backward(p.context(), dx, saved);
     EXPECT_TRUE(ops::same_bits(dx, dout));
   }
@@ -129,7 +130,7 @@ TEST(Block, LeavesItsInputAlone) {
   BlockProblem p(gpt2_block(kProbability));
   const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1), before = ops::copy_of(x);
   const Tensor out = ops::filled({kBlockRows, kBlockWidth}, ops::kGarbage), dx = random_tensor({kBlockRows, kBlockWidth}, 2);
-  const auto saved = p.block.forward(p.context(), out, x, kSamples);
+  const auto saved = p.block.forward(p.context(), p.arena, out, x, kSamples);
   p.block.backward(p.context(), dx, saved);
   EXPECT_TRUE(ops::same_bits(x, before));
 }

@@ -10,11 +10,12 @@ namespace {
 
 constexpr Count kSamples = 2, kTokens = 16, kRows8 = kSamples * kTokens, kWidth = 32;
 
-BlockSpec block_spec(FeedForwardKind kind) {
+BlockSpec block_spec(FeedForwardKind kind, Recompute recompute) {
   const bool bias = kind == FeedForwardKind::gelu;
   return {.attention = {.width = kWidth, .heads = 2, .kv_heads = 2, .head_size = kWidth / 2, .tokens = kTokens, .bias = bias},
           .feed_forward = {.kind = kind, .width = kWidth, .ffn_width = 4 * kWidth},
-          .norm = bias ? NormKind::layer : NormKind::rms};
+          .norm = bias ? NormKind::layer : NormKind::rms,
+          .recompute = recompute};
 }
 
 // What a pass forward and backward leaves: the output, the input's gradient, and those of the parameters.
@@ -22,9 +23,9 @@ struct Left {
   Array out, dx, gradients;
 };
 
-Left pass(FeedForwardKind kind, bool fp8) {
+Left pass(FeedForwardKind kind, bool fp8, Recompute recompute = Recompute::none) {
   ParameterRegistry registry;
-  const Block block(registry, "b", block_spec(kind), 0);
+  const Block block(registry, "b", block_spec(kind, recompute), 0);
   randomise(registry, 0.2, DType::bf16);
   registry.flat_gradients().zero();
   Arena arena{"test", test_device()};
@@ -36,7 +37,7 @@ Left pass(FeedForwardKind kind, bool fp8) {
     return ops::tensor_of_type(DType::bf16, ops::random_values(kRows8 * kWidth, stream), {kRows8, kWidth});
   };
   const Tensor x = tensor(1), out = tensor(2), dx = tensor(3);  // the last: of out, and then of x
-  const Block::Saved saved = block.forward(context, out, x, kSamples);
+  const Block::Saved saved = block.forward(context, arena, out, x, kSamples);
   block.backward(context, dx, saved);
   return {ops::values_of(out), ops::values_of(dx), ops::values_of(registry.flat_gradients())};
 }
@@ -66,6 +67,11 @@ TEST(Fp8Layers, ABlockIsThatOfBf16ButForTheRounding) {
       EXPECT_GT(difference, 0.005) << what << ": products are to be in 8 bits";
     }
     EXPECT_EQ(pass(kind, true).gradients, fp8.gradients) << "twice the same bits";
+    for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+      const Left again = pass(kind, true, recompute);
+      EXPECT_EQ(again.dx, fp8.dx);
+      EXPECT_EQ(again.gradients, fp8.gradients);
+    }
   }
 }
 

@@ -52,14 +52,16 @@ const std::vector<Case>& layouts() {
       {{"parallel.data=zero2", "train.accumulation=2"}, 4},
       {{"parallel.data=zero3", "parallel.wrap=layer"}, 4},
       {{"parallel.data=zero3", "parallel.shard_ranks=2"}, 4},
-      {{"model.activation_checkpointing=true", "parallel.data=zero3"}, 2},
+      {{"model.activation_checkpointing=full", "parallel.data=zero3"}, 2},
+      {{"model.activation_checkpointing=selective", "parallel.data=zero3"}, 2},
+      {{"model.activation_checkpointing=selective", "parallel.cp=2", "parallel.tp=2"}, 4},
       {{"model.dropout=0.1"}, 1},
       {{"parallel.tp=2"}, 2},
       {{"parallel.tp=4", "parallel.sequence=true", "parallel.data=zero1"}, 8},
       {{"parallel.cp=2"}, 4},
       {{"parallel.pp=2", "train.accumulation=4"}, 2},
       {{"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=4", "parallel.tp=2"}, 8},
-      {{"parallel.pp=4", "parallel.schedule=gpipe", "train.accumulation=6", "model.activation_checkpointing=true"}, 4},
+      {{"parallel.pp=4", "parallel.schedule=gpipe", "train.accumulation=6", "model.activation_checkpointing=selective"}, 4},
       {{"lora.rank=4"}, 2},
   };
   return kLayouts;

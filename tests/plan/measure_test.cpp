@@ -65,6 +65,7 @@ TEST_F(Measured, DataParallelism) {
   for (const char* data : {"naive", "hooks", "bucketed", "zero1", "zero2", "zero3"})
     expect_as_predicted({fmt::format("parallel.data={}", data)});
   expect_as_predicted({"parallel.data=zero3", "parallel.wrap=layer"});
+  expect_as_predicted({"parallel.data=zero2", "model.activation_checkpointing=selective"});
   expect_as_predicted({"parallel.data=zero3", "parallel.wrap=model"});
   expect_as_predicted({"parallel.data=bucketed", "precision.policy=bf16", "precision.reduction=compute"});
   expect_as_predicted({"parallel.data=zero2", "model.kind=llama", "model.kv_heads=2", "model.tied_head=false"});
@@ -92,7 +93,8 @@ TEST_F(Measured, OptimizersOfWholeMatrices) {
 TEST_F(Measured, ContextParallelism) {
   if (world_->size() % 2 != 0) GTEST_SKIP() << "an even number of ranks";
   expect_as_predicted({"parallel.cp=2"});
-  expect_as_predicted({"parallel.cp=2", "parallel.data=zero3", "model.activation_checkpointing=true"});
+  expect_as_predicted({"parallel.cp=2", "parallel.data=zero3", "model.activation_checkpointing=full"});
+  expect_as_predicted({"parallel.cp=2", "parallel.data=zero3", "model.activation_checkpointing=selective"});
   expect_as_predicted({"parallel.cp=2", "model.kind=llama", "model.kv_heads=2", "precision.policy=bf16"});
   if (world_->size() == 4) expect_as_predicted({"parallel.cp=2", "parallel.tp=2", "parallel.sequence=true"});
 }
@@ -101,7 +103,8 @@ TEST_F(Measured, TensorParallelism) {
   if (world_->size() % 2 != 0) GTEST_SKIP() << "an even number of ranks";
   expect_as_predicted({"parallel.tp=2"});
   expect_as_predicted({"parallel.tp=2", "parallel.sequence=true", "parallel.data=zero3"});
-  expect_as_predicted({"parallel.tp=2", "model.activation_checkpointing=true", "model.dropout=0.1"});
+  expect_as_predicted({"parallel.tp=2", "model.activation_checkpointing=full", "model.dropout=0.1"});
+  expect_as_predicted({"parallel.tp=2", "parallel.sequence=true", "model.activation_checkpointing=selective"});
   expect_as_predicted({"parallel.tp=2", "model.kind=qwen3", "model.kv_heads=2", "model.head_size=24", "precision.policy=bf16"});
   expect_as_predicted({"parallel.tp=2", "device.kernels=portable"});
   if (world_->size() == 4)
@@ -112,7 +115,8 @@ TEST_F(Measured, Pipelines) {
   if (world_->size() == 1 || world_->size() == 3) GTEST_SKIP() << "two ranks or four";
   expect_as_predicted({"parallel.pp=2"});
   expect_as_predicted({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "parallel.data=zero1"});
-  expect_as_predicted({"parallel.pp=2", "model.kind=llama", "model.tied_head=false", "model.activation_checkpointing=true"});
+  expect_as_predicted({"parallel.pp=2", "model.kind=llama", "model.tied_head=false", "model.activation_checkpointing=full"});
+  expect_as_predicted({"parallel.pp=2", "model.kind=qwen3", "model.kv_heads=2", "model.activation_checkpointing=selective"});
   if (world_->size() == 2) return;
   expect_as_predicted({"parallel.pp=4", "parallel.schedule=gpipe", "train.micro_batch=12"});
   expect_as_predicted({"parallel.pp=2", "parallel.cp=2", "parallel.data=zero1", "precision.policy=fp16"});

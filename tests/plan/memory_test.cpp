@@ -60,11 +60,18 @@ TEST(PaperMemory, IsThatOfMegatron) {
   EXPECT_DOUBLE_EQ(activations(1, {}), 114.0);
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8"}), 10.0 + 24.0 / 8.0 + 80.0 / 8.0);
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true"}), 114.0 / 8.0);
-  EXPECT_DOUBLE_EQ(activations(1, {"model.activation_checkpointing=true"}), 2.0);
+  const std::string selective = "model.activation_checkpointing=selective";
+  EXPECT_DOUBLE_EQ(activations(1, {"model.activation_checkpointing=full"}), 2.0);
+  EXPECT_DOUBLE_EQ(activations(1, {selective}), 4.0);
+  EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", selective}), 2.0 + 2.0 / 8.0);
+  EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true", selective}), 4.0 / 8.0);
 }
 
-// gpt2 in fp32: 16 numbers of width C that a block keeps, and its output, with statistics of two norms and of each head.
+// gpt2 in fp32: 16 numbers of width C that a block keeps, and its output, with statistics of two norms and of each head. With
+// checkpointing only the output, or also that of attention, and the statistics of its heads.
 TEST(Activations, OursPerTokenAndLayer) {
+  EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1, {"model.activation_checkpointing=full"})), 4 * 64);
+  EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1, {"model.activation_checkpointing=selective"})), 4 * (2 * 64 + 4));
   const Bytes kept = 4 * (16 * 64 + 4 + 4);
   EXPECT_EQ(activation_bytes_per_token_and_layer(planned_run(1)), kept);
   const char *const cuda = "device.kind=cuda", *const optimizer = "parallel.offload=optimizer";

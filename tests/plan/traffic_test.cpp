@@ -126,8 +126,10 @@ TEST(Traffic, RingAttentionSendsKeysAndValues) {
   const auto plain = given(planned_run(2, {"parallel.cp=2"}));
   EXPECT_EQ(plain.at("cp send"), micro_batches * kLayers * ((kRanks - 1) * 2 * kTurn + kRanks * kTurn));
   EXPECT_EQ(plain.at("cp all_reduce"), parameters() * kFloat + kNumber);
-  const auto again = given(planned_run(2, {"parallel.cp=2", "model.activation_checkpointing=true"}));
+  const auto again = given(planned_run(2, {"parallel.cp=2", "model.activation_checkpointing=full"}));
   EXPECT_EQ(again.at("cp send") - plain.at("cp send"), micro_batches * kLayers * (kRanks - 1) * kTurn);
+  const auto selective = given(planned_run(2, {"parallel.cp=2", "model.activation_checkpointing=selective"}));
+  EXPECT_EQ(selective.at("cp send"), plain.at("cp send"));
 }
 
 // Shoeybi et al. 2019, section 3: two all-reduces forward and two backward; the ends of the model add one each.
@@ -139,6 +141,10 @@ TEST(Traffic, TensorParallelismSumsFourTimesALayer) {
   const auto sequence = given(planned_run(2, {"parallel.tp=2", "parallel.sequence=true"}));
   EXPECT_EQ(sequence.at("tp reduce_scatter"), (4 * kLayers + 2) * stream);
   EXPECT_EQ(sequence.at("tp all_gather"), (6 * kLayers + 2) * stream);  // four, and two inputs once more
+  for (const char* choice : {"selective", "full"}) {  // once more the sum after attention; nobody reads that at a layer's end
+    const auto again = given(planned_run(2, {"parallel.tp=2", std::string("model.activation_checkpointing=") + choice}));
+    EXPECT_EQ(again.at("tp all_reduce") - plain.at("tp all_reduce"), kLayers * stream) << choice;
+  }
 }
 
 TEST(Traffic, StagesSendTheStreamOnceAPass) {

@@ -61,7 +61,7 @@ const std::map<std::string, std::vector<Launch>>& launches() {
       {"lab04_two_nodes.toml", {{4, {}}}},
       {"lab05_precision.toml",
        {{2, {}}, {1, {}}, {2, {"precision.policy=bf16", "unset precision.loss_scale", "unset precision.loss_scale_interval"}}}},
-      {"lab06_memory.toml", {{4, {}}, {2, {"parallel.data=FULL_SHARD"}}, {4, {"model.activation_checkpointing=true"}}}},
+      {"lab06_memory.toml", {{4, {}}, {2, {"parallel.data=FULL_SHARD"}}, {4, {"model.activation_checkpointing=full"}}}},
       {"lab07_tensor_parallel.toml",
        {{4, {}}, {4, {"parallel.tp=4", "parallel.cp=1"}}, {2, {"unset parallel.cp", "unset parallel.sequence"}}}},
       {"lab08_pipelines.toml", {{4, {}}, {4, {"parallel.schedule=gpipe", "run.name=gpipe"}}, {2, {"parallel.pp=2"}}}},

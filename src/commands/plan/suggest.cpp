@@ -95,10 +95,10 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
   if (found.too_large.empty())
     fail(ExitCode::config, "no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front());
   const Suggestion& smallest = found.too_large.front();
-  const bool keeps_all = !smallest.layout.config.model.activation_checkpointing;
+  const bool recomputes_all = smallest.layout.config.model.activation_checkpointing == "full";
   fail(ExitCode::config, "no layout of {} fits into {}: the smallest needs {} ({}); give more ranks, lower train.micro_batch{}",
        counted(ranks, "rank"), human_bytes(machine.memory), human_bytes(smallest.memory), smallest.layout.name,
-       keeps_all ? " or set model.activation_checkpointing = true" : "");
+       recomputes_all ? "" : " or set model.activation_checkpointing = \"full\"");
 }
 
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {

@@ -19,7 +19,7 @@ struct Divided {
 
 void PrintTo(const Divided& model, std::ostream* out) { *out << model.name; }
 
-ModelSection with_tokens(ModelSection config, double dropout, bool checkpointing) {
+ModelSection with_tokens(ModelSection config, double dropout, const char* checkpointing = "none") {
   config.context = kTokens;
   config.dropout = dropout;
   config.activation_checkpointing = checkpointing;
@@ -27,11 +27,12 @@ ModelSection with_tokens(ModelSection config, double dropout, bool checkpointing
 }
 
 std::vector<Divided> models() {
-  return {{"gpt2", with_tokens(gpt2_config(true), 0.0, false)},
-          {"gpt2_dropout", with_tokens(gpt2_config(false), 0.3, false)},
-          {"gpt2_dropout_checkpointing", with_tokens(gpt2_config(true), 0.3, true)},
-          {"llama", with_tokens(llama_config(2, false), 0.0, false)},
-          {"llama_one_kv_head_checkpointing", with_tokens(llama_config(1, true), 0.0, true)}};
+  return {{"gpt2", with_tokens(gpt2_config(true), 0.0)},
+          {"gpt2_dropout", with_tokens(gpt2_config(false), 0.3)},
+          {"gpt2_dropout_checkpointing", with_tokens(gpt2_config(true), 0.3, "full")},
+          {"gpt2_dropout_selective_checkpointing", with_tokens(gpt2_config(true), 0.3, "selective")},
+          {"llama", with_tokens(llama_config(2, false), 0.0)},
+          {"llama_one_kv_head_checkpointing", with_tokens(llama_config(1, true), 0.0, "full")}};
 }
 
 // This rank's part of a batch.

@@ -27,9 +27,11 @@ std::vector<Case> cases() {
   add("gpt2", gpt2_section(0.0));
   add("gpt2_untied", gpt2_section(0.0, false));
   add("gpt2_dropout", gpt2_section(0.2));
-  ModelSection checkpointing = gpt2_section(0.2);
-  checkpointing.activation_checkpointing = true;
-  add("gpt2_checkpointing", checkpointing);
+  for (const char* choice : {"selective", "full"}) {
+    ModelSection checkpointing = gpt2_section(0.2);
+    checkpointing.activation_checkpointing = choice;
+    add(fmt::format("gpt2_{}_checkpointing", choice), checkpointing);
+  }
   for (const Count kv_heads : {1, 2, 3, 4, 6, 12}) add(fmt::format("llama_{}_kv_heads", kv_heads), llama_section(kv_heads));
   add("llama_tied", llama_section(12, true));
   return all;
@@ -134,7 +136,7 @@ TEST(Parts, ActivationsAreWhatAPassReallyHolds) {
     section.ffn_width *= 4;
     section.context *= 4;
     for (const bool sequence : {false, true}) {
-      for (const bool checkpointing : {false, true}) {
+      for (const char* checkpointing : {"none", "selective", "full"}) {
         for (const Count vocabulary : {301, 3001}) {
           section.activation_checkpointing = checkpointing;
           section.vocabulary = vocabulary;

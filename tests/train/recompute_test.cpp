@@ -1,0 +1,112 @@
+// What backward computes again changes time and memory, and not one bit: steps with model.activation_checkpointing in every
+// layout, and how often they run attention.
+#include <fmt/ranges.h>
+
+#include "base/counting_listener.hpp"
+#include "ops/compare.hpp"
+#include "train/proof.hpp"
+#include "train/proof_steps.hpp"
+#include "trainer_fixture.hpp"
+
+namespace cohort::test {
+namespace {
+
+// How often a thread runs attention forward, of whole samples or of a part of them.
+class AttentionForwards : public CountingListener {
+ public:
+  void op(std::string_view name, std::span<const CountedTensor> /*reads*/, std::span<const CountedTensor> /*writes*/) override {
+    if (name == "attention_forward" || name == "partial_attention_forward") ++count;
+  }
+  int count = 0;
+};
+
+// What two steps leave on this rank.
+struct TwoSteps {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::vector<Tensor> owned;  // copies of the gradients and values of each part that this rank owns
+  int attention_forwards = 0;
+};
+
+class Recomputation : public TrainerTest {
+ protected:
+  static TwoSteps two_steps(const RunConfig& run, const RunData& data, Communicator& group) {
+    ProofRun steps(run, data, group);
+    TwoSteps left;
+    AttentionForwards forwards;
+    for (Count step = 0; step < 2; ++step) {
+      const StepInput input = steps.load(step);
+      const ListeningScope listens(forwards);
+      const StepResult result = steps.train_step().run(input, steps.timers());
+      left.losses.push_back(result.loss);
+      left.norms.push_back(result.gradient_norm);
+    }
+    for (const OwnedSegment& segment : steps.train_step().owned()) {
+      left.owned.push_back(ops::copy_of(segment.gradients));
+      left.owned.push_back(ops::copy_of(segment.values));
+    }
+    left.attention_forwards = forwards.count;
+    return left;
+  }
+
+  // Each choice in this layout, and each what none is.
+  void expect_same_bits(const Layout& layout) const {
+    const std::unique_ptr<Communicator> group = world_->split(world_->rank() < layout.ranks ? 0 : -1, world_->rank(), "layout");
+    if (!group) return;
+    RunConfig run = layout.config;
+    run.model.activation_checkpointing = "none";
+    const RunData data = open_data(*group, run, DataUse::training);
+    const TwoSteps none = two_steps(run, data, *group);
+    for (const char* choice : {"selective", "full"}) {
+      SCOPED_TRACE(fmt::format("{}, {} of {}", layout.name, choice, run.model.kind));
+      run.model.activation_checkpointing = choice;
+      const TwoSteps steps = two_steps(run, data, *group);
+      EXPECT_EQ(steps.losses, none.losses);
+      EXPECT_EQ(steps.norms, none.norms);
+      for (std::size_t i = 0; i < none.owned.size(); ++i) EXPECT_TRUE(ops::same_bits(steps.owned[i], none.owned[i])) << i;
+      EXPECT_GT(none.attention_forwards, 0);
+      EXPECT_EQ(steps.attention_forwards, std::string(choice) == "full" ? 2 * none.attention_forwards : none.attention_forwards);
+    }
+  }
+
+  // In a layout of each axis.
+  void expect_same_bits_on_each_axis(const RunConfig& run) const {
+    std::vector<std::string> words{"dp=" + std::to_string(world_->size()) + ",data=zero2"};
+    if (world_->size() % 2 == 0) words.insert(words.end(), {"tp=2,sequence=true", "cp=2", "pp=2"});
+    for (const std::string& layout : words) expect_same_bits(layout_from_words(run, layout, world_->size()));
+  }
+
+  // Of one rank: all_layouts() divides it.
+  RunConfig run_of(const std::string& kind, Overrides overrides = {}) const {
+    overrides.insert(overrides.begin(), {"model.kind=" + kind, "model.layers=2"});
+    if (kind != "gpt2") overrides.insert(overrides.end(), {"unset model.dropout", "model.kv_heads=2"});
+    return config(overrides, 1);
+  }
+};
+
+// But for the strategies that differ from `bucketed` only in when they send.
+TEST_F(Recomputation, HasTheSameBitsInEveryLayout) {
+  std::vector<std::string> refused;
+  const std::vector<Layout> layouts = all_layouts(run_of("gpt2"), world_->size(), refused);
+  EXPECT_FALSE(layouts.empty()) << fmt::format("{}", fmt::join(refused, "; "));
+  for (const Layout& layout : layouts) {
+    const std::string& data = layout.config.parallel.data;
+    if (data != "naive" && data != "hooks") expect_same_bits(layout);
+  }
+}
+
+TEST_F(Recomputation, HasTheSameBitsInEveryFamily) {
+  for (const char* kind : {"llama", "qwen3"}) expect_same_bits_on_each_axis(run_of(kind));
+}
+
+TEST_F(Recomputation, HasTheSameBitsOfPackedDocumentsAdaptersAnd16Bits) {
+  const std::vector<Overrides> runs{
+      {"data.documents=separate"}, {"lora.rank=4", "lora.targets=*"}, {"precision.policy=bf16"}, {"device.kernels=portable"}};
+  for (const Overrides& overrides : runs) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
+    expect_same_bits_on_each_axis(run_of("gpt2", overrides));
+  }
+}
+
+}  // namespace
+}  // namespace cohort::test
