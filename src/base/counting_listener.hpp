@@ -33,7 +33,8 @@ struct OpWork {
   OpKind kind = OpKind::pointwise;
   DType dtype = DType::f32;  // of what it multiplies or reads most of
   bool tf32 = false;         // a product that may round fp32 operands (ops/exec.hpp)
-  // A product: C [m, n] = A [m, k] B [k, n]. Attention: m heads of all samples, n tokens, k elements of a head.
+  // A product: C [m, n] = A [m, k] B [k, n]. Attention: m heads of all samples, n tokens, k elements of a head. Element by
+  // element over a matrix: m rows of n.
   Count m = 0, n = 0, k = 0;
   double flops = 0.0;  // multiplications and additions; 0 where memory is what counts
   double bytes = 0.0;  // read and written, each operand once

@@ -63,4 +63,11 @@ void check_fp8(const RunConfig& config) {
                 micro_batch * (model.context / cp));
 }
 
+std::string why_without_fp8(Count compute_capability) {
+  constexpr Count kWithFp8 = 89;
+  if (compute_capability >= kWithFp8) return "";
+  return fmt::format("needs GPUs of compute capability 8.9 or newer, and one of this job has {}.{}", compute_capability / 10,
+                     compute_capability % 10);
+}
+
 }  // namespace cohort

@@ -27,11 +27,21 @@ double bytes_of(OpNote::Tensors reads, OpNote::Tensors writes, int dims) {
   return static_cast<double>(bytes);
 }
 
+// On the rows of `first`, if it has rows.
+OpWork work_on_rows(const Tensor& first, double bytes, std::string_view op = {}) {
+  OpWork work{.op = op, .dtype = first.dtype(), .bytes = bytes};
+  if (first.shape().dims() > 1) {
+    work.m = first.shape().rows();
+    work.n = first.shape().columns();
+  }
+  return work;
+}
+
 }  // namespace
 
 OpWork OpNote::pointwise(Tensors reads, Tensors writes) {
   const Tensor& first = **reads.begin();
-  return {.dtype = first.dtype(), .bytes = bytes_of(reads, writes, std::min(2, first.shape().dims()))};
+  return work_on_rows(first, bytes_of(reads, writes, std::min(2, first.shape().dims())));
 }
 
 void OpNote::begin(const char* name, Tensors reads, Tensors writes, std::optional<OpWork> work) {
@@ -72,7 +82,7 @@ OpWork attention_work(const Tensor& q, const AttentionShape& shape, Count pairs,
 }
 
 OpWork traffic(const Tensor& like, Bytes bytes, std::string_view op) {
-  return {.op = op, .dtype = like.dtype(), .bytes = static_cast<double>(bytes)};
+  return work_on_rows(like, static_cast<double>(bytes), op);
 }
 
 }  // namespace cohort::ops

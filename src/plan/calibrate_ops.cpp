@@ -20,20 +20,18 @@
 #include "ops/partial_attention.hpp"
 #include "ops/pointwise.hpp"
 #include "plan/calibrate.hpp"
+#include "plan/turning_tensor.hpp"
 #include "tensor/convert.hpp"
 #include "tensor/counting_scope.hpp"
 
 namespace cohort {
 namespace {
 
-// A step's operands were written by another op, and a layer's weights were last read long ago: calls take turns at copies, which
-// as a rule are not all in a core's cache.
-constexpr std::size_t kCopies = 4;
-
 // Sizes that a machine of this kind is used at, and which it does in a reasonable time.
 struct Sizes {
-  std::vector<Count> rows, widths;
-  std::vector<Bytes> pointwise;  // of a tensor
+  std::vector<Count> rows, widths;  // of products
+  std::vector<Bytes> pointwise;     // of a tensor
+  std::vector<Count> lengths;       // of its rows
   std::vector<ops::AttentionShape> heads;
   double most_flops;  // of a product
 };
@@ -43,12 +41,14 @@ Sizes sizes_of(DeviceKind device) {
     return {.rows = {1024, 4096, 16384},
             .widths = {768, 2048, 4096},
             .pointwise = {256 * kKiB, 4 * kMiB, 64 * kMiB, 256 * kMiB},
+            .lengths = {512},
             .heads = {{64, 1024, 12, 12, 64}, {8, 2048, 32, 8, 64}, {2, 4096, 32, 8, 128}, {1, 8192, 32, 8, 128}},
             .most_flops = 1e13};
   }
   return {.rows = {64, 256, 1024, 4096},
           .widths = {64, 128, 256, 512, 1024},
           .pointwise = {16 * kKiB, 128 * kKiB, kMiB, 8 * kMiB},
+          .lengths = {64, 256, 1024},
           .heads = {{16, 64, 4, 4, 16},
                     {8, 64, 4, 4, 32},
                     {4, 128, 4, 4, 64},
@@ -80,48 +80,43 @@ class OpMeter {
   void attention() {
     for (const ops::AttentionShape& shape : sizes_of(exec_.device).heads) {
       const Count rows = shape.batch * shape.tokens;
-      const Tensors qkv = values({rows, shape.packed_width()}), dqkv = values({rows, shape.packed_width()});
-      const Tensors out = values({rows, shape.width()}), dout = values({rows, shape.width()});
+      const TurningTensor qkv = values({rows, shape.packed_width()}), dqkv = values({rows, shape.packed_width()});
+      const TurningTensor out = values({rows, shape.width()}), dout = values({rows, shape.width()});
       const Tensor lse = fp32({shape.batch, shape.heads, shape.tokens});
       const Tensor scratch = scratch_of(ops::attention_scratch_bytes(exec_, shape, type_.dtype));
-      measure([&](std::size_t i) { ops::attention_forward(exec_, shape, out[i], lse, qkv[i], scratch); });
-      measure([&](std::size_t i) { ops::attention_backward(exec_, shape, dqkv[i], dout[i], out[i], lse, qkv[i], scratch); });
+      measure([&](std::size_t i) { ops::attention_forward(exec_, shape, out[i], lse, qkv.just_written(), scratch); });
+      measure([&](std::size_t i) {
+        ops::attention_backward(exec_, shape, dqkv[i], dout.just_written(), out[i], lse, qkv[i], scratch);
+      });
       partial_attention(shape, qkv[0], lse);
-      const Tensor cosines = fp32({shape.tokens, shape.head_size / 2}), sines = fp32({shape.tokens, shape.head_size / 2});
-      measure([&](std::size_t i) { ops::rope_forward(exec_, shape, qkv[i], cosines, sines); });
-      measure([&](std::size_t i) { ops::rope_backward(exec_, shape, dqkv[i], cosines, sines); });
     }
   }
 
   void pointwise() {
     for (const Bytes bytes : sizes_of(exec_.device).pointwise) {
-      const Count columns = bytes >= kMiB ? 512 : 128;
-      rows_of(bytes / size_of(type_.dtype) / columns, columns);
+      for (const Count length : sizes_of(exec_.device).lengths) {
+        rows_of(bytes / size_of(type_.dtype) / length, length);
+        rotation(bytes / size_of(type_.dtype) / length, length);
+      }
       flat(bytes / size_of(DType::f32));
     }
   }
 
  private:
-  using Tensors = std::array<Tensor, kCopies>;
-
   Tensor made(const Shape& shape, DType dtype) const { return Tensor::zeros("calibration", shape, dtype, exec_.device); }
   Tensor fp32(const Shape& shape) const { return made(shape, DType::f32); }
   // Small numbers, since zeros cost a GPU less power.
-  Tensors values(const Shape& shape) const {
+  TurningTensor values(const Shape& shape) const {
     const CounterRandom random(1, RandomPurpose::test);
     const Tensor host = Tensor::zeros("calibration", shape);
     for (Count i = 0; i < host.elements(); ++i)
       host.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)) - 0.5);
     const DType dtype = type_.dtype == DType::u8 ? DType::bf16 : type_.dtype;  // of which copies in 8 bits are made
-    Tensor narrow = Tensor::zeros("calibration", shape, dtype);
+    const Tensor narrow = Tensor::zeros("calibration", shape, dtype);
     convert(narrow, host);
-    Tensors tensors;
-    for (Tensor& tensor : tensors) {
-      tensor = made(shape, dtype);
-      tensor.copy_from(exec_.gpu() ? narrow.to(exec_.device, "calibration") : narrow);
-    }
-    return tensors;
+    return {narrow, exec_.device};
   }
+  TurningTensor sums(const Shape& shape) const { return {Tensor::zeros("calibration", shape), exec_.device}; }
 
   // The second half of the queries against the first half of the keys, all of which they see, and against their own.
   void partial_attention(const ops::AttentionShape& shape, const Tensor& q, const Tensor& lse) {
@@ -142,24 +137,24 @@ class OpMeter {
   Tensor scratch_of(Bytes bytes) const { return made({std::max<Bytes>(1, bytes)}, DType::u8); }
 
   void product(Count rows, Count n, Count k) {
-    const Tensors x = values({rows, k}), y = values({rows, n}), weight = values({n, k}), residual = values({rows, n});
-    const Tensor dweight = fp32({n, k}), bias = made({n}, type_.dtype), dbias = fp32({n});
-    measure([&](std::size_t i) { ops::linear_forward(exec_, y[i], x[i], weight[i], bias); });
-    measure([&](std::size_t i) { ops::linear_residual_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
-    measure([&](std::size_t i) { ops::linear_backward_input(exec_, x[i], y[i], weight[i]); });
-    measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight, dbias, y[i], x[i]); });
-    measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight, {}, y[i], x[i]); });
+    const TurningTensor x = values({rows, k}), y = values({rows, n}), weight = values({n, k}), residual = values({rows, n});
+    const TurningTensor dweight = sums({n, k});
+    const Tensor bias = made({n}, type_.dtype), dbias = fp32({n});
+    const Tensor &hot_x = x.just_written(), &dy = y.just_written();
+    measure([&](std::size_t i) { ops::linear_forward(exec_, y[i], hot_x, weight[i], bias); });
+    measure([&](std::size_t i) { ops::linear_residual_forward(exec_, y[i], residual[i], hot_x, weight[i], bias); });
+    measure([&](std::size_t i) { ops::linear_backward_input(exec_, x[i], dy, weight[i]); });
+    measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight[i], dbias, dy, x[i]); });
+    measure([&](std::size_t i) { ops::linear_backward_weight(exec_, dweight[i], {}, dy, x[i]); });
     if (!exec_.gpu()) return;  // there one kernel; here two, which are measured by themselves
-    measure([&](std::size_t i) { ops::linear_gelu_forward(exec_, y[i], residual[i], x[i], weight[i], bias); });
+    measure([&](std::size_t i) { ops::linear_gelu_forward(exec_, y[i], residual[i], hot_x, weight[i], bias); });
     const Tensor own_bias = made({k}, type_.dtype), own_dbias = fp32({k});
-    measure([&](std::size_t i) {
-      ops::linear_gelu_backward(exec_, x[i], own_dbias, y[i], weight[i], x[(i + 1) % kCopies], own_bias);
-    });
+    measure([&](std::size_t i) { ops::linear_gelu_backward(exec_, x[i], own_dbias, dy, weight[i], x[i + 1], own_bias); });
   }
 
   // The copies as layers make them (nn/linear_layer.cpp), then the products of them.
   void fp8_product(Count rows, Count n, Count k) {
-    const Tensors x = values({rows, k}), y = values({rows, n}), weight = values({n, k});
+    const TurningTensor x = values({rows, k}), y = values({rows, n}), weight = values({n, k});
     const Tensor residual = values({rows, n})[0], bias = made({n}, DType::bf16), dweight = fp32({n, k}), dbias = fp32({k});
     const ops::Fp8Matrix x8 = copies_of(x[0], ops::Fp8::e4m3), dy8 = copies_of(y[0], ops::Fp8::e5m2),
                          weight8 = copies_of(weight[0], ops::Fp8::e4m3);
@@ -173,7 +168,7 @@ class OpMeter {
     measure([&](std::size_t i) { ops::fp8_linear_residual_forward(exec_, y[i], residual, x8, weight8, bias); });
     measure([&](std::size_t i) { ops::fp8_linear_gelu_forward(exec_, y[i], residual, x8, weight8, bias); });
     measure([&](std::size_t i) { ops::fp8_linear_backward_input(exec_, x[i], dy8, weight8); });
-    measure([&](std::size_t i) { ops::fp8_linear_gelu_backward(exec_, x[i], dbias, dy8, weight8, x[(i + 1) % kCopies]); });
+    measure([&](std::size_t i) { ops::fp8_linear_gelu_backward(exec_, x[i], dbias, dy8, weight8, x[i + 1]); });
     measure([&](std::size_t) { ops::fp8_linear_backward_weight(exec_, dweight, dy8, x8); });
   }
 
@@ -183,52 +178,64 @@ class OpMeter {
   }
 
   void rows_of(Count rows, Count n) {
-    const Tensors x = values({rows, n}), y = values({rows, n}), z = values({rows, n});
+    const TurningTensor x = values({rows, n}), y = values({rows, n}), z = values({rows, n});
     const Tensor weight = made({n}, type_.dtype), bias = made({n}, type_.dtype), dweight = fp32({n}), dbias = fp32({n});
     const Tensor mean = fp32({rows}), rstd = fp32({rows});
-    measure([&](std::size_t i) { ops::add(exec_, z[i], x[i], y[i]); });
-    measure([&](std::size_t i) { z[i].zero(); });
-    measure([&](std::size_t i) { z[i].copy_from(x[i]); });
-    measure([&](std::size_t i) { ops::copy_columns(exec_, z[i], 0, x[i], 0, n / 2); });
-    measure([&](std::size_t i) { ops::bias_backward(exec_, dbias, x[i]); });
-    measure([&](std::size_t i) { ops::layernorm_forward(exec_, z[i], mean, rstd, x[i], weight, bias, 1e-5f); });
-    measure([&](std::size_t i) { ops::layernorm_backward(exec_, z[i], dweight, dbias, y[i], x[i], weight, mean, rstd); });
-    measure([&](std::size_t i) { ops::rmsnorm_forward(exec_, z[i], rstd, x[i], weight, 1e-5f); });
-    measure([&](std::size_t i) { ops::rmsnorm_backward(exec_, z[i], dweight, y[i], x[i], weight, rstd); });
-    measure([&](std::size_t i) { ops::gelu_forward(exec_, z[i], x[i], bias); });
-    measure([&](std::size_t i) { ops::gelu_backward(exec_, z[i], dbias, y[i], x[i], bias); });
-    measure([&](std::size_t i) { ops::relu_forward(exec_, z[i], x[i], bias); });
-    measure([&](std::size_t i) { ops::relu_backward(exec_, z[i], dbias, y[i], x[i], bias); });
-    const Tensors wide = values({rows, 2 * n});
-    measure([&](std::size_t i) { ops::swiglu_forward(exec_, z[i], wide[i]); });
-    measure([&](std::size_t i) { ops::swiglu_backward(exec_, wide[i], y[i], wide[(i + 1) % kCopies]); });
+    const Tensor &in = x.just_written(), &dout = y.just_written();
+    measure([&](std::size_t i) { ops::add(exec_, z[i], x[i], dout); });
+    measure([&](std::size_t i) { ops::copy_columns(exec_, z[i], 0, in, 0, n / 2); });
+    measure([&](std::size_t) { ops::bias_backward(exec_, dbias, dout); });
+    measure([&](std::size_t i) { ops::layernorm_forward(exec_, z[i], mean, rstd, in, weight, bias, 1e-5f); });
+    measure([&](std::size_t i) { ops::layernorm_backward(exec_, z[i], dweight, dbias, dout, x[i], weight, mean, rstd); });
+    measure([&](std::size_t i) { ops::rmsnorm_forward(exec_, z[i], rstd, in, weight, 1e-5f); });
+    measure([&](std::size_t i) { ops::rmsnorm_backward(exec_, z[i], dweight, dout, x[i], weight, rstd); });
+    measure([&](std::size_t i) { ops::gelu_forward(exec_, z[i], in, bias); });
+    measure([&](std::size_t i) { ops::gelu_backward(exec_, z[i], dbias, dout, x[i], bias); });
+    measure([&](std::size_t i) { ops::relu_forward(exec_, z[i], in, bias); });
+    measure([&](std::size_t i) { ops::relu_backward(exec_, z[i], dbias, dout, x[i], bias); });
+    const TurningTensor wide = values({rows, 2 * n});
+    measure([&](std::size_t i) { ops::swiglu_forward(exec_, z[i], wide.just_written()); });
+    measure([&](std::size_t i) { ops::swiglu_backward(exec_, wide[i], dout, wide[i + 1]); });
     vocabulary(x, y, rows, n);
     const Tensor slots = Tensor::zeros("calibration", {1}, DType::i64, exec_.device);
     const ops::DropoutKey key{.probability = 0.1, .seed = 1, .slots = {slots.data<Count>(), 1}};
-    measure([&](std::size_t i) { ops::dropout(exec_, z[i], key); });
+    measure([&](std::size_t) { ops::dropout(exec_, z.just_written(), key); });
   }
 
   // Ids and targets are zeros.
-  void vocabulary(const Tensors& x, const Tensors& y, Count rows, Count n) {
+  void vocabulary(const TurningTensor& x, const TurningTensor& y, Count rows, Count n) {
     const Tensor ids = made({rows}, DType::i32);
     const std::span<const std::int32_t> tokens(ids.data<std::int32_t>(), static_cast<std::size_t>(rows));
     const Tensor table = made({64, n}, type_.dtype), dtable = fp32({64, n}), loss = made({1}, DType::f64);
     measure([&](std::size_t i) { ops::embedding_forward(exec_, x[i], tokens, table, {}); });
-    measure([&](std::size_t i) { ops::embedding_backward(exec_, dtable, {}, tokens, y[i]); });
-    measure([&](std::size_t i) { ops::cross_entropy_forward(exec_, loss, x[i], n, tokens); });
-    measure([&](std::size_t i) { ops::cross_entropy_forward_backward(exec_, loss, x[i], n, tokens, 1e-3f); });
+    measure([&](std::size_t) { ops::embedding_backward(exec_, dtable, {}, tokens, y.just_written()); });
+    measure([&](std::size_t) { ops::cross_entropy_forward(exec_, loss, x.just_written(), n, tokens); });
+    measure([&](std::size_t) { ops::cross_entropy_forward_backward(exec_, loss, x.just_written(), n, tokens, 1e-3f); });
+  }
+
+  // Queries, keys and values of `length` elements each, in heads of at most 64.
+  void rotation(Count rows, Count length) {
+    const Count head_size = std::min<Count>(64, length), heads = length / head_size;
+    const ops::AttentionShape shape{1, rows, heads, heads, head_size};
+    const Tensor qkv = values({rows, shape.packed_width()}).just_written();
+    const Tensor cosines = fp32({rows, head_size / 2}), sines = fp32({rows, head_size / 2});
+    measure([&](std::size_t) { ops::rope_forward(exec_, shape, qkv, cosines, sines); });
+    measure([&](std::size_t) { ops::rope_backward(exec_, shape, qkv, cosines, sines); });
   }
 
   void flat(Count elements) {
-    const Tensor weight = fp32({elements}), m = fp32({elements}), v = fp32({elements}), gradient = fp32({elements});
-    const Tensor compute = type_.dtype == DType::f32 ? weight : made({elements}, type_.dtype);
+    const TurningTensor weight = sums({elements}), m = sums({elements}), v = sums({elements}), gradient = sums({elements});
+    const Tensor narrow = made({elements}, type_.dtype);
+    const auto compute = [&](std::size_t i) { return type_.dtype == DType::f32 ? weight[i] : narrow; };
     const Tensor ranges = bytes_of(ops::AdamWRange{0, elements, 0.1f}), scalars = bytes_of(ops::OptimizerScalars{});
     const Tensor sum = made({1}, DType::f64);
-    measure([&](std::size_t) {
-      ops::adamw(exec_, {weight, compute, m, v, gradient}, ranges, {1e-3f, 0.9f, 0.95f, 1e-8f, 1}, scalars);
+    measure([&](std::size_t i) {
+      ops::adamw(exec_, {weight[i], compute(i), m[i], v[i], gradient[i]}, ranges, {1e-3f, 0.9f, 0.95f, 1e-8f, 1}, scalars);
     });
-    measure([&](std::size_t) { ops::sum_of_squares(exec_, sum, gradient); });
-    if (type_.dtype != DType::f32) measure([&](std::size_t) { convert(compute, gradient); });
+    measure([&](std::size_t i) { ops::sum_of_squares(exec_, sum, gradient[i]); });
+    measure([&](std::size_t i) { gradient[i].zero(); });
+    measure([&](std::size_t i) { gradient[i].copy_from(weight[i]); });
+    if (type_.dtype != DType::f32) measure([&](std::size_t i) { convert(narrow, gradient[i]); });
   }
 
   template <class Struct>
@@ -243,7 +250,7 @@ class OpMeter {
   void measure(const Call& call) {
     const OpWork work = work_of_call([&] { call(0); });
     std::size_t turn = 0;
-    const double own = seconds_of_call(exec_.device, [&] { call(turn++ % kCopies); });
+    const double own = seconds_of_call(exec_.device, [&] { call(turn++); });
     const double mean = all_reduce_value(calibration_.world, own, ReduceOp::sum) / calibration_.world.size();
     samples_.push_back(
         {std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes, mean});

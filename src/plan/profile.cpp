@@ -60,6 +60,29 @@ struct TimeBySize {
   }
 };
 
+// An op on rows takes longer for shorter rows of as many bytes in all: its times for each length of a row. None if the lengths
+// were not all measured at the same number of sizes (and in profiles of older programs).
+std::map<Count, TimeBySize> times_by_length(const std::vector<const OpSample*>& samples) {
+  std::map<Count, TimeBySize> lengths;
+  for (const OpSample* one : samples) lengths[one->n].seconds[one->bytes] = one->seconds;
+  const std::size_t sizes = lengths.begin()->second.seconds.size();
+  const bool grid = sizes > 1 && lengths.begin()->first > 0 && std::all_of(lengths.begin(), lengths.end(), [&](const auto& one) {
+                      return one.second.seconds.size() == sizes;
+                    });
+  return grid ? lengths : std::map<Count, TimeBySize>{};
+}
+
+// Along a straight line between measured lengths, both as logarithms; beyond them as at the last.
+double at_length(const std::map<Count, TimeBySize>& lengths, const OpWork& work) {
+  const auto above = lengths.lower_bound(work.n);
+  if (above == lengths.begin()) return above->second.at(work.bytes);
+  const auto below = std::prev(above);
+  const double shorter = below->second.at(work.bytes);
+  if (above == lengths.end()) return shorter;
+  const double part = log_ratio(work.n, below->first) / log_ratio(above->first, below->first);
+  return shorter * std::pow(above->second.at(work.bytes) / shorter, part);
+}
+
 // Samples of the op in the type; of another type if there are none; of any op that moves memory if it was not measured. In a
 // profile of an older program it may have been measured with what it is "alone" now ("linear_backward_weight").
 std::vector<const OpSample*> samples_of(const std::vector<OpSample>& all, const OpWork& work) {
@@ -78,6 +101,8 @@ double interpolated(const std::vector<OpSample>& all, const OpWork& work) {
   const std::vector<const OpSample*> samples = samples_of(all, work);
   if (samples.front()->kind == OpKind::product || samples.front()->kind == OpKind::attention)
     return size_of_call(work.flops, work.bytes) / speed_by_shape(samples, work);
+  const std::map<Count, TimeBySize> lengths = times_by_length(samples);
+  if (work.n > 0 && !lengths.empty()) return at_length(lengths, work);
   TimeBySize times;
   for (const OpSample* one : samples) times.seconds[one->bytes] = one->seconds;
   return times.at(std::max(work.bytes, 1.0));

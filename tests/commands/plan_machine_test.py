@@ -58,6 +58,9 @@ job.check("--suggest alone", len(got["layouts"]) > 5 and "weak_scaling" not in g
 
 # Measured: as many ranks as are started.
 profile = path("machine.json")
+refused = job.run(["bench", "calibration", profile, "--precision", "bf16,fp8"], 2)
+job.expect("a CPU has no products in 8 bits", refused, 2, ["--precision fp8", "for GPUs", "cpu"], lines=1)
+job.check("... which is said before anything is measured", "measuring" not in refused[1] and not os.path.exists(profile), refused[1])
 code, stdout, stderr, _ = job.run(["bench", "calibration", profile], 2, 240)
 job.check("calibration", code == 0 and "links inside a node" in stdout and "2 ranks on 1 node" in stdout, stdout + stderr)
 with open(profile) as file:

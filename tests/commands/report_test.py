@@ -129,6 +129,60 @@ else:
     job.check("... one of them, and its pieces", said["rank"]["text"] != said["piece"]["text"] and all(": rank 1, " in said[key]["text"] and " for " in said[key]["text"]
               for key in ("piece", "before")) and said["piece"]["top"] > 0.2, said)
 
+    # A pipeline, of which no rank is chosen: where the pointer or the arrow keys are, what each stage does, with its micro-batch.
+    job.expect("a pipeline", job.run(training.words("staged", "--trace", "steps=5-7", **KEYS, model__layers=2, model__width=128, parallel__pp=2), 2), 0, lines=0)
+    job.expect("... its report", job.run(["report", training.path("staged"), "--out", training.path("staged.html")]), 0, lines=0)
+    staged = open(training.path("staged.html"), encoding="utf-8").read()
+    drawn = json.loads(re.search(r'id="data">(.*?)</script>', staged, re.S).group(1))["runs"][0]["trace"]["timeline"]
+    numbered = [piece for row in drawn["rows"] for piece in row["pieces"] if piece[3] >= 0]  # what is too short to be drawn is in none
+    job.check("... numbers the four micro-batches of both stages", {piece[3] for piece in numbered} <= {0, 1, 2, 3} and len(drawn["rows"]) == 2 and numbered, drawn)
+    # In the middle of each piece of a micro-batch, and at even distances.
+    moments = [(begin + end) / 2e5 for begin, end, _, _ in numbered] + [0.005] + [i / 10 for i in range(1, 10)]
+    POINT = """<script>{
+    const picture = document.querySelector("#trace svg"), frame = picture.querySelector(".frame"), cursor = picture.querySelector(".cursor");
+    const [, , width] = picture.getAttribute("viewBox").split(" ").map(Number), begin = Number(frame.getAttribute("x")), wide = Number(frame.getAttribute("width"));
+    const state = () => {
+      const output = picture.closest("figure").querySelector("[aria-live]"), whole = picture.getBoundingClientRect();
+      return {text: output.textContent, place: (Number(cursor.getAttribute("x1")) - begin) / wide, framed: frame.getBoundingClientRect().bottom > whole.top};
+    };
+    const key = (...keys) => {
+      for (const key of keys) picture.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+      return state();
+    };
+    const point = share => {
+      const whole = picture.getBoundingClientRect();
+      picture.dispatchEvent(new PointerEvent("pointermove", {clientX: whole.left + whole.width * (begin + share * wide) / width, clientY: whole.top + 30}));
+      return state();
+    };
+    const moments = MOMENTS;
+    document.body.append(Object.assign(document.createElement("pre"), {id: "said", textContent: JSON.stringify({
+      untouched: state(), pointed: moments.map(point), end: key("End"), home: key("Home"), stepped: key("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"),
+      chosen: key("ArrowDown"), none: key("ArrowUp", "ArrowUp"), repointed: (key("ArrowDown", "ArrowDown"), point(0.5))})}));
+    }</script></body>"""
+    with open(pressed, "w", encoding="utf-8") as file:
+        file.write(staged.replace("</body>", POINT.replace("MOMENTS", json.dumps(moments))))
+    said = json.loads(html.unescape(re.search(r'<pre id="said">(.*?)</pre>', dumped(pressed, 1280)).group(1)))
+
+    def doing(row, moment):
+        """What the page says of a row at a moment, in units of the picture."""
+        for begin, end, kind, micro_batch in row["pieces"]:
+            if begin <= moment < end:
+                return f"rank {row['rank']} {drawn['kinds'][kind]}" + (f" {micro_batch}" if micro_batch >= 0 else "")
+        return f"rank {row['rank']} between phases"
+
+    def of_all(what, got, share):
+        # A pixel is some 90 of the picture's 100,000 units: at an edge either piece is right.
+        texts = {", ".join(doing(row, 100000 * share + off) for row in drawn["rows"]) for off in (-100, 0, 100)}
+        job.check(f"no rank chosen, {what}", abs(got["place"] - share) < 2e-3 and got["text"].partition(": ")[2] in texts and not got["framed"], (got, texts))
+
+    job.check("no rank chosen, and nothing pointed at", said["untouched"]["text"] == "" and said["untouched"]["place"] < 0 and not said["untouched"]["framed"], said["untouched"])
+    for share, got in zip(moments, said["pointed"]):
+        of_all(f"pointer at {share:.3f}", got, share)
+    for name, share in (("home", 0), ("stepped", 0.02), ("none", 0.02), ("repointed", 0.5)):
+        of_all(name, said[name], share)
+    job.check("... at the end", abs(said["end"]["place"] - 1) < 2e-3 and not said["end"]["framed"], said["end"])
+    job.check("one rank chosen is framed", said["chosen"]["framed"] and ": rank 0, " in said["chosen"]["text"], said["chosen"])
+
 # 4. Compare.
 same = job.run(["compare", one, again])
 job.expect("compare", same, 0, lines=0)

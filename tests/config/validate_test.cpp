@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/fp8_rules.hpp"
 #include "config/run_file.hpp"
 #include "support/expect_error.hpp"
 
@@ -241,6 +242,12 @@ TEST(Validate, PrecisionPolicies) {
 }
 
 // Every matrix that a rank multiplies in 8 bits has sides of a multiple of 16; the line says which has not.
+TEST(Validate, KnowsWhichGpusMultiplyInEightBits) {
+  for (const Count capability : {89, 90, 100, 120}) EXPECT_EQ(why_without_fp8(capability), "") << capability;
+  for (const Count capability : {0, 70, 80, 86}) EXPECT_NE(why_without_fp8(capability), "") << capability;
+  EXPECT_EQ(why_without_fp8(86), "needs GPUs of compute capability 8.9 or newer, and one of this job has 8.6");
+}
+
 TEST(Validate, Fp8IsForGpusAndSidesThatFit) {
   const auto fp8 = [](std::vector<std::string> overrides, Count world = 1) {
     overrides.insert(overrides.begin(), {"precision.policy=fp8", "device.kind=cuda"});

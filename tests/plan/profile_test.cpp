@@ -130,6 +130,31 @@ TEST(Profiles, MeetTheirSamplesAndLieBetweenThem) {
   EXPECT_GT(profile.seconds_of("all_reduce", {4, 1, 4}, 1 << 20), 1.3e-3) << "3/4 of the bytes move instead of 1/2";
 }
 
+// Of as many bytes, shorter rows take longer.
+TEST(Profiles, TimeOpsOnRowsByTheLengthOfARow) {
+  MachineProfile profile = measured();
+  const auto norm = [&](Count rows, Count length, double seconds) {
+    const double bytes = 8.0 * static_cast<double>(rows * length);
+    profile.ops.push_back(sample("norm", OpKind::pointwise, rows, length, 0, 0, bytes, seconds));
+  };
+  const auto seconds_of = [&](Count rows, Count length) {
+    const double bytes = 8.0 * static_cast<double>(rows * length);
+    return profile.seconds_of(OpWork{.op = "norm", .m = rows, .n = length, .bytes = bytes});
+  };
+  norm(16, 64, 4e-6);
+  norm(1024, 64, 2e-4);
+  norm(1, 1024, 1e-6);
+  norm(64, 1024, 5e-5);
+  EXPECT_NEAR(seconds_of(16, 64), 4e-6, 1e-12);
+  EXPECT_NEAR(seconds_of(64, 1024), 5e-5, 1e-12);
+  EXPECT_NEAR(seconds_of(4, 256), 2e-6, 1e-12) << "256 is half way between 64 and 1,024";
+  EXPECT_NEAR(seconds_of(256, 256), 1e-4, 1e-10);
+  EXPECT_NEAR(seconds_of(32, 32), 4e-6, 1e-12) << "shorter than all: as the shortest";
+  EXPECT_NEAR(seconds_of(32, 4096), 1e-4, 1e-10) << "longer than all: as the longest, and above its sizes its speed";
+  norm(7, 512, 3e-6);  // one size of that length is no curve: by bytes alone
+  EXPECT_EQ(seconds_of(64, 1024), seconds_of(1024, 64));
+}
+
 TEST(Links, CostWhatTheirAlgorithmsCost) {
   const MachineProfile h100 = datasheet_profile("h100");
   const auto time = [&](const char* operation, GroupSpan span, Bytes bytes = kGiB) {

@@ -11,6 +11,7 @@
 #include "comm/consensus.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "commands/bench/bench.hpp"
+#include "commands/common/load_run.hpp"
 #include "commands/common/numbers.hpp"
 #include "commands/common/open_world.hpp"
 #include "commands/common/output_file.hpp"
@@ -35,12 +36,14 @@ std::vector<CalibratedType> types_of(const CalibrationOptions& options) {
   std::vector<std::string> names = options.precisions;
   if (names.empty())
     names = options.device == "cuda" ? std::vector<std::string>{"bf16", "tf32"} : std::vector<std::string>{"fp32"};
-  if (options.device == "cpu" && std::find(names.begin(), names.end(), "fp8") != names.end())
-    throw SharedError(ExitCode::usage, "--precision fp8: products in 8 bits are for GPUs, and --device is cpu");
   std::vector<CalibratedType> types;
   for (const std::string& name : names)
     types.push_back({name == "tf32" ? DType::f32 : name == "fp8" ? DType::u8 : dtype_from_name(name), name == "tf32"});
   return types;
+}
+
+bool has_fp8(const std::vector<CalibratedType>& types) {
+  return std::any_of(types.begin(), types.end(), [](const CalibratedType& type) { return type.dtype == DType::u8; });
 }
 
 // The size of the device, or of a rank's share of the host.
@@ -88,8 +91,12 @@ void print_profile(const MachineProfile& profile, const std::string& file, doubl
 
 int bench_calibration(const CalibrationOptions& options) {
   const double begin = steady_seconds();
+  const DeviceKind device = options.device == "cuda" ? DeviceKind::gpu : DeviceKind::cpu;
+  const std::vector<CalibratedType> types = types_of(options);
   Runtime runtime;
   const std::unique_ptr<Communicator> world = open_world();
+  if (device == DeviceKind::cpu && has_fp8(types))
+    throw SharedError(ExitCode::usage, "--precision fp8: products in 8 bits are for GPUs, and --device is cpu");
   std::filesystem::path file;
   fail_together(*world, "looking at where the profile goes", [&] {
     if (world->rank() == 0) file = output_file("FILE", options.file, options.overwrite);
@@ -97,8 +104,8 @@ int bench_calibration(const CalibrationOptions& options) {
   if (world->size() % runtime.node_count() != 0)
     throw SharedError(ExitCode::usage, fmt::format("{} on {}: start as many on each", counted(world->size(), "rank"),
                                                    counted(runtime.node_count(), "node")));
-  const DeviceKind device = options.device == "cuda" ? DeviceKind::gpu : DeviceKind::cpu;
   runtime.open_device(device);
+  if (has_fp8(types)) check_gpus_have_fp8(*world, "--precision fp8", "leave it out");
   if (device == DeviceKind::cpu) ops::set_gemm_threads(static_cast<int>(options.threads));
   std::unique_ptr<Communicator> between_gpus;
   if (device == DeviceKind::gpu && world->size() > 1) between_gpus = make_nccl_communicator(*world, "world");
@@ -108,7 +115,7 @@ int bench_calibration(const CalibrationOptions& options) {
     flush_console();
   };
   MachineProfile profile = calibrate({.device = device,
-                                      .types = types_of(options),
+                                      .types = types,
                                       .world = *world,
                                       .tensors = between_gpus ? *between_gpus : *world,
                                       .nodes = runtime.node_count(),

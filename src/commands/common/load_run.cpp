@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "comm/consensus.hpp"
+#include "config/fp8_rules.hpp"
 #include "config/run_file.hpp"
 #include "config/schema.hpp"
 #include "config/validate.hpp"
@@ -56,20 +57,19 @@ RunConfig read_run(Runtime& runtime, Communicator& world, const std::string& pat
   return config;
 }
 
-// Products in 8 bits came with compute capability 8.9. The lowest decides, so that all ranks say the same. Collective over: world
 void check_gpu_multiplies(Communicator& world, const RunConfig& config) {
-  if (config.precision.policy != "fp8") return;
-  constexpr Count kWithFp8 = 89;
-  const Count lowest = -all_reduce_value(world, -static_cast<Count>(gpu::facts().compute_capability), ReduceOp::max);
-  if (lowest >= kWithFp8) return;
-  throw SharedError(
-      ExitCode::config,
-      fmt::format("precision.policy = \"fp8\" needs GPUs of compute capability 8.9 or newer, and one of this job has "
-                  "{}.{}; set precision.policy = \"bf16\"",
-                  lowest / 10, lowest % 10));
+  if (config.precision.policy == "fp8")
+    check_gpus_have_fp8(world, "precision.policy = \"fp8\"", "set precision.policy = \"bf16\"");
 }
 
 }  // namespace
+
+// The lowest decides, so that all ranks say the same.
+void check_gpus_have_fp8(Communicator& world, const std::string& what, const std::string& instead) {
+  const Count lowest = -all_reduce_value(world, -static_cast<Count>(gpu::facts().compute_capability), ReduceOp::max);
+  const std::string why = why_without_fp8(lowest);
+  if (!why.empty()) throw SharedError(ExitCode::config, fmt::format("{} {}; {}", what, why, instead));
+}
 
 RunConfig load_run(Runtime& runtime, Communicator& world, const std::string& path, const std::vector<std::string>& overrides,
                    Count world_size, bool any_device) {

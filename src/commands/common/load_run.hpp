@@ -39,4 +39,8 @@ RunConfig run_of_checkpoint(Runtime& runtime, Communicator& world, const std::st
 // Collective over: world
 void set_up_job(Runtime& runtime, Communicator& world, const RunConfig& config);
 
+/// Throws SharedError(config), "{what} needs ...; {instead}", unless the GPUs of all ranks, which are open, have products in 8
+/// bits. // Collective over: world
+void check_gpus_have_fp8(Communicator& world, const std::string& what, const std::string& instead);
+
 }  // namespace cohort
