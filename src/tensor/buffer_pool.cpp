@@ -24,7 +24,7 @@ Tensor BufferPool::take(Count elements, DType dtype) {
     bytes_ += elements * size_of(dtype);
     return Tensor::zeros(label_, {elements}, dtype, device_);
   }
-  const Tensor tensor = *found;
+  Tensor tensor = std::move(*found);
   free_.erase(found);
   return tensor;
 }
