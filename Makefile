@@ -136,7 +136,7 @@ format: packages-format ## Format all C++ sources in place
 format-check: packages-format ## Fail if a C++ source is not formatted
 	tools/lint format
 
-hooks: ## Let git check the formatting and the tree's rules before each commit (`git config --unset core.hooksPath` ends it)
+hooks: ## Let git check formatting and the tree's rules before a commit, clang-tidy before a push (`git config --unset core.hooksPath` ends it)
 	git config core.hooksPath tools/hooks
 
 # Tests fail while these files differ from what program and sources say.
@@ -171,15 +171,18 @@ ifneq ($(INSTALL),no)
 	@tools/install-dependencies build
 endif
 
+# What tools/lint does not find it says.
 packages-format:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies format
 endif
+	@INSTALL=$(INSTALL) tools/lint-environment || true
 
 packages-lint:
 ifneq ($(INSTALL),no)
 	@tools/install-dependencies lint
 endif
+	@INSTALL=$(INSTALL) tools/lint-environment || true
 
 packages-coverage:
 ifneq ($(INSTALL),no)

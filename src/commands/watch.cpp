@@ -56,9 +56,11 @@ Facts facts_of(const std::filesystem::path& folder) {
 
 // False if the user wants no more. In pieces, since a signal does not end a sleep.
 bool slept(double seconds) {
-  constexpr double kPiece = 0.1;
-  for (double left = seconds; left > 0.0 && !stop_requested(); left -= kPiece)
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kPiece)));
+  using Seconds = std::chrono::duration<double>;
+  constexpr Seconds kPiece(0.1);
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto end = now() + Seconds(seconds);
+  while (now() < end && !stop_requested()) std::this_thread::sleep_for(std::min(kPiece, Seconds(end - now())));
   return !stop_requested();
 }
 

@@ -86,7 +86,7 @@ std::string StoryGrammar::early_mention(std::size_t rule, std::vector<bool>& men
     }
     for (std::size_t i = 0; i < common.size(); ++i) common[i] = common[i] && here[i];
   }
-  mentioned = common;
+  mentioned = std::move(common);
   return "";
 }
 

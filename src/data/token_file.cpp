@@ -36,9 +36,10 @@ std::string_view name_of(Split split) { return split == Split::train ? "train" :
 namespace {
 
 // Most people meet this first: they have no data yet.
-const std::string& require_token_file(const std::string& path) {
+hdf5::File open_token_file(const std::string& path) {
   std::error_code error;  // what cannot be looked at for another reason is File::open()'s to report
-  if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) return path;
+  if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found)
+    return hdf5::File::open(path, ExitCode::data);
   const bool is_demo = std::filesystem::path(path).filename() == "stories.h5";
   fail(ExitCode::io, "{}: no such token file; {} writes it", path,
        is_demo ? "`make stories`" : fmt::format("`cohort data prepare --input TEXT --out {}`", path));
@@ -46,7 +47,7 @@ const std::string& require_token_file(const std::string& path) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::string& path) : path_(path), file_(hdf5::File::open(require_token_file(path), ExitCode::data)) {
+TokenFile::TokenFile(const std::string& path) : path_(path), file_(open_token_file(path)) {
   check_format();
   read_facts();
   for (const Split split : {Split::train, Split::validation}) {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 SbatchAnswer run(const std::vector<std::string>& words) {
   const std::string command = shell_words(words) + " 2>&1 </dev/null";
-  std::FILE* pipe = popen(command.c_str(), "r");  // NOLINT: every word is quoted
+  std::FILE* pipe = popen(command.c_str(), "r");  // NOLINT(bugprone-command-processor): every word is quoted
   if (pipe == nullptr) fail(ExitCode::io, "cannot start {}", words.front());
   SbatchAnswer answer;
   std::array<char, 4096> piece{};

@@ -42,6 +42,7 @@ bool Pattern::matches(std::string_view text) const {
   regmatch_t range;  // in: where to look; it need not end with a zero
   range.rm_so = 0;
   range.rm_eo = static_cast<regoff_t>(text.size());
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): REG_STARTEND takes the end from range
   return regexec(&compiled_, text.data(), 1, &range, REG_STARTEND) == 0;
 }
 

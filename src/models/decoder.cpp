@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/counting_listener.hpp"
 #include "ops/linear.hpp"
@@ -156,7 +157,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
   const Norm::Saved norm = norm_->forward(kept, normed, x);
   if (context.inspect) context.inspect(units_.back().name, normed);
   if (saved != nullptr) {
-    saved->last = x;
+    saved->last = std::move(x);
     saved->norm = norm;
   }
   return normed;
@@ -187,7 +188,7 @@ void Decoder::head_loss(const StepContext& context, const Tensor& own_normed, st
 Tensor Decoder::forward_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& x,
                               float gradient_scale, Hooks& hooks, Saved& saved) {
   const StepContext context = given.with_input(input.slots, input.documents);
-  const Tensor out = run(chunk, context, input, x, hooks, &saved);
+  Tensor out = run(chunk, context, input, x, hooks, &saved);
   if (!chunks_[chunk].has_head) {
     note_unit("", /*backward=*/false);
     return out;

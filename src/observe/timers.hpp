@@ -77,7 +77,7 @@ class StepTimers {
     Scope& operator=(const Scope&) = delete;
 
    private:
-    Scope(StepTimers& timers, int outer, Phase phase)
+    Scope(StepTimers& timers, int outer, Phase phase)  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): literals
         : timers_(timers), outer_(outer), span_(TraceSpan::Kind::phase, name_of(phase).data()) {
       span_.begin_at(timers.mark_);
     }

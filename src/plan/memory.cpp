@@ -22,7 +22,8 @@ bool halves(const RunConfig& config) { return storage_of(config).compute != DTyp
 PaperMemory paper_layer(const RunConfig& config) {
   const ModelSection& model = config.model;
   const auto t = static_cast<double>(config.parallel.tp);
-  const auto s = static_cast<double>(model.context / config.parallel.cp), h = static_cast<double>(model.width);
+  const Count positions = model.context / config.parallel.cp;  // of a rank
+  const auto s = static_cast<double>(positions), h = static_cast<double>(model.width);
   const double sbh = s * static_cast<double>(config.train.micro_batch) * h;
   const double scores = 5.0 * static_cast<double>(model.heads) * s / h;
   if (model.activation_checkpointing == "full") return {2.0 * sbh, "2 sbh"};

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <map>
 
@@ -52,11 +53,12 @@ Check check_count(const Nodes& nodes) {
   return check;
 }
 
-// -1, 0 or 1 as version "a" is older than, like or newer than "b": numbers separated by points.
+// -1, 0 or 1 as version "a" is older than, like or newer than "b": numbers separated by points. Other words count as 0.
 int compare_versions(const std::string& a, const std::string& b) {
   const auto numbers = [](const std::string& version) {
     std::vector<int> parts;
-    for (const std::string& part : split(version, '.')) parts.push_back(std::atoi(part.c_str()));
+    for (const std::string& part : split(version, '.'))
+      std::from_chars(part.data(), part.data() + part.size(), parts.emplace_back(0));
     return parts;
   };
   const std::vector<int> of_a = numbers(a), of_b = numbers(b);

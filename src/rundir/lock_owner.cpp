@@ -1,7 +1,7 @@
 #include "rundir/lock_owner.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): POSIX's, with kill()
 #include <unistd.h>
 
 #include <array>

@@ -148,7 +148,7 @@ fs::path named_checkpoint(const fs::path& folder, const std::string& from, const
     fail(ExitCode::checkpoint, "--resume-from {}: {} has no complete checkpoint of that step; it has these: {}", from,
          folder.string(), steps_of(found));
   }
-  const fs::path named = resolve_checkpoint(from);
+  fs::path named = resolve_checkpoint(from);
   std::error_code error;
   for (const StoredCheckpoint& checkpoint : found) {
     if (fs::equivalent(checkpoint.folder, named, error)) return checkpoint.folder;

@@ -24,7 +24,7 @@ Tensor BufferPool::take(Count elements, DType dtype) {
     bytes_ += elements * size_of(dtype);
     return Tensor::zeros(label_, {elements}, dtype, device_);
   }
-  const Tensor tensor = *found;
+  const Tensor tensor = *found;  // NOLINT(performance-unnecessary-copy-initialization): erased next
   free_.erase(found);
   return tensor;
 }

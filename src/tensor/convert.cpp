@@ -27,9 +27,9 @@ void convert(const Tensor& to, const Tensor& from) {
 }
 
 Tensor to_host_fp32(const Tensor& tensor) {
-  const Tensor host = tensor.to_host();
+  Tensor host = tensor.to_host();
   if (host.dtype() == DType::f32) return host;
-  const Tensor fp32 = Tensor::zeros("host copy", host.shape());
+  Tensor fp32 = Tensor::zeros("host copy", host.shape());
   convert(fp32, host);
   return fp32;
 }

@@ -34,6 +34,7 @@ std::shared_ptr<std::byte> counted_memory(Bytes bytes) {
     if (memory == nullptr) throw std::bad_alloc();
     return {static_cast<std::byte*>(memory), std::free};
   }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of no memory, which nobody follows
   auto* const address = reinterpret_cast<std::byte*>(next_address);
   next_address += (static_cast<std::uintptr_t>(bytes) + kAddressStep - 1) / kAddressStep * kAddressStep;
   return {address, [](std::byte*) {}};

@@ -75,7 +75,7 @@ std::string in_words(const Tokenizer& tokenizer) { return join(split(facts_of(to
 std::string tokenizer_of_record(const std::string& record) { return join(split(parse_record(record).tokenizer, ' ')); }
 
 std::string tokenizer_of(const TrainingState& state) {
-  const std::string recorded = tokenizer_of_record(state.data);
+  std::string recorded = tokenizer_of_record(state.data);
   if (!recorded.empty() || state.tokenizer.empty()) return recorded;
   return in_words(*read_tokenizer(state.tokenizer, "the checkpoint"));
 }

@@ -20,7 +20,7 @@ Bytes reserves_of(const StepArenas& arenas) { return static_cast<Count>(1 + aren
 std::string parameters_in_words(const ModelSection& model) {
   const std::unique_ptr<Model> declared = declare_model(model);
   const auto count = [](Count elements) { return human_count(static_cast<double>(elements)); };
-  const std::string all = count(declared->parameters().elements()) + " parameters";
+  std::string all = count(declared->parameters().elements()) + " parameters";
   if (model.lora.rank == 0) return all;
   return fmt::format("{}, of which {} are trained (adapters of rank {})", all, count(declared->parameters().trained_elements()),
                      model.lora.rank);
@@ -96,7 +96,7 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
   if (config.data.sources.empty())  // a mixture has epochs of each source: describe_mixture()
     text += fmt::format(", {:.2f} epochs of {}", samples / static_cast<double>(training_samples),
                         counted(training_samples, "sample"));
-  text += "\n";
+  text += '\n';
   if (const std::string optimizers = check_optimizer(config); !optimizers.empty())
     text += fmt::format("optimizer   {}\n", optimizers);
   if (const std::string rate = scaled_rate_in_words(config); !rate.empty()) text += fmt::format("rate        {}\n", rate);

@@ -1,10 +1,10 @@
 #include "train/fault_injector.hpp"
 
-#include <signal.h>
 #include <sys/resource.h>
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -75,9 +75,9 @@ void FaultInjector::act(Pending& pending) {
   const std::string& kind = fault.kind;
   if (kind == "exit") std::_Exit(static_cast<int>(fault.code));
   if (kind == "abort") std::abort();
-  if (kind == "kill") raise(SIGKILL);
-  if (kind == "stop") raise(SIGSTOP);
-  if (kind == "segv") raise(SIGSEGV);
+  if (kind == "kill") std::raise(SIGKILL);
+  if (kind == "stop") std::raise(SIGSTOP);
+  if (kind == "segv") std::raise(SIGSEGV);
   if (kind == "throw") fail(ExitCode::internal, "the error that fault.kind = \"throw\" asks for");
   if (kind == "hang") hang();
   if (kind == "slow") std::this_thread::sleep_for(std::chrono::duration<double>(fault.seconds));

@@ -1,7 +1,7 @@
 #include "base/process.hpp"
 
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): POSIX's, with kill()
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -11,7 +11,8 @@ using Read = ssize_t (*)(int, void*, size_t, off_t);
 
 ssize_t slow(const char* name, int file, void* to, size_t bytes, off_t offset) {
   const char* seconds = std::getenv("SLOW_READS");
-  if (seconds != nullptr) usleep(static_cast<useconds_t>(1e6 * std::atof(seconds) * static_cast<double>(bytes / 16384)));
+  const size_t blocks = bytes / 16384;
+  if (seconds != nullptr) usleep(static_cast<useconds_t>(1e6 * std::strtod(seconds, nullptr) * static_cast<double>(blocks)));
   return reinterpret_cast<Read>(dlsym(RTLD_NEXT, name))(file, to, bytes, offset);
 }
 

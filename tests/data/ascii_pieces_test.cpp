@@ -77,7 +77,7 @@ TEST_P(AsciiPieces, OfLongRuns) {
 }
 
 TEST_P(AsciiPieces, OfRandomTexts) {
-  std::mt19937 random(7);  // NOLINT: the same in every run
+  std::mt19937 random(7);  // the same in every run
   const std::vector<std::string> parts{"word", "Word",  "I",    "'ll",  "'LL",      "'",    "123456",       "7",
                                        ".",    "...\n", "\r\n", "\n\n", " ",        "   ",  "\t",           "(",
                                        "\"",   "_",     "\x7f", "\x1c", "\xC3\xA9", "\xFF", "\xE4\xB8\xAD", "\xC2\xA0"};

@@ -72,7 +72,7 @@ TEST(Bpe, ListedMergesAndMergesByIdCanDiffer) {
 
 // The two algorithms of the encoder, for short pieces and for long ones, give the same tokens.
 TEST(Bpe, LongPiecesAreMergedAsShortOnes) {
-  std::mt19937 random(3);  // NOLINT: the same in every run
+  std::mt19937 random(3);  // the same in every run
   PieceCounts counts;
   for (int i = 0; i < 300; ++i) {
     std::string word;
@@ -146,7 +146,7 @@ TEST(Bpe, EveryStringOfBytesComesBack) {
   const std::vector<std::string_view> texts{"the cat and the hat that the cat had"};
   const std::vector<std::string> sources{"a"};
   const auto tokenizer = learn_tokenizer("bpe", texts, sources, {.vocabulary = 270, .pattern = "cl100k", .special = {"<|end|>"}});
-  std::mt19937 random(5);  // NOLINT: the same in every run
+  std::mt19937 random(5);  // the same in every run
   for (int i = 0; i < 200; ++i) {
     std::string text;
     for (int k = 0; k < 300; ++k) text += static_cast<char>(random() % (i % 2 == 0 ? 256 : 128));

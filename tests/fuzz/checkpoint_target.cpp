@@ -119,12 +119,13 @@ std::vector<std::string> make_seeds(const fs::path& scratch_folder, bool forged)
   TrainingState state;
   state.model = "fuzz";
   state.run_file = "[run]\n";
+  const char hostilities = forged ? 3 : 2;
   std::vector<std::string> seeds;
   for (const SaveOptions& options : ways) {
     ++state.step;
     const DType dtype = options.storage.chunk > 0 ? DType::bf16 : DType::f32;
     const fs::path folder = save_parts(*self, scratch_folder, make_parts(dtype), state, options).folder;
-    for (char hostility = 0; hostility < (forged ? 3 : 2); ++hostility) seeds.push_back(packed(folder, hostility));
+    for (char hostility = 0; hostility < hostilities; ++hostility) seeds.push_back(packed(folder, hostility));
   }
   return seeds;
 }

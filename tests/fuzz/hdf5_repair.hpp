@@ -52,7 +52,7 @@ inline void repair_hdf5_checksums(std::string& file) {
   seal_bytes(file, 0, kSuperblock);
   for (std::size_t at = file.find("OHDR"); at != std::string::npos; at = file.find("OHDR", at + 4)) {
     if (at + 6 > file.size()) return;
-    const auto flags = static_cast<unsigned>(file[at + 5]);
+    const auto flags = static_cast<unsigned char>(file[at + 5]);
     std::size_t header = at + 6 + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0);  // times; attribute storage
     const std::size_t width = std::size_t{1} << (flags & 3);
     std::uint64_t size = 0;  // of the messages

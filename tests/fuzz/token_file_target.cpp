@@ -28,12 +28,13 @@ std::vector<std::string> make_seeds(const fs::path& scratch_folder, bool forged)
   std::ofstream file(text);
   for (int i = 0; i < 60; ++i) file << "Once there was a fox. ";
   file.close();
+  const char hostilities = forged ? 2 : 1;
   std::vector<std::string> seeds;
   for (const char* tokenizer : {"char", "byte"}) {
     prepare_tokens({.inputs = {text.string()}, .output = path.string(), .tokenizer = tokenizer});
     std::ifstream written(path, std::ios::binary);
     const std::string bytes(std::istreambuf_iterator<char>(written), {});
-    for (char hostility = 0; hostility < (forged ? 2 : 1); ++hostility) seeds.push_back(hostility + bytes);
+    for (char hostility = 0; hostility < hostilities; ++hostility) seeds.push_back(hostility + bytes);
   }
   return seeds;
 }

@@ -49,7 +49,7 @@ struct Output {
 
 /// Runs a command line; its output and its errors together.
 inline Output run(const std::string& command) {
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");  // NOLINT(bugprone-command-processor): of tests
   std::string text;
   std::array<char, 4096> buffer{};
   for (std::size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) text.append(buffer.data(), got);

@@ -20,9 +20,11 @@ double test_clock() { return now; }
 
 // A table that is written into a file, and what was written.
 class ProgressTest : public ::testing::Test {
+ public:
+  ~ProgressTest() override { std::fclose(out_); }
+
  protected:
   ProgressTest() : out_(std::fopen((folder_ / "out").c_str(), "w")) { now = 0.0; }
-  ~ProgressTest() override { std::fclose(out_); }
   ProgressTable::Options options(bool terminal) const {
     ProgressTable::Options result;
     result.total_steps = 100;

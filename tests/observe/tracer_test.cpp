@@ -17,8 +17,10 @@ using nlohmann::json;
 
 // Each test has the tracer of the process to itself.
 class TracerTest : public ::testing::Test {
- protected:
+ public:
   ~TracerTest() override { Tracer::of_process().abandon(); }
+
+ protected:
   Tracer& tracer_ = Tracer::of_process();
 
   const TraceSpan* find(const std::string& name) const {

@@ -56,7 +56,7 @@ inline Tensor tensor_of(Input values, const Shape& shape) {
 
 /// The values rounded to a floating-point type.
 inline Tensor tensor_of_type(DType dtype, Input values, const Shape& shape) {
-  const Tensor fp32 = tensor_of(values, shape);
+  Tensor fp32 = tensor_of(values, shape);
   if (dtype == DType::f32) return fp32;
   const Tensor tensor = Tensor::zeros("test", shape, dtype, test_device());
   convert(tensor, fp32);

@@ -48,14 +48,19 @@ class Planted(unittest.TestCase):
         self.write("name.hpp", HEADER)
         self.write("name.cpp", SOURCE)
         self.write("plain.hpp", PLAIN)
-        command = f"c++ -I{self.root}/src -Wall -Wextra -Wshadow -Wconversion -std=c++20 -O3 -o name.o -c {self.root}/src/base/name.cpp"
         self.lint.DATABASE.parent.mkdir(parents=True)
-        self.lint.DATABASE.write_text(json.dumps([{"directory": str(self.root), "command": command, "file": f"{self.root}/src/base/name.cpp"}]))
+        self.write_database("name.cpp")
         self.git("init", "-q", "-b", "main")
         self.commit()
 
     def write(self, name, text):
         (self.root / "src/base" / name).write_text(text)
+
+    def write_database(self, *names):
+        flags = f"-I{self.root}/src -Wall -Wextra -Wshadow -Wconversion -std=c++20 -fopenmp -O3 -fno-thread-jumps"  # which GCC alone knows
+        files = {name: f"{self.root}/src/base/{name}" for name in names}
+        self.lint.DATABASE.write_text(json.dumps([{"directory": str(self.root), "file": file,
+                                                   "command": f"c++ {flags} -o base.dir/{name}.o -c {file}"} for name, file in files.items()]))
 
     def git(self, *arguments):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(self.root), *arguments], check=True, capture_output=True)
@@ -114,9 +119,33 @@ class Planted(unittest.TestCase):
         self.write("name.cpp", SOURCE + "int half(int n) { return n == n ? n : 0; }\n")
         self.assert_found("tidy", says=r"name.cpp:4:.*misc-redundant-expression")
 
+    def test_tidy_needs_no_openmp(self):
+        self.write("name.cpp", "#include <omp.h>\n\n" + SOURCE + "int threads() { return omp_get_max_threads(); }\n")
+        self.assert_clean("tidy")
+
     def test_tidy_looks_at_a_header_through_a_source(self):
         self.write("name.hpp", HEADER + "inline bool none(const std::string& text) { return text.size() == 0; }\n")
         self.assert_found("tidy", "--changed", "HEAD", says=r"name.hpp:6:.*readability-container-size-empty")
+
+    def test_tidy_looks_at_sources_together(self):
+        names = [f"part{n}.cpp" for n in range(self.lint.UNIT + 1)]
+        for name in names:
+            self.write(name, f"int {name[:-4]}(int n) {{ return n; }}\n")
+        self.write_database(*names)
+        commands = self.lint.database()
+        self.assertEqual([len(unit) for unit in self.lint.units_of(sorted(commands), commands)], [self.lint.UNIT, 1])
+        self.assert_clean("tidy")
+        self.write("part0.cpp", "#include <string.h>\n")  # which the check overlooks in what is included, if it is not told
+        self.write("part1.cpp", "int part1(int n) { return n == n ? n : 0; }\n")
+        self.assert_found("tidy", says=r"(?s)part0.cpp:1:.*deprecated-headers.*part1.cpp:1:.*misc-redundant-expression")
+
+    def test_tidy_looks_alone_at_what_does_not_compile_together(self):
+        self.write("first.cpp", "namespace {\nconst int kSize = 1;\n}\nint first() { return kSize; }\n")
+        self.write("second.cpp", "namespace {\nconst int kSize = 2;\n}\nint second() { return kSize; }\n")
+        self.write_database("first.cpp", "second.cpp")
+        self.assert_clean("tidy")
+        self.write("second.cpp", "namespace {\nconst int kSize = 2;\n}\nint second(int n) { return n == n ? n : kSize; }\n")
+        self.assert_found("tidy", says=r"second.cpp:4:.*misc-redundant-expression")
 
     def test_compile(self):
         self.assert_clean("compile")

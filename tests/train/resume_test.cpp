@@ -39,7 +39,7 @@ TEST_F(Resume, ShardsGoOnBitForBitAndInAnyOtherLayout) {
   const std::vector<std::string> strategies{"zero1", "zero2", "zero3", "bucketed"};
   for (std::size_t i = 0; i < 3; ++i) {
     const std::string data = "parallel.data=" + strategies[i];
-    const std::string name = strategies[i];
+    const std::string& name = strategies[i];
     SCOPED_TRACE(name);
     ASSERT_EQ(train(config({"run.name=" + name, data})), ExitCode::success);
     ASSERT_EQ(train(config({"run.name=" + name + "-twice", data, "train.steps=5"})), ExitCode::success);

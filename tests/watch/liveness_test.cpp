@@ -12,7 +12,7 @@ using Link = RankView::Link;
 // Ranks 0, 1 and 2 are heard each second until `end`; those in `moving` do something each time.
 void pass_time(Liveness& liveness, double begin, double end, const std::vector<int>& heard, const std::vector<int>& moving) {
   static std::uint64_t progress = 100;
-  for (double now = begin; now <= end; now += 1.0) {
+  for (double now = begin; now <= end; now += 1.0) {  // NOLINT(bugprone-float-loop-counter): whole seconds
     ++progress;
     for (const int rank : heard) {
       const bool moves = std::find(moving.begin(), moving.end(), rank) != moving.end();

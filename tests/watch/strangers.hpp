@@ -66,7 +66,8 @@ class Strangers {
                                                            : send(descriptor, endless));
         if (sent) continue;
         if (descriptor >= 0) close(descriptor);
-        if ((descriptor = knock(at_)) >= 0) ++knocks_;
+        descriptor = knock(at_);
+        if (descriptor >= 0) ++knocks_;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

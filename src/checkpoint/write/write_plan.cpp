@@ -183,7 +183,7 @@ Tensor StoredElements::kept(Count begin, Count elements) const {
 std::vector<PlannedTensor> exchange_write_plan(Communicator& comm, const std::vector<WriteItem>& own) {
   std::string all = to_text(own);
   if (comm.size() > 1) {
-    nlohmann::json texts = gather_texts(comm, std::move(all), kRoot);
+    nlohmann::json texts = gather_texts(comm, all, kRoot);
     all = broadcast_text(comm, texts.dump(), kRoot);
   } else {
     all = nlohmann::json{all}.dump();

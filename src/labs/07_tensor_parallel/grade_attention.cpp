@@ -94,9 +94,9 @@ struct Sample {
     if (scores.empty()) return lse;
     for (const double score : scores) sum += std::exp(score - lse);
     for (std::size_t k = 0; k < scores.size(); ++k) {
-      const std::size_t key = first + k;
+      const std::size_t key = first + k, owner = key / tokens;
       for (std::size_t i = 0; i < head_size; ++i)
-        out[i] += std::exp(scores[k] - lse) / sum * (value(2, key, i) + static_cast<double>(key / tokens));
+        out[i] += std::exp(scores[k] - lse) / sum * (value(2, key, i) + static_cast<double>(owner));
     }
     return lse + std::log(sum);
   }

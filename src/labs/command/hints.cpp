@@ -12,7 +12,7 @@ std::vector<std::string> hints_of(const Lab& lab, std::size_t exercise) {
   bool here = false;
   for (const std::string& line : split(read_file(file, "hints"), '\n')) {
     if (line.starts_with("## ")) here = line.starts_with("## " + lab.number_of(exercise) + " ");
-    if (!here || line.starts_with("#")) continue;
+    if (!here || line.starts_with('#')) continue;
     const std::size_t digits = line.find_first_not_of("0123456789");
     if (digits != std::string::npos && digits > 0 && line.substr(digits).starts_with(". ")) {
       hints.push_back(line.substr(digits + 2));

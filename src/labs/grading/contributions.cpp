@@ -17,7 +17,7 @@ constexpr double kBase = 8.0;
 float digit_of(int rank) { return static_cast<float>(std::pow(kBase, rank)); }
 
 std::string wrong_contributions(double sum, int ranks) {
-  const std::string no_sum = fmt::format("{} is no sum of the ranks' values", sum);
+  std::string no_sum = fmt::format("{} is no sum of the ranks' values", sum);
   if (!std::isfinite(sum) || sum < 0.0 || sum != std::floor(sum)) return no_sum;
   std::vector<std::string> words;
   double rest = sum;

@@ -41,7 +41,7 @@ struct Output {
 };
 
 Output run(const std::string& command) {
-  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");  // NOLINT(bugprone-command-processor): names of files are quoted
   if (pipe == nullptr) fail(ExitCode::io, "starting the shell for {}", command);
   Output output;
   std::array<char, 4096> block{};

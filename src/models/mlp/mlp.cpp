@@ -31,10 +31,10 @@ Mlp::Mlp(const ModelSection& config, const ModelStorage& storage)
 
 Tensor Mlp::features(const StepContext& context, const ModelInput& input) const {
   // The ops only read it; Tensor has no read-only form.
-  const Tensor given =
+  Tensor given =
       Tensor::wrap(const_cast<float*>(input.features.data()), {input.samples, inputs_}, DType::f32, context.exec.device);
   if (context.dtype == DType::f32) return given;
-  const Tensor converted = context.take(given.shape());
+  Tensor converted = context.take(given.shape());
   convert(converted, given);
   return converted;
 }

@@ -147,7 +147,7 @@ class Engine::Step : public Hooks {
     const auto scope = timers_.scope(Phase::backward);
     const Action& action = engine_.actions_[i];
     Slot& slot = engine_.slots_.at(engine_.places_[i]);
-    const Tensor dx = gradient.defined() ? gradient : take_message(action);
+    Tensor dx = gradient.defined() ? gradient : take_message(action);
     const TraceScope span(TraceSpan::Kind::micro_batch, "backward", action.micro_batch, action.chunk);
     LayerSpans hooks(*this);
     engine_.model_.backward_chunk(static_cast<std::size_t>(action.chunk), context_, input_of(action), dx, hooks, slot.saved);

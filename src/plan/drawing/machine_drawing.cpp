@@ -79,6 +79,7 @@ class MachinePicture : private SvgPicture {
   }
 
   void axes() {
+    // NOLINTBEGIN(bugprone-float-loop-counter): powers of 2 and of 10 are exact
     for (double ranks = least_ranks_; ranks <= most_ranks_ * 1.001;
          ranks *= std::max(2.0, std::pow(2.0, std::round(std::log2(most_ranks_ / least_ranks_) / 7.0)))) {
       const double x = x_of(ranks);
@@ -90,6 +91,7 @@ class MachinePicture : private SvgPicture {
       add("<line x1=\"{1}\" y1=\"{0:.1f}\" x2=\"{2}\" y2=\"{0:.1f}\" stroke=\"{3}\"/>", y, kLeft, kLeft + kPlotWidth, kGrid);
       text(kLeft - 6, y + 4, "end", human_count(speed));
     }
+    // NOLINTEND(bugprone-float-loop-counter)
     text(kLeft + kPlotWidth / 2, kTop + kPlotHeight + 38, "middle", "ranks");
     text(kLeft - 6, kTop - 10, "end", "tokens/s");
   }

@@ -58,7 +58,7 @@ std::string unit_text(const GraphStage& stage, const UnitRun& run) {
   std::string text = "\n" + run.title;
   if (run.count > 1) text += fmt::format(", {} alike, of each", run.count);
   if (unit.parameters > 0) text += fmt::format(": {} parameters", human_count(static_cast<double>(unit.parameters)));
-  text += "\n";
+  text += '\n';
   for (const GraphOp& op : unit.forward) text += op_line(unit, op);
   text += backward_lines(unit);
   if (run.count > 1 && !traffic_lines(run.traffic).empty()) text += "  of all of them:\n";

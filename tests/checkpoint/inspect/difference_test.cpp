@@ -24,7 +24,7 @@ class Difference : public CheckpointTest {
   CheckpointReader saved(Count step, std::vector<Values> tensors, const SaveOptions& options = {}) {
     std::vector<StoredTensor> stored;
     for (Values& tensor : tensors) {
-      const Tensor view = Tensor::wrap(tensor.values.data(), tensor.shape);
+      Tensor view = Tensor::wrap(tensor.values.data(), tensor.shape);
       stored.push_back({tensor.name, tensor.shape, tensor.dtype, [view] { return view; }});
     }
     return CheckpointReader(cohort::save_checkpoint(run_, stored, make_state(step), options));

@@ -100,7 +100,7 @@ class HistogramTest : public CheckpointTest {
   /// A checkpoint with one tensor of these values.
   fs::path save_values(std::vector<float> values, const SaveOptions& options = {}) {
     values_ = std::move(values);
-    const Tensor tensor = Tensor::wrap(values_.data(), {static_cast<Count>(values_.size())});
+    Tensor tensor = Tensor::wrap(values_.data(), {static_cast<Count>(values_.size())});
     return cohort::save_checkpoint(run_, {{"/model/x", tensor.shape(), DType::f32, [tensor] { return tensor; }}}, make_state(1),
                                    options);
   }

@@ -131,7 +131,7 @@ struct WeightsNeverGivenUp : Zero3 {
   using Zero3::Zero3;
   void post_forward(const Unit&) override {}
   void pre_backward(const Unit&) override {}
-  void end_pass() override { ShardedGradients::end_pass(); }
+  void end_pass() override { ShardedGradients::end_pass(); }  // NOLINT(bugprone-parent-virtual-call): leaves Zero3's out
 };
 
 // Averages what should be summed on its way to the shards.
