@@ -1,6 +1,7 @@
 // The hooks: when they are called, and that what a strategy needs to know it can learn from them.
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "model_cases.hpp"
