@@ -216,9 +216,11 @@ class OpMeter {
   // Queries, keys and values of `length` elements each, in heads of at most 64.
   void rotation(Count rows, Count length) {
     const Count head_size = std::min<Count>(64, length), heads = length / head_size;
-    const ops::AttentionShape shape{1, rows, heads, heads, head_size};
+    constexpr Count kPositions = 1024;  // whose tables stay in a cache, as in a step
+    const Count tokens = rows % kPositions == 0 ? kPositions : rows;
+    const ops::AttentionShape shape{rows / tokens, tokens, heads, heads, head_size};
     const Tensor qkv = values({rows, shape.packed_width()}).just_written();
-    const Tensor cosines = fp32({rows, head_size / 2}), sines = fp32({rows, head_size / 2});
+    const Tensor cosines = fp32({tokens, head_size / 2}), sines = fp32({tokens, head_size / 2});
     measure([&](std::size_t) { ops::rope_forward(exec_, shape, qkv, cosines, sines); });
     measure([&](std::size_t) { ops::rope_backward(exec_, shape, qkv, cosines, sines); });
   }

@@ -26,6 +26,7 @@ PaperMemory paper_layer(const RunConfig& config) {
   const auto s = static_cast<double>(positions), h = static_cast<double>(model.width);
   const double sbh = s * static_cast<double>(config.train.micro_batch) * h;
   const double scores = 5.0 * static_cast<double>(model.heads) * s / h;
+  if (model.activation_checkpointing == "full" && config.parallel.sequence) return {2.0 * sbh / t, "2 sbh/t"};
   if (model.activation_checkpointing == "full") return {2.0 * sbh, "2 sbh"};
   if (model.activation_checkpointing == "selective") {
     if (config.parallel.sequence) return {4.0 * sbh / t, "4 sbh/t"};
@@ -47,7 +48,8 @@ PaperMemory paper_activations(const RunConfig& config) {
   }
   const double width = halves(config) ? 1.0 : 2.0;
   return {width * static_cast<double>(most) * layer.bytes,
-          fmt::format("{}{} x {} (Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, counted(most, "layer"))};
+          fmt::format("{}{} x {} ({}Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, counted(most, "layer"),
+                      config.model.activation_checkpointing == "none" ? "" : "in terms of ")};
 }
 
 ByKind<Bytes> by_kind(const MemoryEstimate& estimate) {

@@ -40,9 +40,6 @@ bool init_mpi() {
   if (already) {
     check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
   } else {
-    // A process that no launcher started needs no daemon of Open MPI's beside it, which only MPI_Comm_spawn asks for: without it
-    // commands start in three quarters of the processor's time. Open MPI 5 starts none, and ignores this.
-    ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   }
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,9 +37,10 @@ def quick_compiler(lab):
     headers = root / "src/labs/include"
     header = folder / next((headers / "cohort").glob(f"lab{lab.name[:2]}_*.hpp")).name
     header.write_text(f"#include <cohort/{header.name}>\n")
-    subprocess.run(["c++", "-std=c++20", "-fPIC", "-I", headers, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
+    compile = os.environ.get("CXX", "c++")
+    subprocess.run([*shlex.split(compile), "-std=c++20", "-fPIC", "-I", headers, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
     compiler = folder / "c++"
-    compiler.write_text(f'#!/bin/sh\nexec c++ -include "{header}" "$@" -O0 -g0\n')
+    compiler.write_text(f'#!/bin/sh\nexec {compile} -include "{header}" "$@" -O0 -g0\n')
     compiler.chmod(0o755)
     return str(compiler)
 

@@ -62,6 +62,7 @@ TEST(PaperMemory, IsThatOfMegatron) {
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true"}), 114.0 / 8.0);
   const std::string selective = "model.activation_checkpointing=selective";
   EXPECT_DOUBLE_EQ(activations(1, {"model.activation_checkpointing=full"}), 2.0);
+  EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true", "model.activation_checkpointing=full"}), 2.0 / 8.0);
   EXPECT_DOUBLE_EQ(activations(1, {selective}), 4.0);
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", selective}), 2.0 + 2.0 / 8.0);
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true", selective}), 4.0 / 8.0);

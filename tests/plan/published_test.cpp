@@ -68,9 +68,15 @@ TEST(Published, DataSheetsPlanWhatCohortWasMeasuredAt) {
 
 // torchtitan (PyTorch), Llama 3.1 8B on 8 H100 of 500 W and 96 GB, 2 samples a GPU, FSDP, compiled: 6,667 tokens a second and
 // GPU. It recomputes some of what Cohort recomputes; without torch.compile (5,762) there are kernels that no plan here knows of.
+// On 64 A100, one sample each: 2,973. The bounds are those of the page: the plans are 10, 14 and 13 % above.
 TEST(Published, DataSheetsPlanTorchtitansCompiledStep) {
-  const RunConfig config = llama_8b(8, {"parallel.data=zero3", "train.micro_batch=2", "model.activation_checkpointing=full"});
-  EXPECT_NEAR(tokens_per_second(config, "h100-hbm2e-500w") / 8 / 6667, 1.0, 0.15);
+  const auto planned = [](int gpus, const char* gpu, const char* samples, const std::string& keep) {
+    const RunConfig config = llama_8b(gpus, {"parallel.data=zero3", samples, "model.activation_checkpointing=" + keep});
+    return tokens_per_second(config, gpu) / gpus;
+  };
+  EXPECT_NEAR(planned(8, "h100-hbm2e-500w", "train.micro_batch=2", "full") / 6667, 1.10, 0.02);
+  EXPECT_NEAR(planned(8, "h100-hbm2e-500w", "train.micro_batch=2", "selective") / 6667, 1.14, 0.02);
+  EXPECT_NEAR(planned(64, "a100", "train.micro_batch=1", "full") / 2973, 1.13, 0.02);
 }
 
 // Rajbhandari et al. 2020 ("ZeRO"), figure 1: 7.5 billion parameters on 64 ranks, with 16 bytes of state each: 2 + 2 + 12.

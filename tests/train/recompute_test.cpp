@@ -2,6 +2,8 @@
 // layout, and how often they run attention.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/counting_listener.hpp"
 #include "ops/compare.hpp"
 #include "train/proof.hpp"
@@ -63,6 +65,8 @@ class Recomputation : public TrainerTest {
       const TwoSteps steps = two_steps(run, data, *group);
       EXPECT_EQ(steps.losses, none.losses);
       EXPECT_EQ(steps.norms, none.norms);
+      ASSERT_FALSE(none.owned.empty());
+      ASSERT_EQ(steps.owned.size(), none.owned.size());
       for (std::size_t i = 0; i < none.owned.size(); ++i) EXPECT_TRUE(ops::same_bits(steps.owned[i], none.owned[i])) << i;
       EXPECT_GT(none.attention_forwards, 0);
       EXPECT_EQ(steps.attention_forwards, std::string(choice) == "full" ? 2 * none.attention_forwards : none.attention_forwards);
@@ -84,11 +88,20 @@ class Recomputation : public TrainerTest {
   }
 };
 
-// But for the strategies that differ from `bucketed` only in when they send.
+// But for the strategies that differ from `bucketed` only in when they send. Four layers, for four stages and for two with two
+// chunks, and micro-batches enough that several are under way.
 TEST_F(Recomputation, HasTheSameBitsInEveryLayout) {
   std::vector<std::string> refused;
-  const std::vector<Layout> layouts = all_layouts(run_of("gpt2"), world_->size(), refused);
-  EXPECT_FALSE(layouts.empty()) << fmt::format("{}", fmt::join(refused, "; "));
+  const std::vector<Layout> layouts =
+      all_layouts(run_of("gpt2", {"model.layers=4", "train.micro_batch=3"}), world_->size(), refused);
+  const auto is_there = [&](int stages, const char* schedule) {
+    return std::any_of(layouts.begin(), layouts.end(), [&](const Layout& layout) {
+      return layout.config.parallel.pp == stages && layout.config.parallel.schedule == schedule;
+    });
+  };
+  ASSERT_FALSE(layouts.empty()) << fmt::format("{}", fmt::join(refused, "; "));
+  EXPECT_TRUE(world_->size() != 2 || is_there(2, "interleaved")) << fmt::format("{}", fmt::join(refused, "; "));
+  EXPECT_TRUE(world_->size() != 4 || is_there(4, "1f1b")) << fmt::format("{}", fmt::join(refused, "; "));
   for (const Layout& layout : layouts) {
     const std::string& data = layout.config.parallel.data;
     if (data != "naive" && data != "hooks") expect_same_bits(layout);
