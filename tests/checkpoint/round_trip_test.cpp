@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -292,6 +293,12 @@ TEST_F(RoundTrip, ACommandRunsWhenACheckpointIsComplete) {
   expect_mentions(save(8, "; exit 3").trouble, {"on_commit", "exit code 3"});
   expect_mentions(save(9, "; kill -9 $$").trouble, {"on_commit", "signal 9"});
   EXPECT_EQ(steps(), (std::vector<Count>{7, 8, 9})) << "its failure harms nothing";
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  ::setenv("PMIX_RANK", "0", 1);
+  EXPECT_EQ(save(10, fmt::format("; env | grep -c -e '^OMPI_COMM' -e '^PMIX_' > '{}'; true", told)).trouble, "");
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
+  ::unsetenv("PMIX_RANK");
+  EXPECT_EQ(read_all(told), "0\n") << "it is no rank";
 }
 
 }  // namespace
