@@ -2,9 +2,18 @@
 #include "tensor/tensor.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
 
+#include "base/huge_pages.hpp"
 #include "tensor/convert.hpp"
 
 namespace cohort {
@@ -45,6 +54,39 @@ TEST(Tensor, ZerosAreZero) {
     const auto* bytes = static_cast<const unsigned char*>(tensor.raw());
     for (Bytes i = 0; i < tensor.bytes(); ++i) EXPECT_EQ(bytes[i], 0);
   }
+}
+
+// Whether the system was asked for huge pages at this address: "hg" among the flags of its mapping. Empty: it does not say.
+std::optional<bool> huge_pages_wished(const std::byte* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream mappings("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(mappings, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') inside = begin <= wanted && wanted < end;
+    if (inside && line.starts_with("VmFlags:")) return (line + " ").find(" hg ") != std::string::npos;
+  }
+  return {};
+}
+
+// Memory beside it is somebody else's: pages that it has a part of alone are left as they are.
+TEST(HugePages, OnlyWhereTheyLieWhollyInside) {
+  constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20, kSmallPage = 4096;
+  void* const memory = ::mmap(nullptr, 4 * kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const at_memory = static_cast<std::byte*>(memory);
+  std::byte* const page = at_memory + (kHugePage - reinterpret_cast<std::uintptr_t>(memory) % kHugePage) % kHugePage;
+  prefer_huge_pages(page + kSmallPage, 2 * kHugePage);
+  const auto first = huge_pages_wished(page + kSmallPage), inside = huge_pages_wished(page + kHugePage),
+             last = huge_pages_wished(page + 2 * kHugePage + kSmallPage - 1);
+  ::munmap(memory, 4 * kHugePage);
+  if (!inside || !std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
+    GTEST_SKIP() << "this system has no huge pages on wish, or does not say where";
+  EXPECT_EQ(inside, true);
+  EXPECT_EQ(first, false);
+  EXPECT_EQ(last, false);
 }
 
 TEST(Tensor, CopiesShareTheMemory) {
