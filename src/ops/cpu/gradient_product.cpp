@@ -14,12 +14,12 @@
 namespace cohort::ops::cpu {
 namespace {
 
-// Of a block. 256 and 512 terms were slower on a Xeon of the fourth or fifth generation (model 207, 2 MB of second-level cache).
+// Of a block, as measured on a Xeon (family 6, model 207) with 2 MB of second-level cache a core; 256 and 512 terms were not
+// faster.
 constexpr Count kBlockTerms = 384, kBlockRows = 32 * kTileRows;
 
-// Columns of a block of B, which each tile of rows reads again: 9/16 of the second-level cache, and the rest is for A and C.
-// These were the 24 tiles of the same Xeon; caches of other sizes were not measured. A larger share of a large one would only
-// take memory.
+// Columns of a block of B, which each tile of rows reads again: 9/16 of the second-level cache, and the rest is for A and C. On
+// that Xeon these are the 24 tiles that were measured; other caches were not. More than 24 would only take memory.
 Count block_columns() {
   static const Count columns = [] {
     constexpr Bytes kPanel = kBlockTerms * kTileColumns * static_cast<Bytes>(sizeof(float));
