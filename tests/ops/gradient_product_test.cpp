@@ -111,7 +111,7 @@ TEST_P(GradientProduct, BitsAreThoseOfThePlainKernel) {
 }
 
 // Without it nobody would see that gemm had ceased to use the kernel. sgemm's sums have another order.
-TEST(GradientsByGemm, AreThoseOfTheKernelWhereItPays) {
+TEST(GradientsByGemm, AreThoseOfTheKernel) {
   if (cpu::tile_kernel() == nullptr) GTEST_SKIP() << "this processor has no kernel for it";
   for (const char* limit : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     if (std::getenv(limit) != nullptr) GTEST_SKIP() << limit << " is set";
@@ -128,7 +128,7 @@ TEST(GradientsByGemm, AreThoseOfTheKernelWhereItPays) {
 }
 
 // 522 rows are 44 tiles, 515 columns 17: 4 of them for each of 11 threads.
-TEST(GradientsByGemm, AreOfTheLibraryWhereThreadsHaveFewTiles) {
+TEST(EnoughTiles, AreSomeForEachThread) {
   const Padded c(Array(522 * 515), 522, 515, 0), across(Array(12 * 1536), 12, 1536, 0);
   EXPECT_TRUE(cpu::enough_tiles(c.view, 1));
   EXPECT_TRUE(cpu::enough_tiles(c.view, 11));
