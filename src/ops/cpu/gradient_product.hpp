@@ -1,5 +1,5 @@
 // Gradients of weights on a CPU: C += A^T B with many terms, which lie in both matrices from row to row. The library's products
-// are slowest there (gemm_onednn.cpp).
+// are slowest there (docs/performance.md).
 #pragma once
 
 #include "ops/cpu/tile_kernel.hpp"
