@@ -5,11 +5,9 @@
 #include <sys/mman.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string>
 
@@ -41,6 +39,26 @@ TEST(Shape, RefusesWhatIsNoShape) {
   EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1}), Error);
 }
 
+// The flags of the mapping that holds an address, as Linux tells them (proc(5), VmFlags): "hg" where huge pages were asked for.
+std::string flags_of_mapping(const void* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (std::istringstream(line) >> std::hex >> begin >> dash >> end && dash == '-') here = begin <= wanted && wanted < end;
+    if (here && line.starts_with("VmFlags:")) return line + " ";
+  }
+  return "";
+}
+
+TEST(Tensor, LargeOnesAskForHugePages) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "this system has no huge pages to ask for";
+  const Tensor tensor = Tensor::zeros("test", {16 * kMiB}, DType::u8);
+  EXPECT_NE(flags_of_mapping(tensor.data<std::uint8_t>() + 8 * kMiB).find(" hg "), std::string::npos);
+}
+
 TEST(Tensor, UndefinedUntilMade) {
   EXPECT_FALSE(Tensor{}.defined());
   EXPECT_TRUE(Tensor::zeros("test", {3}).defined());
@@ -56,37 +74,21 @@ TEST(Tensor, ZerosAreZero) {
   }
 }
 
-// Whether the system was asked for huge pages at this address: "hg" among the flags of its mapping. Empty: it does not say.
-std::optional<bool> huge_pages_wished(const std::byte* address) {
-  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
-  std::ifstream mappings("/proc/self/smaps");
-  bool inside = false;
-  for (std::string line; std::getline(mappings, line);) {
-    std::istringstream words(line);
-    std::uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    if (words >> std::hex >> begin >> dash >> end && dash == '-') inside = begin <= wanted && wanted < end;
-    if (inside && line.starts_with("VmFlags:")) return (line + " ").find(" hg ") != std::string::npos;
-  }
-  return {};
-}
-
-// Memory beside it is somebody else's: pages that it has a part of alone are left as they are.
-TEST(HugePages, OnlyWhereTheyLieWhollyInside) {
-  constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20, kSmallPage = 4096;
+// Memory beside it is somebody else's: a huge page of which it has a part alone is left as it is.
+TEST(Tensor, HugePagesAreThoseWhollyWithin) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "this system has no huge pages to ask for";
+  constexpr Bytes kHugePage = 2 * kMiB, kSmallPage = 4096;
   void* const memory = ::mmap(nullptr, 4 * kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
-  auto* const at_memory = static_cast<std::byte*>(memory);
-  std::byte* const page = at_memory + (kHugePage - reinterpret_cast<std::uintptr_t>(memory) % kHugePage) % kHugePage;
+  const auto behind = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(memory) % kHugePage);
+  std::uint8_t* const page = static_cast<std::uint8_t*>(memory) + (kHugePage - behind) % kHugePage;
   prefer_huge_pages(page + kSmallPage, 2 * kHugePage);
-  const auto first = huge_pages_wished(page + kSmallPage), inside = huge_pages_wished(page + kHugePage),
-             last = huge_pages_wished(page + 2 * kHugePage + kSmallPage - 1);
+  const std::string first = flags_of_mapping(page + kSmallPage), within = flags_of_mapping(page + kHugePage),
+                    last = flags_of_mapping(page + 2 * kHugePage + kSmallPage - 1);
   ::munmap(memory, 4 * kHugePage);
-  if (!inside || !std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
-    GTEST_SKIP() << "this system has no huge pages on wish, or does not say where";
-  EXPECT_EQ(inside, true);
-  EXPECT_EQ(first, false);
-  EXPECT_EQ(last, false);
+  EXPECT_EQ(first.find(" hg "), std::string::npos);
+  EXPECT_NE(within.find(" hg "), std::string::npos);
+  EXPECT_EQ(last.find(" hg "), std::string::npos);
 }
 
 TEST(Tensor, CopiesShareTheMemory) {
