@@ -101,9 +101,11 @@ void add_product_by_one_thread(TileKernel kernel, const MatrixView& c, const Mat
   }
 }
 
-MatrixView columns_of(const MatrixView& m, Count begin, Count end) { return {m.data + begin, m.rows, end - begin, m.stride}; }
+MatrixView columns_between(const MatrixView& m, Count begin, Count end) {
+  return {m.data + begin, m.rows, end - begin, m.stride};
+}
 
-MatrixView rows_of(const MatrixView& m, Count begin, Count end) {
+MatrixView rows_between(const MatrixView& m, Count begin, Count end) {
   return {m.data + begin * m.stride, end - begin, m.columns, m.stride};
 }
 
@@ -135,8 +137,8 @@ void add_gradient_product(TileKernel kernel, const MatrixView& c, const MatrixVi
   for_runs(pieces(size, tile), [&](Count first, Count last, int) {
     const Count begin = first * tile, end = std::min(last * tile, size);
     if (begin >= end) return;
-    if (rows) return add_product_by_one_thread(kernel, rows_of(c, begin, end), columns_of(a, begin, end), b);
-    add_product_by_one_thread(kernel, columns_of(c, begin, end), a, columns_of(b, begin, end));
+    if (rows) return add_product_by_one_thread(kernel, rows_between(c, begin, end), columns_between(a, begin, end), b);
+    add_product_by_one_thread(kernel, columns_between(c, begin, end), a, columns_between(b, begin, end));
   });
 }
 
