@@ -17,6 +17,9 @@ std::string network_namespace();
 /// "unknown" where the kernel gives no name, as on ARM.
 std::string cpu_model();
 
+/// The second-level cache of a core, in bytes; 0 if this system does not say.
+Bytes second_level_cache();
+
 struct Memory {
   Bytes total = 0;  // 0 = not known
   Bytes available = 0;

@@ -29,6 +29,12 @@ std::string cpu_model() {
   return model.empty() ? "unknown" : model;
 }
 
+Bytes second_level_cache() {
+  std::uint64_t cache = 0;
+  std::size_t bytes = sizeof cache;
+  return sysctlbyname("hw.l2cachesize", &cache, &bytes, nullptr, 0) == 0 ? static_cast<Bytes>(cache) : 0;
+}
+
 Memory machine_memory() {
   std::uint64_t total = 0;
   std::size_t bytes = sizeof total;

@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -32,6 +35,14 @@ std::string cpu_model() {
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "unknown";
+}
+
+Bytes second_level_cache() {
+#ifdef _SC_LEVEL2_CACHE_SIZE  // of glibc alone
+  return std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE));
+#else
+  return 0;
+#endif
 }
 
 Memory machine_memory() {

@@ -1,5 +1,6 @@
-// Matrix products of a CPU by a library, in fp32: CBLAS (cpu/gemm_cblas.cpp) or oneDNN (cpu/gemm_onednn.cpp); CMake picks
-// one. The portable product is in ops/product.hpp, the plain triple loop in ops/reference/. All pass the same test.
+// Matrix products of a CPU in fp32, by a library that CMake picks: CBLAS (cpu/gemm_cblas.cpp) or oneDNN (cpu/gemm_onednn.cpp),
+// beside which large gradients of weights have a kernel of our own (cpu/gradient_product.hpp). The portable product is in
+// ops/product.hpp, the plain triple loop in ops/reference/. All pass the same test.
 #pragma once
 
 #include <string>

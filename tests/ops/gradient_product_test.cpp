@@ -1,8 +1,11 @@
-// Our own C += A^T B against the triple loop, at sizes around those of its tiles and blocks. Where the processor has no kernel
-// for it, gemm_test.cpp tests what runs instead.
+// Our own C += A^T B against the triple loop, at sizes around those of its tiles and blocks: with the processor's tile kernel,
+// and on every processor with a plain one, whose bits are the same.
 #include "ops/cpu/gradient_product.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
 
 #include "ops/padded.hpp"
 #include "ops/reference/matmul.hpp"
@@ -11,32 +14,69 @@ namespace cohort::ops {
 namespace {
 
 constexpr Count kBetween = 5;  // elements between rows
+// Of C: panels are filled up with zeros, so what a kernel writes beside its tile is what was there, + 0. Rows of one tile.
+constexpr Around kAroundC{kBetween, cpu::kTileRows, -0.0f};
 
-class GradientProduct : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const Padded one(Array{0.0}, 1, 1, 0);
-    if (!cpu::add_gradient_product(one.view, one.view, one.view)) GTEST_SKIP() << "this processor has no kernel for it";
+void plain_kernel(const cpu::Tile& tile) {
+  for (Count i = 0; i < tile.rows; ++i) {
+    for (Count j = 0; j < tile.columns; ++j) {
+      float sum = 0.0f;
+      for (Count term = 0; term < tile.terms; ++term)
+        sum = std::fma(tile.a[term * cpu::kTileRows + i], tile.b[term * cpu::kTileColumns + j], sum);
+      tile.c[i * tile.c_stride + j] += sum;
+    }
   }
-  void TearDown() override { set_gemm_threads(1); }
-};
-
-void check_product(Count m, Count n, Count k) {
-  SCOPED_TRACE(fmt::format("m {} n {} k {}", m, n, k));
-  Array a = random_values(k * m, 1), b = random_values(k * n, 2), c = random_values(m * n, 3);
-  const Padded padded_a(a, k, m, kBetween), padded_b(b, k, n, kBetween), padded_c(c, m, n, kBetween);
-  ASSERT_TRUE(cpu::add_gradient_product(padded_c.view, padded_a.view, padded_b.view));
-  const Array expected = sum(c, reference::matmul(a, true, b, false, m, n, k));
-  for (Array* values : {&a, &b, &c}) {
-    for (double& value : *values) value = std::abs(value);
-  }
-  Array tolerance = sum(c, reference::matmul(a, true, b, false, m, n, k));  // the sizes of all terms
-  for (double& value : tolerance) value *= sum_error(k);
-  EXPECT_TRUE(close(padded_c.values(), expected, tolerance));
-  EXPECT_TRUE(padded_c.padding_untouched());
 }
 
-TEST_F(GradientProduct, SizesAroundTiles) {
+struct Problem {
+  Problem(Count rows, Count columns, Count k)
+      : m(rows),
+        n(columns),
+        terms(k),
+        values_a(random_values(k * m, 1)),
+        values_b(random_values(k * n, 2)),
+        values_c(random_values(m * n, 3)),
+        a(values_a, k, m, kBetween),
+        b(values_b, k, n, kBetween) {}
+  Padded c() const { return {values_c, m, n, kAroundC}; }
+  Padded product(cpu::TileKernel kernel) const {
+    const Padded result = c();
+    cpu::add_gradient_product(kernel, result.view, a.view, b.view);
+    return result;
+  }
+
+  Count m, n, terms;
+  Array values_a, values_b, values_c;
+  Padded a, b;
+};
+
+class GradientProduct : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (kernel() == nullptr) GTEST_SKIP() << "this processor has no kernel for it";
+  }
+  void TearDown() override { set_gemm_threads(1); }
+  static cpu::TileKernel kernel() { return GetParam() ? cpu::tile_kernel() : plain_kernel; }
+
+  static void check_product(Count m, Count n, Count k) {
+    SCOPED_TRACE(fmt::format("m {} n {} k {}", m, n, k));
+    Problem p(m, n, k);
+    const Padded product = p.product(kernel());
+    const Array expected = sum(p.values_c, reference::matmul(p.values_a, true, p.values_b, false, m, n, k));
+    for (Array* values : {&p.values_a, &p.values_b, &p.values_c}) {
+      for (double& value : *values) value = std::abs(value);
+    }
+    Array tolerance = sum(p.values_c, reference::matmul(p.values_a, true, p.values_b, false, m, n, k));  // the sizes of all terms
+    for (double& value : tolerance) value *= sum_error(k);
+    EXPECT_TRUE(close(product.values(), expected, tolerance));
+    EXPECT_TRUE(product.padding_untouched());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernel, GradientProduct, ::testing::Bool(),
+                         [](const auto& of) { return of.param ? "OfTheProcessor" : "Plain"; });
+
+TEST_P(GradientProduct, SizesAroundTiles) {
   for (const Count m : {1, 11, 12, 13, 25}) {
     for (const Count n : {1, 15, 16, 17, 31, 32, 33, 65}) {
       for (const Count k : {1, 7, 8, 9}) check_product(m, n, k);
@@ -44,25 +84,57 @@ TEST_F(GradientProduct, SizesAroundTiles) {
   }
 }
 
-TEST_F(GradientProduct, SizesAroundBlocks) {
-  check_product(385, 33, 385);  // of 384 rows and 384 terms
-  check_product(13, 769, 400);  // of 768 columns
+// Of 384 rows and 384 terms; of columns a block has from 128 to 768, as the processor's cache is large.
+TEST_P(GradientProduct, SizesAroundBlocks) {
+  check_product(385, 33, 385);
+  check_product(13, 769, 400);
   check_product(397, 801, 5);
 }
 
-TEST_F(GradientProduct, SameBitsWithAnyNumberOfThreads) {
-  constexpr Count kTerms = 401;
+TEST_P(GradientProduct, SameBitsWithAnyNumberOfThreads) {
   for (const auto& [m, n] : {std::pair<Count, Count>{301, 201}, {201, 301}, {5, 40}}) {
-    const Padded a(random_values(kTerms * m, 1), kTerms, m, kBetween), b(random_values(kTerms * n, 2), kTerms, n, kBetween);
-    Array alone;
-    for (const int threads : {1, 2, 3, 5}) {
+    const Problem p(m, n, 401);
+    const Array alone = p.product(kernel()).values();
+    for (const int threads : {2, 3, 5}) {
       set_gemm_threads(threads);
-      const Padded c(random_values(m * n, 3), m, n, kBetween);
-      ASSERT_TRUE(cpu::add_gradient_product(c.view, a.view, b.view));
-      if (threads == 1) alone = c.values();
-      EXPECT_EQ(c.values(), alone) << m << " x " << n << ", " << threads << " threads";
+      const Padded shared = p.product(kernel());
+      EXPECT_EQ(shared.values(), alone) << m << " x " << n << ", " << threads << " threads";
+      EXPECT_TRUE(shared.padding_untouched());
     }
+    set_gemm_threads(1);
   }
+}
+
+TEST_P(GradientProduct, BitsAreThoseOfThePlainKernel) {
+  const Problem p(37, 71, 401);
+  EXPECT_EQ(p.product(kernel()).values(), p.product(plain_kernel).values());
+}
+
+// Without it nobody would see that gemm had ceased to use the kernel. sgemm's sums have another order.
+TEST(GradientsByGemm, AreThoseOfTheKernel) {
+  if (cpu::tile_kernel() == nullptr) GTEST_SKIP() << "this processor has no kernel for it";
+  for (const char* limit : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
+    if (std::getenv(limit) != nullptr) GTEST_SKIP() << limit << " is set";
+  }
+  const Problem p(522, 515, 2050);
+  const Array direct = p.product(cpu::tile_kernel()).values();
+  for (const int threads : {1, 3}) {
+    set_gemm_threads(threads);
+    const Padded by_gemm = p.c();
+    gemm(Exec{}, by_gemm.view, p.a.view, Transpose::yes, p.b.view, Transpose::no, 1.0f, 1.0f);
+    set_gemm_threads(1);
+    EXPECT_EQ(by_gemm.values(), direct) << threads << " threads";
+  }
+}
+
+// 522 rows are 44 tiles, 515 columns 17: 4 of them for each of 11 threads.
+TEST(EnoughTiles, AreSomeForEachThread) {
+  const Padded c(Array(522 * 515), 522, 515, 0), across(Array(12 * 1536), 12, 1536, 0);
+  EXPECT_TRUE(cpu::enough_tiles(c.view, 1));
+  EXPECT_TRUE(cpu::enough_tiles(c.view, 11));
+  EXPECT_FALSE(cpu::enough_tiles(c.view, 12));
+  EXPECT_TRUE(cpu::enough_tiles(across.view, 12));
+  EXPECT_FALSE(cpu::enough_tiles(across.view, 13));
 }
 
 }  // namespace

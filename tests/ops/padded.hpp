@@ -1,6 +1,10 @@
 // Matrices inside larger arrays, for tests of products: what lies between their rows must stay as it was.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
 #include "ops/compare.hpp"
 #include "ops/gemm.hpp"
 
@@ -8,11 +12,19 @@ namespace cohort::ops {
 
 inline constexpr float kPadding = -77.0f;
 
-// A matrix whose rows are `padding` elements further apart than they are long; what lies between them holds kPadding.
+/// What lies around a matrix, bit for bit. With -0 it shows 0 being added to it, too.
+struct Around {
+  Count columns = 0, rows = 0;  // elements between rows, and rows behind the last one
+  float value = kPadding;
+};
+
+// A matrix whose rows are further apart than they are long.
 struct Padded {
-  Padded(Input values, Count rows, Count columns, Count padding)
-      : memory(filled({std::max<Count>(1, rows * (columns + padding))}, kPadding)),
-        view{memory.f32(), rows, columns, columns + padding} {
+  Padded(Input values, Count rows, Count columns, Count padding) : Padded(values, rows, columns, Around{padding}) {}
+  Padded(Input values, Count rows, Count columns, const Around& around)
+      : memory(filled({std::max<Count>(1, (rows + around.rows) * (columns + around.columns))}, around.value)),
+        view{memory.f32(), rows, columns, columns + around.columns},
+        fill(around.value) {
     for (Count i = 0; i < rows * columns; ++i) view.data[i / columns * view.stride + i % columns] = static_cast<float>(values[i]);
   }
   Array values() const {
@@ -22,16 +34,17 @@ struct Padded {
     return result;
   }
   bool padding_untouched() const {
-    for (Count i = 0; i < view.rows; ++i) {
-      for (Count j = view.columns; j < view.stride; ++j) {
-        if (view.data[i * view.stride + j] != kPadding) return false;
-      }
+    const auto elements = memory.span<float>();
+    for (Count i = 0; i < static_cast<Count>(elements.size()); ++i) {
+      if (view.stride > 0 && i / view.stride < view.rows && i % view.stride < view.columns) continue;
+      if (std::bit_cast<std::uint32_t>(elements[i]) != std::bit_cast<std::uint32_t>(fill)) return false;
     }
     return true;
   }
 
   Tensor memory;
   MatrixView view;
+  float fill;
 };
 
 }  // namespace cohort::ops

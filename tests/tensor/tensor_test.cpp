@@ -2,6 +2,7 @@
 #include "tensor/tensor.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/huge_pages.hpp"
 #include "tensor/convert.hpp"
 
 namespace cohort {
@@ -70,6 +72,23 @@ TEST(Tensor, ZerosAreZero) {
     const auto* bytes = static_cast<const unsigned char*>(tensor.raw());
     for (Bytes i = 0; i < tensor.bytes(); ++i) EXPECT_EQ(bytes[i], 0);
   }
+}
+
+// Memory beside it is somebody else's: a huge page of which it has a part alone is left as it is.
+TEST(Tensor, HugePagesAreThoseWhollyWithin) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "this system has no huge pages to ask for";
+  constexpr Bytes kHugePage = 2 * kMiB, kSmallPage = 4096;
+  void* const memory = ::mmap(nullptr, 4 * kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto behind = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(memory) % kHugePage);
+  std::uint8_t* const page = static_cast<std::uint8_t*>(memory) + (kHugePage - behind) % kHugePage;
+  prefer_huge_pages(page + kSmallPage, 2 * kHugePage);
+  const std::string first = flags_of_mapping(page + kSmallPage), within = flags_of_mapping(page + kHugePage),
+                    last = flags_of_mapping(page + 2 * kHugePage + kSmallPage - 1);
+  ::munmap(memory, 4 * kHugePage);
+  EXPECT_EQ(first.find(" hg "), std::string::npos);
+  EXPECT_NE(within.find(" hg "), std::string::npos);
+  EXPECT_EQ(last.find(" hg "), std::string::npos);
 }
 
 TEST(Tensor, CopiesShareTheMemory) {

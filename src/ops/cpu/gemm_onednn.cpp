@@ -6,19 +6,25 @@
 
 #include "ops/cpu/gemm_checks.hpp"
 #include "ops/cpu/gradient_product.hpp"
+#include "ops/host_loop.hpp"
 
 namespace cohort::ops {
 namespace {
 
 // From so many multiplications on, C += A^T B is left to gradient_product.hpp: gradients of weights, whose long rows of A and B
-// lie far apart. On four of those of 384 and 1536 columns and 2048 rows it made 135 GFLOP/s where sgemm made 108 to 117 and the
-// library's matmul 118 to 125 (oneDNN 2.6, one core with AVX-512, a busy machine). For smaller ones sgemm was as fast or faster.
+// lie far apart. For smaller ones sgemm was as fast or faster (docs/performance.md).
 constexpr Count kLeastOfGradients = Count{1} << 29;
 
 // Whether products may use AVX-512: ONEDNN_MAX_CPU_ISA is for all of them, so that one machine can show what another would do.
 bool avx512_allowed() {
   static const bool allowed = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
   return allowed;
+}
+
+// The kernel that C += A^T B of these sizes is left to; null: the library does it.
+cpu::TileKernel kernel_of_gradient(const MatrixView& c, Count terms) {
+  const bool pays = c.rows * c.columns * terms >= kLeastOfGradients && cpu::enough_tiles(c, host_threads());
+  return pays && avx512_allowed() ? cpu::tile_kernel() : nullptr;
 }
 
 }  // namespace
@@ -28,9 +34,9 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
   const auto [m, n, k] = gemm_sizes(c, a, transpose_a, b, transpose_b);
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_matrix(c, beta);
-  if (m * n * k >= kLeastOfGradients && transpose_a == Transpose::yes && transpose_b == Transpose::no && alpha == 1.0f &&
-      beta == 1.0f && avx512_allowed() && cpu::add_gradient_product(c, a, b))
-    return;
+  if (transpose_a == Transpose::yes && transpose_b == Transpose::no && alpha == 1.0f && beta == 1.0f) {
+    if (const auto kernel = kernel_of_gradient(c, k)) return cpu::add_gradient_product(kernel, c, a, b);
+  }
   const dnnl_status_t status = dnnl_sgemm(transpose_a == Transpose::yes ? 'T' : 'N', transpose_b == Transpose::yes ? 'T' : 'N', m,
                                           n, k, alpha, a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
   COHORT_CHECK(status == dnnl_success, "oneDNN sgemm of m={}, n={}, k={} returned status {}", m, n, k, static_cast<int>(status));

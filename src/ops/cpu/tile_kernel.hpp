@@ -1,5 +1,5 @@
-// The innermost loop of a matrix product, in vector registers: all sums of a tile of C at once. Which file has it depends on the
-// processor that is compiled for; whether the processor at hand can run it is asked when it is used.
+// The innermost loop of a matrix product, in vector registers: all sums of a tile of C at once. Only x86-64 with AVX-512 has one,
+// which is asked of the processor at hand, not of the one that is compiled for.
 #pragma once
 
 #include "base/units.hpp"
@@ -9,7 +9,8 @@ namespace cohort::ops::cpu {
 // 24 registers of sums, 2 of b and 1 of a, of the 32 of AVX-512: two FMA units of a latency of 4 need 8 sums to be busy.
 inline constexpr Count kTileRows = 12, kTileColumns = 32;
 
-/// c [rows, columns] += a^T b, the terms of each sum in order, whatever the size of the tile.
+/// c [rows, columns] += a^T b: each sum begins with 0, takes its terms in order and each with one rounding, and is then added to
+/// c. So its bits depend neither on the size of the tile nor on the kernel.
 struct Tile {
   Count rows, columns;  // at least 1, at most kTileRows and kTileColumns
   Count terms;
@@ -19,7 +20,9 @@ struct Tile {
   Count c_stride;
 };
 
+using TileKernel = void (*)(const Tile& tile);
+
 /// Null: this processor has none.
-void (*tile_kernel())(const Tile& tile);
+TileKernel tile_kernel();
 
 }  // namespace cohort::ops::cpu
