@@ -89,18 +89,20 @@ TEST(Threads, AdamWAndTheNorm) {
   }));
 }
 
-// Outputs are shared out, and no thread's part of them is a multiple of what is computed together.
+// Outputs are shared out, and some thread's part of them is no multiple of what is computed together.
 TEST(Threads, RowProduct) {
   constexpr Count kOutputs = 401;
-  const Tensor weight = tensor_of(random_values(kOutputs * kColumns, 1), {kOutputs, kColumns});
-  for (const Count rows : {1, 3}) {
-    const Tensor x = tensor_of(random_values(rows * kColumns, 2), {rows, kColumns});
-    EXPECT_TRUE(same_with_threads([&] {
-      const Tensor y = garbage({rows, kOutputs});
-      row_product(test_exec(), y, x, weight, {}, {});
-      return std::vector<Tensor>{y};
-    })) << rows
-        << " rows";
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor weight = tensor_of_type(dtype, random_values(kOutputs * kColumns, 1), {kOutputs, kColumns});
+    for (const Count rows : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", name_of(dtype), rows));
+      const Tensor x = tensor_of_type(dtype, random_values(rows * kColumns, 2), {rows, kColumns});
+      EXPECT_TRUE(same_with_threads([&] {
+        const Tensor y = tensor_of_type(dtype, Array(rows * kOutputs, kGarbage), {rows, kOutputs});
+        row_product(test_exec(), y, x, weight, {}, {});
+        return std::vector<Tensor>{y};
+      }));
+    }
   }
 }
 
