@@ -1,4 +1,4 @@
-// barrier: 3 ranks: rank 1 wants to send to rank 3
+// barrier: wants to send to rank 3: of 3 ranks
 #include <algorithm>
 #include <array>
 #include <cmath>
