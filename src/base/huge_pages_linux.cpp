@@ -1,5 +1,6 @@
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/huge_pages.hpp"
@@ -7,11 +8,11 @@
 namespace cohort {
 
 void prefer_huge_pages(void* data, Bytes bytes) {
-  constexpr std::uintptr_t kPage = std::uintptr_t{2} << 20;  // of x86-64, and of ARM with base pages of 4 KiB
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t begin = (address + kPage - 1) / kPage * kPage;
-  const std::uintptr_t end = (address + static_cast<std::uintptr_t>(bytes)) / kPage * kPage;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  constexpr std::size_t kPage = std::size_t{2} << 20;  // of x86-64, and of ARM with base pages of 4 KiB
+  const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(data) % kPage) % kPage,
+                    size = static_cast<std::size_t>(bytes);
+  if (size < before + kPage) return;
+  ::madvise(static_cast<std::byte*>(data) + before, (size - before) / kPage * kPage, MADV_HUGEPAGE);
 }
 
 }  // namespace cohort

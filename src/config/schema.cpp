@@ -303,7 +303,7 @@ std::string expected_value(const KeySpec& key) {
   }
   if (const auto* choices = std::get_if<Choices>(&key.allowed)) {
     if (choices->names.size() == 1) return fmt::format("\"{}\"", choices->names.front());
-    const std::string names = "one of " + join(choices->names);
+    std::string names = "one of " + join(choices->names);
     if (choices->if_true.empty()) return names;
     return fmt::format("{} (true = {}, false = {})", names, choices->if_true, choices->if_false);
   }

@@ -35,7 +35,7 @@ class CkptCommandTest : public CheckpointTest {
   }
   Json json(std::vector<std::string> words, int code = 0) {
     words.emplace_back("--json");
-    return Json::parse(output(std::move(words), code));
+    return Json::parse(output(words, code));
   }
 };
 

@@ -79,7 +79,7 @@ class InstallDependencies(unittest.TestCase):
     def test_without_root_and_sudo_prints_the_command(self):
         code, text, calls = System(self.folder, [], root=False).run("format")
         self.assertEqual((code, calls), (1, []))
-        self.assertIn("apt-get install --no-install-recommends python3-venv", text)
+        self.assertIn("apt-get install --no-install-recommends clang-format python3-venv", text)
         self.assertIn("INSTALL=no", text)
 
     def test_without_apt_names_the_packages_and_goes_on(self):
