@@ -264,6 +264,24 @@ class OpMeter {
   std::vector<OpSample> samples_;
 };
 
+// On a GPU by its own clock: a host that waits may sleep for longer than the calls take.
+double seconds_of_row(DeviceKind device, int calls, const std::function<void()>& call) {
+  const auto row = [&] {
+    for (int i = 0; i < calls; ++i) call();
+  };
+  if (device == DeviceKind::cpu) {
+    const double begin = steady_seconds();
+    row();
+    return steady_seconds() - begin;
+  }
+  gpu::Event begin(gpu::Event::Kind::timing), end(gpu::Event::Kind::timing);
+  begin.record(gpu::compute_stream());
+  row();
+  end.record(gpu::compute_stream());
+  gpu::synchronize();
+  return 1e-3 * gpu::milliseconds_between(begin, end);
+}
+
 }  // namespace
 
 OpWork work_of_call(const std::function<void()>& call) {
@@ -280,12 +298,7 @@ OpWork work_of_call(const std::function<void()>& call) {
 double seconds_of_call(DeviceKind device, const std::function<void()>& call) {
   constexpr double kRow = 2e-3;  // seconds, so that the clock and waking the device do not count
   constexpr int kRows = 5;
-  const auto time_row = [&](int calls) {
-    const double begin = steady_seconds();
-    for (int i = 0; i < calls; ++i) call();
-    if (device == DeviceKind::gpu) gpu::synchronize();
-    return (steady_seconds() - begin) / calls;
-  };
+  const auto time_row = [&](int calls) { return seconds_of_row(device, calls, call) / calls; };
   time_row(1);
   const int calls = std::clamp(static_cast<int>(kRow / std::max(time_row(1), 1e-8)), 1, 1000);
   std::array<double, kRows> seconds{};

@@ -43,7 +43,8 @@ Array wide_values(Count elements, std::uint32_t stream) {
 // The sign of a NaN is the hardware's own.
 std::vector<int> comparable(const Tensor& tensor) {
   std::vector<int> all;
-  for (const std::uint8_t code : tensor.to_host().span<std::uint8_t>()) all.push_back((code & 0x7f) == 0x7f ? 0x7f : code);
+  const Tensor host = tensor.to_host();
+  for (const std::uint8_t code : host.span<std::uint8_t>()) all.push_back((code & 0x7f) == 0x7f ? 0x7f : code);
   return all;
 }
 
@@ -199,11 +200,14 @@ TEST_F(Fp8Linear, Forward) {
     const Array biased = on_host::with_bias(product, tbias);
     fp8_linear_forward(exec_, with_bias, p.x, p.weight, tbias);
     EXPECT_TRUE(close(with_bias, biased, of_biased(biased, product)));
+    // One of the two sums on the way may be rounded: on an H200 it is that of product and bias where y is the residual.
     const Array added = sum(values_of(tresidual), biased), unbiased = sum(values_of(tresidual), product);
+    Array before = unbiased;
+    for (std::size_t i = 0; i < before.size(); ++i) before[i] = std::max(std::abs(before[i]), std::abs(biased[i]));
     fp8_linear_residual_forward(exec_, with_residual, tresidual, p.x, p.weight, tbias);
-    EXPECT_TRUE(close(with_residual, added, of_biased(added, unbiased)));
+    EXPECT_TRUE(close(with_residual, added, of_biased(added, before)));
     fp8_linear_residual_forward(exec_, tresidual, tresidual, p.x, p.weight, tbias);
-    EXPECT_TRUE(close(tresidual, added, of_biased(added, unbiased))) << "in place";
+    EXPECT_TRUE(close(tresidual, added, of_biased(added, before))) << "in place";
     EXPECT_FALSE(close(with_bias, product, tolerance(product))) << "planted: the bias forgotten";
     Array half = product;
     for (double& value : half) value *= 0.5;

@@ -83,7 +83,8 @@ void add_column_partials(CUstream_st* stream, const ColumnSums& out, const float
 }
 
 Bytes column_sums_scratch_bytes(Count rows, Count columns) {
-  return most_partial_rows(rows, columns) * columns * Bytes{sizeof(float)};
+  const Count blocks = most_partial_rows(rows, columns);
+  return blocks == 1 ? 0 : blocks * columns * Bytes{sizeof(float)};  // a block that is alone adds to the sums itself
 }
 
 void column_sums(CUstream_st* stream, DType dtype, float* sums, const void* x, Count rows, Count columns, void* scratch) {

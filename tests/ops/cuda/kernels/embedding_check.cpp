@@ -116,6 +116,7 @@ void check_embedding() {
   }
   check({DType::bf16, 16, 4099, 257, 8, true, Draw::skewed});
   check({DType::f32, 33, 2048, 70000, 4, false, Draw::one_token});
+  check({DType::bf16, 1, 65536, 65, 64, true});  // more positions than partial sums of columns have room
 }
 
 }  // namespace cohort::ops::check
