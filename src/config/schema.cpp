@@ -221,7 +221,7 @@ std::vector<KeySpec> other_keys() {
 
       KEY(precision, policy, Choices{{"fp32", "tf32", "bf16", "fp16", "fp8"}},
           "type of activations and of the weights that layers read; fp32 master weights, gradients and optimizer state in all; "
-          "fp8 = bf16, but linear layers multiply in 8 bits (experimental)",
+          "fp8 = bf16, but linear layers multiply in 8 bits",
           {}),
       KEY(precision, reduction, Choices{{"fp32", "compute"}},
           "type in which gradients are summed over ranks; compute = the policy's type: half the traffic, less exact", summed),
