@@ -26,7 +26,13 @@ struct CollectiveWait {
   std::size_t id = 0;
 };
 
-using WorkEntry = std::variant<OpWork, CollectiveStart, CollectiveWait>;
+/// The entries from `begin` up to `end`, which come before, once more (base/counted_sections.hpp). None of them is such an entry,
+/// and each collective of them is awaited among them, so that it may have the same id again.
+struct TakenAgain {
+  std::size_t begin = 0, end = 0;
+};
+
+using WorkEntry = std::variant<OpWork, CollectiveStart, CollectiveWait, TakenAgain>;
 
 /// What is sent is on the tape of who receives it and waits.
 class WorkTape : public CountingListener {
@@ -38,6 +44,7 @@ class WorkTape : public CountingListener {
     return last_id_;
   }
   void waits(std::size_t id) override { entries_.emplace_back(CollectiveWait{id}); }
+  void take_again(TakenAgain entries) { entries_.emplace_back(entries); }
   /// In entries.
   double now() const override { return static_cast<double>(entries_.size()); }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/counting_listener.hpp"
+#include "nn/counted_blocks.hpp"
 #include "ops/linear.hpp"
 #include "tensor/convert.hpp"
 
@@ -139,7 +140,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
     const Tensor out = again ? turns[i % 2] : kept.take(stream_shape(input));
     turns[i % 2] = out;
     if (saved != nullptr) {
-      saved->blocks.push_back(block.forward(context, *saved->memory, out, x, input.samples));
+      saved->blocks.push_back(forward_block(block, context, *saved->memory, out, x, input.samples));
     } else {
       const Arena::Scope forgotten(*context.activations);
       block.forward(context.cache != nullptr ? context.with_cache_layer(first_block(chunk) + i) : context, *context.activations,
@@ -245,7 +246,7 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
     context.show_life();
     hooks.pre_gradient(units_[first + i]);
     partial_gradients_[first + i].begin();
-    blocks[i].backward(context, dx, saved.blocks[i]);
+    backward_block(blocks[i], context, dx, saved.blocks[i]);
     partial_gradients_[first + i].sum(context);
     tell_ready(units_[first + i], nullptr, hooks);
   }

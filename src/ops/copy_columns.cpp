@@ -22,8 +22,8 @@ void copy_columns_kernel(const Exec& exec, Count rows, Count columns, To* to, Co
 
 void copy_columns(const Exec& exec, const Tensor& to, Count to_column, const Tensor& from, Count from_column, Count columns) {
   const Count rows = to.shape().rows(), to_stride = to.shape().columns(), from_stride = from.shape().columns();
-  const OpNote note("copy_columns", {&from}, {&to},
-                    traffic(from, rows * columns * (size_of(to.dtype()) + size_of(from.dtype()))));
+  const auto bytes = static_cast<double>(rows * columns * (size_of(to.dtype()) + size_of(from.dtype())));
+  const OpNote note("copy_columns", {&from}, {&to}, OpWork{.dtype = from.dtype(), .m = rows, .n = columns, .bytes = bytes});
   COHORT_CHECK(from.shape().rows() == rows && to_column + columns <= to_stride && from_column + columns <= from_stride,
                "copy of {} columns: to {} of {}, from {} of {}", columns, to_column, to.shape().str(), from_column,
                from.shape().str());

@@ -94,10 +94,12 @@ class OpMeter {
 
   void pointwise() {
     for (const Bytes bytes : sizes_of(exec_.device).pointwise) {
+      grid_ = true;
       for (const Count length : sizes_of(exec_.device).lengths) {
         rows_of(bytes / size_of(type_.dtype) / length, length);
         rotation(bytes / size_of(type_.dtype) / length, length);
       }
+      grid_ = false;
       flat(bytes / size_of(DType::f32));
     }
   }
@@ -254,13 +256,14 @@ class OpMeter {
     std::size_t turn = 0;
     const double own = seconds_of_call(exec_.device, [&] { call(turn++); });
     const double mean = all_reduce_value(calibration_.world, own, ReduceOp::sum) / calibration_.world.size();
-    samples_.push_back(
-        {std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes, mean});
+    samples_.push_back({std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes,
+                        mean, grid_ && work.n > 0});
   }
 
   const Calibration& calibration_;
   CalibratedType type_;
   ops::Exec exec_;
+  bool grid_ = false;  // whether what is measured is one of a grid of sizes and lengths
   std::vector<OpSample> samples_;
 };
 

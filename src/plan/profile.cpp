@@ -60,16 +60,11 @@ struct TimeBySize {
   }
 };
 
-// An op on rows takes longer for shorter rows of as many bytes in all: its times for each length of a row. None if the lengths
-// were not all measured at the same number of sizes (and in profiles of older programs).
-std::map<Count, TimeBySize> times_by_length(const std::vector<const OpSample*>& samples) {
+// An op on rows takes longer for shorter rows of as many bytes in all: its times for each length of a row.
+std::map<Count, TimeBySize> times_by_length(const std::vector<const OpSample*>& grid) {
   std::map<Count, TimeBySize> lengths;
-  for (const OpSample* one : samples) lengths[one->n].seconds[one->bytes] = one->seconds;
-  const std::size_t sizes = lengths.begin()->second.seconds.size();
-  const bool grid = sizes > 1 && lengths.begin()->first > 0 && std::all_of(lengths.begin(), lengths.end(), [&](const auto& one) {
-                      return one.second.seconds.size() == sizes;
-                    });
-  return grid ? lengths : std::map<Count, TimeBySize>{};
+  for (const OpSample* one : grid) lengths[one->n].seconds[one->bytes] = one->seconds;
+  return lengths;
 }
 
 // Along a straight line between measured lengths, both as logarithms; beyond them as at the last.
@@ -101,8 +96,8 @@ double interpolated(const std::vector<OpSample>& all, const OpWork& work) {
   const std::vector<const OpSample*> samples = samples_of(all, work);
   if (samples.front()->kind == OpKind::product || samples.front()->kind == OpKind::attention)
     return size_of_call(work.flops, work.bytes) / speed_by_shape(samples, work);
-  const std::map<Count, TimeBySize> lengths = times_by_length(samples);
-  if (work.n > 0 && !lengths.empty()) return at_length(lengths, work);
+  const bool grid = std::all_of(samples.begin(), samples.end(), [](const OpSample* one) { return one->grid; });
+  if (work.n > 0 && grid) return at_length(times_by_length(samples), work);
   TimeBySize times;
   for (const OpSample* one : samples) times.seconds[one->bytes] = one->seconds;
   return times.at(std::max(work.bytes, 1.0));

@@ -22,6 +22,8 @@ struct OpSample {
   Count m = 0, n = 0, k = 0;
   double flops = 0.0, bytes = 0.0;  // as in OpWork
   double seconds = 0.0;
+  // Of an op on rows that was measured at several lengths of a row (n), and for each of them at the same number of sizes.
+  bool grid = false;
 };
 
 /// One collective of so many bytes (as CommEvent counts them) over so many ranks, as measured.

@@ -1,7 +1,12 @@
 // The file of a measured profile.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -40,7 +45,8 @@ ordered_json json_of(const OpSample& one) {
           {"k", one.k},
           {"flops", one.flops},
           {"bytes", one.bytes},
-          {"seconds", one.seconds}};
+          {"seconds", one.seconds},
+          {"grid", one.grid}};
 }
 
 ordered_json json_of(const CollectiveSample& one) {
@@ -49,6 +55,19 @@ ordered_json json_of(const CollectiveSample& one) {
 }
 
 ordered_json json_of(const LinkRates& one) { return {{"hop_seconds", one.hop}, {"bytes_per_second", one.bytes_per_second}}; }
+
+// For profiles of older programs, which do not say what is a grid: the samples of an op in a type are one if each length of a row
+// has as many sizes, several.
+void recognise_grids(std::vector<OpSample>& samples) {
+  std::map<std::tuple<std::string, DType, bool>, std::map<Count, std::set<double>>> sizes;  // of ops, by length
+  const auto of = [&](const OpSample& one) -> auto& { return sizes[{one.op, one.dtype, one.tf32}]; };
+  for (const OpSample& one : samples) of(one)[one.n].insert(one.bytes);
+  for (OpSample& one : samples) {
+    const std::size_t of_each = of(one).begin()->second.size();
+    one.grid = of_each > 1 && of(one).begin()->first > 0 &&
+               std::ranges::all_of(of(one), [&](const auto& length) { return length.second.size() == of_each; });
+  }
+}
 
 // Reads values and says where one is wrong.
 class ProfileReader {
@@ -72,6 +91,7 @@ class ProfileReader {
     profile.node = link(at(json, "node_link"));
     profile.network = link(at(json, "network_link"));
     for (const auto& one : list(json, "ops")) profile.ops.push_back(op(one));
+    if (!profile.ops.empty() && !list(json, "ops").front().contains("grid")) recognise_grids(profile.ops);
     for (const auto& one : list(json, "collectives")) profile.collectives.push_back(collective(one));
     for (const char* needed : {"linear_forward", "attention_forward", "add"}) {
       const bool there =
@@ -127,6 +147,8 @@ class ProfileReader {
     sample.flops = number(json, "flops", 0.0);
     sample.bytes = number(json, "bytes", 1.0);
     sample.seconds = number(json, "seconds", 1e-12, 1e6);
+    sample.grid = json.contains("grid") && json["grid"] == true;
+    if (sample.grid && sample.n < 1) refuse(fmt::format("{} is measured in a grid, but not on rows: its \"n\" is 0", sample.op));
     return sample;
   }
   CollectiveSample collective(const nlohmann::json& json) const {

@@ -1,6 +1,8 @@
 #include "plan/replay.hpp"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 #include <variant>
 
 namespace cohort {
@@ -16,22 +18,35 @@ class Player {
   Player(const MachineProfile& profile, int ranks_per_node) : profile_(profile), ranks_per_node_(ranks_per_node) {}
 
   Replay play(const WorkTape& tape) {
-    for (const WorkEntry& entry : tape.entries()) {
+    entries_ = tape.entries();
+    seconds_.assign(entries_.size(), kUnknown);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
       played_.clock.push_back(now_);
-      std::visit([this](const auto& one) { take(one); }, entry);
+      if (const auto* const again = std::get_if<TakenAgain>(&entries_[i])) {
+        for (std::size_t j = again->begin; j < again->end; ++j) take(j);
+      } else {
+        take(i);
+      }
     }
     played_.clock.push_back(now_);
     return std::move(played_);
   }
 
  private:
+  static constexpr double kUnknown = -1.0;
+
   struct Flight {
-    double start, end;
-    std::string group;
+    double start = 0.0, end = 0.0;
+    const std::string* group = nullptr;  // null: not under way
   };
 
-  void take(const OpWork& work) {
-    const double seconds = profile_.seconds_of(work);
+  void take(std::size_t i) {
+    std::visit([&](const auto& one) { take(one, seconds_[i]); }, entries_[i]);
+  }
+
+  // `seconds` is the same each time that an entry is taken.
+  void take(const OpWork& work, double& seconds) {
+    if (seconds == kUnknown) seconds = profile_.seconds_of(work);
     now_ += seconds;
     StepSplit& split = played_.split;
     (work.kind == OpKind::product     ? split.products
@@ -40,25 +55,37 @@ class Player {
                                       : split.pointwise) += seconds;
   }
 
-  void take(const CollectiveStart& one) {
+  void take(const CollectiveStart& one, double& seconds) {
     if (one.group == kPipeline) return;
-    const double seconds = profile_.seconds_of(one.operation, span(one), one.bytes);
+    if (seconds == kUnknown) seconds = profile_.seconds_of(one.operation, span(one), one.bytes);
     const double start = std::max(now_, links_free_);
     links_free_ = start + seconds;
     played_.communication += seconds;
-    flights_[one.id] = {start, links_free_, first_word(one.group)};
+    if (flights_.size() <= one.id) flights_.resize(one.id + 1);
+    flights_[one.id] = {start, links_free_, &one.group};
   }
 
-  void take(const CollectiveWait& one) {
-    const auto found = flights_.find(one.id);
-    if (found == flights_.end()) return;
-    const Flight& flight = found->second;
+  void take(const CollectiveWait& one, double& /*seconds*/) {
+    if (one.id >= flights_.size() || flights_[one.id].group == nullptr) return;
+    Flight& flight = flights_[one.id];
     const double beside = std::clamp(now_ - flight.start, 0.0, flight.end - flight.start);
     const double until = std::max(now_, flight.end) + (1.0 - profile_.hidden) * beside;
-    played_.split.exposed[flight.group] += until - now_;
+    exposed(*flight.group) += until - now_;
     links_free_ += until - std::max(now_, flight.end);
     now_ = until;
-    flights_.erase(found);
+    flight.group = nullptr;
+  }
+
+  void take(const TakenAgain& /*again*/, double& /*seconds*/) {}  // which has none in it
+
+  // Where what waits for a group is summed: of few groups, asked for often.
+  double& exposed(const std::string& group) {
+    for (const auto& [name, sum] : exposed_) {
+      if (name == group) return *sum;
+    }
+    double& sum = played_.split.exposed[first_word(group)];
+    exposed_.emplace_back(group, &sum);
+    return sum;
   }
 
   const GroupSpan& span(const CollectiveStart& one) {
@@ -71,7 +98,10 @@ class Player {
   int ranks_per_node_;
   Replay played_;
   double now_ = 0.0, links_free_ = 0.0;
-  std::map<std::size_t, Flight> flights_;
+  std::span<const WorkEntry> entries_;
+  std::vector<double> seconds_;  // of each entry; kUnknown until it is taken
+  std::vector<Flight> flights_;  // by id
+  std::vector<std::pair<std::string, double*>> exposed_;
   std::map<const void*, GroupSpan> spans_;
 };
 

@@ -1,5 +1,7 @@
 #include "tensor/counting_scope.hpp"
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -17,6 +19,16 @@ constexpr std::uintptr_t kAddressStep = 256;
 
 thread_local std::uintptr_t next_address = kFirstAddress;
 
+// From here on the system gives pages, which are zero and cost nothing until they are touched, as hardly any is.
+constexpr Bytes kPagesFrom = 64 * kKiB;
+
+std::shared_ptr<std::byte> pages(Bytes bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return {static_cast<std::byte*>(memory), [size](std::byte* given) { munmap(given, size); }};
+}
+
 }  // namespace
 
 CountingScope::CountingScope() {
@@ -29,6 +41,7 @@ CountingScope::CountingScope() {
 CountingScope::~CountingScope() { detail::counting_thread = false; }
 
 std::shared_ptr<std::byte> counted_memory(Bytes bytes) {
+  if (bytes <= kSmallWhileCounting && bytes >= kPagesFrom) return pages(bytes);
   if (bytes <= kSmallWhileCounting) {
     void* const memory = std::calloc(static_cast<std::size_t>(bytes), 1);
     if (memory == nullptr) throw std::bad_alloc();

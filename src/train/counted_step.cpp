@@ -1,10 +1,13 @@
 #include "train/counted_step.hpp"
 
+#include <optional>
 #include <set>
 
+#include "base/counted_sections.hpp"
 #include "comm/counting_communicator.hpp"
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
+#include "nn/counted_blocks.hpp"
 #include "parallel/pipeline/messages.hpp"
 #include "parallel/pipeline/stages.hpp"
 #include "tensor/counting_scope.hpp"
@@ -39,6 +42,71 @@ class CountedInput {
   InputBuffer buffer_;
 };
 
+// table += times * more
+void add(CommTrace::Table& table, const CommTrace::Table& more, Count times) {
+  for (const auto& [key, totals] : more) {
+    CommTrace::Totals& sum = table[key];
+    sum.calls += times * totals.calls;
+    sum.elements += times * totals.elements;
+    sum.bytes += times * totals.bytes;
+    sum.ranks = totals.ranks;
+  }
+}
+
+// Of a step that is taped, with its traffic.
+class TapedSections : public CountedSections {
+ public:
+  TapedSections(WorkTape& tape, const CommTrace& trace) : tape_(tape), trace_(trace) {}
+
+  void begin_section() override {
+    begin_ = tape_.entries().size();
+    before_ = trace_.totals();
+  }
+  std::optional<std::size_t> end_section() override {
+    const TakenAgain entries{begin_, tape_.entries().size()};
+    if (!stands_alone(entries)) return std::nullopt;
+    CommTrace::Table traffic = trace_.totals();
+    add(traffic, before_, -1);
+    sections_.push_back({entries, std::move(traffic)});
+    return sections_.size() - 1;
+  }
+  void take_again(std::size_t section) override {
+    tape_.take_again(sections_[section].entries);
+    add(traffic_, sections_[section].traffic, 1);
+  }
+
+  /// Of all that was taken again.
+  const CommTrace::Table& traffic() const { return traffic_; }
+
+ private:
+  struct Section {
+    TakenAgain entries;
+    CommTrace::Table traffic;
+  };
+
+  // It waits for its own collectives, and for all of them.
+  bool stands_alone(TakenAgain entries) const {
+    std::set<std::size_t> under_way;
+    for (std::size_t i = entries.begin; i < entries.end; ++i) {
+      const WorkEntry& entry = tape_.entries()[i];
+      if (const auto* const start = std::get_if<CollectiveStart>(&entry)) under_way.insert(start->id);
+      const auto* const wait = std::get_if<CollectiveWait>(&entry);
+      if (wait != nullptr && under_way.erase(wait->id) == 0) return false;
+    }
+    return under_way.empty();
+  }
+
+  WorkTape& tape_;
+  const CommTrace& trace_;
+  std::size_t begin_ = 0;
+  CommTrace::Table before_;
+  std::vector<Section> sections_;
+  CommTrace::Table traffic_;
+};
+
+// Whether each block runs all micro-batches, or as few as there are to be heard (nn/counted_blocks.hpp).
+enum class Blocks : std::uint8_t { run_all, run_few };
+
 // One rank of a mesh that is not there, and its step.
 class Counting {
  public:
@@ -55,9 +123,13 @@ class Counting {
   const Model& model() const { return train_step_->model(); }
 
   // The traffic of a step of so many micro-batches.
-  CommTrace::Table run(Count micro_batches) {
+  CommTrace::Table run(Count micro_batches, Blocks blocks) {
     taped_.micro_batches = micro_batches;
+    TapedSections sections(taped_.tape, trace_);
+    std::optional<CountedBlocks> counted;
+    if (blocks == Blocks::run_few) counted.emplace(sections);
     CommTrace::Table traffic = run(micro_batches, taped_.tape);
+    add(traffic, sections.traffic(), 1);
     if (pipeline::Engine* const engine = train_step_->pipeline()) taped_.passes = engine->events();
     return traffic;
   }
@@ -135,9 +207,9 @@ Count micro_batches_to_run(const RunConfig& config, int stage) {
 }
 
 // All micro-batches of `config`, of a step that has `all`.
-CountedStep count_run(const RunConfig& config, int stage, int rank, Count all) {
+CountedStep count_run(const RunConfig& config, int stage, int rank, Count all, Blocks blocks = Blocks::run_few) {
   Counting counting(config, stage, rank);
-  CommTrace::Table traffic = counting.run(config.train.accumulation);
+  CommTrace::Table traffic = counting.run(config.train.accumulation, blocks);
   return counting.result(std::move(traffic), all);
 }
 
@@ -146,7 +218,7 @@ CountedStep count_run(const RunConfig& config, int stage, int rank, Count all) {
 CountedStep count_step(const RunConfig& config, int stage, int rank) {
   const Count all = config.train.accumulation, some = micro_batches_to_run(config, stage),
               more = micro_batches_of_a_round(config);
-  if (some + more >= all) return count_whole_step(config, stage, rank);
+  if (some + more >= all) return count_run(config, stage, rank, all);
   RunConfig shorter = config;
   shorter.train.accumulation = some;
   CountedStep without = count_run(shorter, stage, rank, all);
@@ -165,7 +237,7 @@ CountedStep count_step(const RunConfig& config, int stage, int rank) {
 }
 
 CountedStep count_whole_step(const RunConfig& config, int stage, int rank) {
-  return count_run(config, stage, rank, config.train.accumulation);
+  return count_run(config, stage, rank, config.train.accumulation, Blocks::run_all);
 }
 
 void listen_to_step(const RunConfig& config, int stage, CountingListener& listener,

@@ -50,9 +50,10 @@ struct CountedStep {
 ///
 /// The micro-batches in the middle of a step are alike, so not all are run: two steps are, with few and with one more (in a
 /// pipeline, a round of its ranks more), and the traffic of that one is taken as often as it is due. Few are the first and the
-/// last; in a pipeline as many as it takes to have as much under way as in the whole step.
+/// last; in a pipeline as many as it takes to have as much under way as in the whole step. Of these a block runs one or two
+/// (nn/counted_blocks.hpp).
 CountedStep count_step(const RunConfig& config, int stage, int rank = 0);
-/// The same with all micro-batches run, for who wants to see that they are alike.
+/// The same with all micro-batches run by all blocks, for who wants to see that they are alike.
 CountedStep count_whole_step(const RunConfig& config, int stage, int rank = 0);
 
 /// `listener` hears the whole step of the stage's first rank, whose model is shown to it before.

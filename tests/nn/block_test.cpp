@@ -126,6 +126,46 @@ TEST(Block, IsTheIdentityWithoutItsBranches) {
   }
 }
 
+// What a pass of a block with random weights gives, and the gradients that it adds.
+struct PassOfBlock {
+  Tensor out, dx, gradients;
+};
+
+PassOfBlock pass_of(const BlockSpec& spec) {
+  BlockProblem p(spec);
+  const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1);
+  PassOfBlock pass{ops::filled(x.shape(), ops::kGarbage), random_tensor(x.shape(), 2), {}};
+  const auto saved = p.block.forward(p.context(), p.arena, pass.out, x, kSamples);
+  {  // as between the passes of a block in a model: what was not kept is overwritten
+    const Arena::Scope others(p.arena);
+    const Shape rest{16 * 1024};
+    p.arena.take(rest).copy_from(ops::filled(rest, ops::kGarbage));
+  }
+  p.block.backward(p.context(), pass.dx, saved);
+  pass.gradients = ops::copy_of(p.registry.flat_gradients());
+  return pass;
+}
+
+// What is computed again has the bits of what would have been kept, in each branch and with the dropout at its end: so has every
+// gradient. Weights are random, since of zeros much that is wrong comes out right.
+TEST(Block, ComputesAgainWhatForwardDidNotKeep) {
+  for (const FeedForwardKind kind : {FeedForwardKind::gelu, FeedForwardKind::swiglu}) {
+    for (const NormKind norm : {NormKind::layer, NormKind::rms}) {
+      BlockSpec spec = gpt2_block(kProbability);
+      spec.norm = norm;
+      spec.feed_forward.kind = kind;
+      const PassOfBlock kept = pass_of(spec);
+      for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+        spec.recompute = recompute;
+        const PassOfBlock again = pass_of(spec);
+        EXPECT_TRUE(ops::same_bits(again.out, kept.out));
+        EXPECT_TRUE(ops::same_bits(again.dx, kept.dx));
+        EXPECT_TRUE(ops::same_bits(again.gradients, kept.gradients));
+      }
+    }
+  }
+}
+
 TEST(Block, LeavesItsInputAlone) {
   BlockProblem p(gpt2_block(kProbability));
   const Tensor x = random_tensor({kBlockRows, kBlockWidth}, 1), before = ops::copy_of(x);

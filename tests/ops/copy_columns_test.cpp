@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/work_tape.hpp"
 #include "ops/compare.hpp"
+#include "tensor/counting_scope.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -26,6 +28,24 @@ TEST(CopyColumns, MovesColumnsAndLeavesTheOthers) {
       EXPECT_EQ(values_of(target), rounded(of_to, expected)) << name_of(of_from) << " to " << name_of(of_to);
     }
   }
+}
+
+// What a profile is asked for (plan/profile.hpp): rows as long as what is copied, however wide the tensors are.
+TEST(CopyColumns, NotesTheColumnsThatItCopies) {
+  const Tensor from = tensor_of_type(DType::bf16, random_values(kRows * 10, 1), {kRows, 10}), to = filled({kRows, 6}, 0.0f);
+  WorkTape tape;
+  {
+    const CountingScope counting;
+    const ListeningScope listens(tape);
+    copy_columns(test_exec(), to, 1, from, 5, 4);
+  }
+  ASSERT_EQ(tape.entries().size(), 1u);
+  const auto& work = std::get<OpWork>(tape.entries().front());
+  EXPECT_EQ(work.op, "copy_columns");
+  EXPECT_EQ(work.dtype, DType::bf16);
+  EXPECT_EQ(work.m, kRows);
+  EXPECT_EQ(work.n, 4);
+  EXPECT_EQ(work.bytes, kRows * 4 * (2 + 4)) << "read in 16 bits, written in 32";
 }
 
 TEST(CopyColumns, RefusesColumnsThatAreNotThere) {

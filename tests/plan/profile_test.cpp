@@ -109,6 +109,10 @@ TEST(Profiles, ThatAreDamagedAreRefused) {
   refused(with("\"hidden_share\": 0.25", "\"hidden_share\": 1.5"), {"hidden_share", "1.5"});
   refused(with("\"op\": \"attention_forward\"", "\"op\": \"other\""), {"no measurement of attention_forward"});
   refused(with("\"kind\": \"attention\"", "\"kind\": \"magic\""), {"magic"});
+  MachineProfile rowless = measured();
+  rowless.ops.back().grid = true;
+  rowless.ops.back().n = 0;
+  refused(to_json(rowless), {"add", "grid", "\"n\" is 0"});
   expect_error([&] { read_profile(folder / "none.json"); }, ExitCode::io, {"none.json"});
 }
 
@@ -136,6 +140,7 @@ TEST(Profiles, TimeOpsOnRowsByTheLengthOfARow) {
   const auto norm = [&](Count rows, Count length, double seconds) {
     const double bytes = 8.0 * static_cast<double>(rows * length);
     profile.ops.push_back(sample("norm", OpKind::pointwise, rows, length, 0, 0, bytes, seconds));
+    profile.ops.back().grid = true;
   };
   const auto seconds_of = [&](Count rows, Count length) {
     const double bytes = 8.0 * static_cast<double>(rows * length);
@@ -151,8 +156,40 @@ TEST(Profiles, TimeOpsOnRowsByTheLengthOfARow) {
   EXPECT_NEAR(seconds_of(256, 256), 1e-4, 1e-10);
   EXPECT_NEAR(seconds_of(32, 32), 4e-6, 1e-12) << "shorter than all: as the shortest";
   EXPECT_NEAR(seconds_of(32, 4096), 1e-4, 1e-10) << "longer than all: as the longest, and above its sizes its speed";
-  norm(7, 512, 3e-6);  // one size of that length is no curve: by bytes alone
-  EXPECT_EQ(seconds_of(64, 1024), seconds_of(1024, 64));
+  for (OpSample& one : profile.ops) one.grid = false;
+  EXPECT_EQ(seconds_of(64, 1024), seconds_of(1024, 64)) << "of no grid: by bytes alone";
+}
+
+// Profiles say what is a grid. Of older programs it is seen by the numbers of sizes.
+TEST(Profiles, OfOlderProgramsHaveTheirGrids) {
+  const TemporaryFolder folder;
+  MachineProfile profile = measured();
+  const auto norm = [&](Count length, double bytes) {
+    profile.ops.push_back(sample("norm", OpKind::pointwise, 16, length, 0, 0, bytes, 1e-6));
+  };
+  const auto grids_of = [&](const std::string& text) {
+    std::ofstream(folder / "profile.json") << text;
+    int grids = 0;
+    for (const OpSample& one : read_profile(folder / "profile.json").ops) grids += one.op == "norm" && one.grid ? 1 : 0;
+    return grids;
+  };
+  const auto without_the_key = [&] {
+    std::string text = to_json(profile);
+    for (const std::string key : {",\n   \"grid\": false", ",\n   \"grid\": true"}) {
+      for (std::size_t at = text.find(key); at != text.npos; at = text.find(key)) text.erase(at, key.size());
+    }
+    EXPECT_EQ(text.find("grid"), text.npos);
+    return text;
+  };
+  for (const Count length : {64, 1024}) {
+    for (const double bytes : {8192.0, 524288.0}) norm(length, bytes);
+  }
+  EXPECT_EQ(grids_of(without_the_key()), 4);
+  EXPECT_EQ(grids_of(to_json(profile)), 0) << "it says that there is none";
+  norm(512, 8192.0);
+  EXPECT_EQ(grids_of(without_the_key()), 0) << "one size of a length is no curve";
+  for (OpSample& one : profile.ops) one.grid = one.op == "norm";
+  EXPECT_EQ(grids_of(to_json(profile)), 5) << "it says that there is one";
 }
 
 TEST(Links, CostWhatTheirAlgorithmsCost) {
