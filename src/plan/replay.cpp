@@ -28,6 +28,7 @@ class Player {
   struct Flight {
     double start, end;
     std::string group;
+    double hidden = 1.0;  // MachineProfile::hidden
   };
 
   void take(const OpWork& work) {
@@ -42,11 +43,19 @@ class Player {
 
   void take(const CollectiveStart& one) {
     if (one.group == kPipeline) return;
+    if (one.group == kHostGroup) return copy(one);
     const double seconds = profile_.seconds_of(one.operation, span(one), one.bytes);
     const double start = std::max(now_, links_free_);
     links_free_ = start + seconds;
     played_.communication += seconds;
-    flights_[one.id] = {start, links_free_, first_word(one.group)};
+    flights_[one.id] = {start, links_free_, first_word(one.group), profile_.hidden};
+  }
+
+  void copy(const CollectiveStart& one) {
+    const double seconds = static_cast<double>(one.bytes) / profile_.host_bytes_per_second;
+    host_link_free_ = std::max(now_, host_link_free_) + seconds;
+    flights_[one.id] = {host_link_free_ - seconds, host_link_free_, one.group};
+    if (profile_.device == DeviceKind::cpu) take(CollectiveWait{one.id});
   }
 
   void take(const CollectiveWait& one) {
@@ -54,9 +63,10 @@ class Player {
     if (found == flights_.end()) return;
     const Flight& flight = found->second;
     const double beside = std::clamp(now_ - flight.start, 0.0, flight.end - flight.start);
-    const double until = std::max(now_, flight.end) + (1.0 - profile_.hidden) * beside;
+    const double slowed = (1.0 - flight.hidden) * beside;
+    const double until = std::max(now_, flight.end) + slowed;
     played_.split.exposed[flight.group] += until - now_;
-    links_free_ += until - std::max(now_, flight.end);
+    if (flight.group != kHostGroup) links_free_ += slowed;
     now_ = until;
     flights_.erase(found);
   }
@@ -70,7 +80,7 @@ class Player {
   const MachineProfile& profile_;
   int ranks_per_node_;
   Replay played_;
-  double now_ = 0.0, links_free_ = 0.0;
+  double now_ = 0.0, links_free_ = 0.0, host_link_free_ = 0.0;
   std::map<std::size_t, Flight> flights_;
   std::map<const void*, GroupSpan> spans_;
 };

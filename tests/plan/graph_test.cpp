@@ -63,6 +63,8 @@ const std::vector<Case>& layouts() {
       {{"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=4", "parallel.tp=2"}, 8},
       {{"parallel.pp=4", "parallel.schedule=gpipe", "train.accumulation=6", "model.activation_checkpointing=selective"}, 4},
       {{"parallel.pp=4", "parallel.schedule=gpipe", "train.accumulation=6", "model.activation_checkpointing=full"}, 4},
+      {{"model.activation_offload=true", "model.activation_checkpointing=full"}, 1},
+      {{"model.activation_offload=true", "parallel.pp=2", "train.accumulation=4"}, 2},
       {{"lora.rank=4"}, 2},
   };
   return kLayouts;
