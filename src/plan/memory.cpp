@@ -47,8 +47,9 @@ PaperMemory paper_activations(const RunConfig& config) {
     const Count under_way = config.parallel.pp == 1 ? 1 : most_in_flight(part.schedule(), stage);
     most = std::max(most, part.layers() * under_way / part.schedule().chunks);
   }
-  // What is offloaded leaves so many blocks on the device, whatever is under way.
-  if (config.model.activation_offload) most = std::min<Count>(config.model.layers, ActivationOffload::kLanes);
+  // What is offloaded leaves so many blocks on a GPU, whatever is under way.
+  if (config.model.activation_offload && exec_of(config).gpu())
+    most = std::min<Count>(config.model.layers, ActivationOffload::kLanes);
   const double width = halves(config) ? 1.0 : 2.0;
   return {width * static_cast<double>(most) * layer.bytes,
           fmt::format("{}{} x {} ({}Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, counted(most, "layer"),
