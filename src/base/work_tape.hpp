@@ -12,7 +12,10 @@
 
 namespace cohort {
 
-/// A collective, or the receiving end of a message, that begins.
+/// The group of copies between this rank's device and its host (nn/activation_offload.hpp), of which it is the only member.
+inline constexpr std::string_view kHostGroup = "host";
+
+/// A collective, the receiving end of a message, or a copy from or to the host, that begins.
 struct CollectiveStart {
   std::string_view operation;  // "all_reduce", ... as CommEvent has them
   std::string group;
@@ -39,7 +42,7 @@ class WorkTape : public CountingListener {
  public:
   void work(const OpWork& work) override { entries_.emplace_back(work); }
   std::size_t communicates(const Operation& one) override {
-    if (one.name == "send" || one.members->size() == 1) return 0;
+    if (one.name == "send" || (one.members->size() == 1 && one.group != kHostGroup)) return 0;
     entries_.emplace_back(CollectiveStart{one.name, one.group, one.members, one.bytes, ++last_id_});
     return last_id_;
   }

@@ -27,12 +27,13 @@ struct GraphOptions {
 
 GraphTitle title_of(const RunConfig& config) {
   const ParallelSection& parallel = config.parallel;
-  return {fmt::format("{}, {} parameters; {}, {}{}, {}{}", config.model.kind,
+  return {fmt::format("{}, {} parameters; {}, {}{}, {}{}{}", config.model.kind,
                       human_count(static_cast<double>(count_parameters(config.model))), mesh_shape_of(parallel).str(),
                       parallel.data, parallel.sequence ? ", sequence parallelism" : "", config.precision.policy,
                       config.model.activation_checkpointing == "none"
                           ? ""
-                          : fmt::format(", {} activation checkpointing", config.model.activation_checkpointing)),
+                          : fmt::format(", {} activation checkpointing", config.model.activation_checkpointing),
+                      config.model.activation_offload ? ", activations offloaded" : ""),
           size_names(config, /*expressions=*/false)};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/counting.hpp"
 #include "base/error.hpp"
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "gpu/device.hpp"
 
@@ -35,11 +36,18 @@ Open& opened() {
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-[[noreturn]] void fail_out_of_memory(Bytes bytes, const std::string& label, const char* kind) {
+[[noreturn]] void fail_out_of_device_memory(Bytes bytes, const std::string& label) {
   cudaGetLastError();  // a failed allocation stays the "last error" otherwise
   const MemoryInfo left = memory();
-  fail(ExitCode::memory, "out of {} memory: {} for {} does not fit; {} of {} free on {}", kind, human_bytes(bytes), label,
+  fail(ExitCode::memory, "out of device memory: {} for {} does not fit; {} of {} free on {}", human_bytes(bytes), label,
        human_bytes(left.free), human_bytes(left.total), opened().facts.name);
+}
+
+[[noreturn]] void fail_out_of_pinned_memory(Bytes bytes, const std::string& label) {
+  cudaGetLastError();
+  const Memory node = machine_memory();
+  fail(ExitCode::memory, "out of pinned host memory: {} for {} does not fit; {} of {} is available on this node",
+       human_bytes(bytes), label, human_bytes(node.available), human_bytes(node.total));
 }
 
 bool done(cudaStream_t stream) {
@@ -148,7 +156,7 @@ MemoryInfo memory() {
 
 void* allocate(Bytes bytes, const std::string& label) {
   void* memory = nullptr;
-  if (cudaMalloc(&memory, static_cast<std::size_t>(bytes)) != cudaSuccess) fail_out_of_memory(bytes, label, "device");
+  if (cudaMalloc(&memory, static_cast<std::size_t>(bytes)) != cudaSuccess) fail_out_of_device_memory(bytes, label);
   return memory;
 }
 
@@ -156,7 +164,7 @@ void release(void* memory) noexcept { cudaFree(memory); }
 
 void* allocate_pinned(Bytes bytes, const std::string& label) {
   void* memory = nullptr;
-  if (cudaMallocHost(&memory, static_cast<std::size_t>(bytes)) != cudaSuccess) fail_out_of_memory(bytes, label, "pinned host");
+  if (cudaMallocHost(&memory, static_cast<std::size_t>(bytes)) != cudaSuccess) fail_out_of_pinned_memory(bytes, label);
   return memory;
 }
 

@@ -105,10 +105,10 @@ Count Decoder::tokens_of(const ModelInput& input) const {
   return tokens;
 }
 
-Tensor Decoder::embed(const StepContext& context, const ModelInput& input, Hooks& hooks) {
+Tensor Decoder::embed(const StepContext& context, Arena& memory, const ModelInput& input, Hooks& hooks) {
   note_unit(units_.front().name, /*backward=*/false);
   hooks.pre_forward(units_.front());
-  const Tensor x = context.take(stream_shape(input));
+  const Tensor x = memory.take(stream_shape(input), context.dtype);
   const bool by_row = context.cache != nullptr || !context.documents.empty();  // each row has its own position
   const Count tokens = by_row ? static_cast<Count>(input.inputs.size()) : tokens_of(input);
   {
@@ -122,31 +122,43 @@ Tensor Decoder::embed(const StepContext& context, const ModelInput& input, Hooks
   return x;
 }
 
+Tensor Decoder::run_block(std::size_t chunk, std::size_t i, const StepContext& context, const ModelInput& input, const Tensor& x,
+                          Saved& saved) {
+  const bool last = i + 1 == static_cast<std::size_t>(chunks_[chunk].layers());  // whose output others read, too
+  ActivationOffload* const offload = context.offload;
+  Arena& kept = offload != nullptr ? offload->lane(i) : *saved.memory;
+  Arena& next = offload != nullptr && !last ? offload->open(i + 1) : *saved.memory;
+  const Tensor out = next.take(stream_shape(input), context.dtype);
+  saved.blocks.push_back(forward_block(blocks_[first_block(chunk) + i], context, kept, out, x, input.samples));
+  if (offload != nullptr) saved.offloaded.push_back(offload->keep(i));
+  return out;
+}
+
 Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelInput& input, Tensor x, Hooks& hooks,
                     Saved* saved) {
   parallel_.begin_pass(static_cast<Count>(input.inputs.size()), saved != nullptr);
   const StepContext kept = saved != nullptr ? context.with_activations(*saved->memory) : context;
-  if (chunks_[chunk].embeds) x = embed(kept, input, hooks);
+  Arena& first = saved != nullptr && context.offload != nullptr ? context.offload->open(0) : *kept.activations;
+  if (chunks_[chunk].embeds) x = embed(context, first, input, hooks);
 
   const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
   std::array<Tensor, 2> turns;  // without backward two streams do: the one that a block has read is not needed any more
   for (std::size_t i = 0; i < layers; ++i) {
-    const Block& block = blocks_[first_block(chunk) + i];
     const Unit& unit = units_[first_unit(chunk) + i];
     note_unit(unit.name, /*backward=*/false);
     hooks.pre_forward(unit);
     context.show_life();
-    const bool again = saved == nullptr && turns[i % 2].defined();
-    const Tensor out = again ? turns[i % 2] : kept.take(stream_shape(input));
-    turns[i % 2] = out;
     if (saved != nullptr) {
-      saved->blocks.push_back(forward_block(block, context, *saved->memory, out, x, input.samples));
+      x = run_block(chunk, i, context, input, x, *saved);
     } else {
+      Tensor& out = turns[i % 2];
+      if (!out.defined()) out = context.take(stream_shape(input));
       const Arena::Scope forgotten(*context.activations);
-      block.forward(context.cache != nullptr ? context.with_cache_layer(first_block(chunk) + i) : context, *context.activations,
-                    out, x, input.samples);
+      blocks_[first_block(chunk) + i].forward(
+          context.cache != nullptr ? context.with_cache_layer(first_block(chunk) + i) : context, *context.activations, out, x,
+          input.samples);
+      x = out;
     }
-    x = out;
     if (context.inspect) context.inspect(unit.name, x);
     hooks.post_forward(unit);
   }
@@ -232,6 +244,12 @@ void Decoder::embedding_backward(const StepContext& context, const ModelInput& i
   if (scatter) add_position_rows(context, positions_->gradient, dpositions);
 }
 
+void Decoder::await_block(ActivationOffload& offload, const Saved& saved, std::size_t i) {
+  // In the order of their use. The last goes into the lane of the block that has just been put on the stream, and waits for it.
+  for (std::size_t ahead = 0; ahead < ActivationOffload::kLanes && ahead <= i; ++ahead) offload.fetch(saved.offloaded[i - ahead]);
+  offload.await(saved.offloaded[i]);
+}
+
 void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const ModelInput& input, const Tensor& dx, Hooks& hooks,
                              const Saved& saved) {
   const StepContext context = given.with_input(input.slots, input.documents);
@@ -246,7 +264,9 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
     context.show_life();
     hooks.pre_gradient(units_[first + i]);
     partial_gradients_[first + i].begin();
+    if (context.offload != nullptr) await_block(*context.offload, saved, i);
     backward_block(blocks[i], context, dx, saved.blocks[i]);
+    if (context.offload != nullptr) context.offload->release(saved.offloaded[i]);
     partial_gradients_[first + i].sum(context);
     tell_ready(units_[first + i], nullptr, hooks);
   }

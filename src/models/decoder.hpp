@@ -71,7 +71,8 @@ class Decoder : public Model {
   struct Saved {
     Arena* memory = nullptr;  // where it lies; set by the caller. context.activations is only for scratch, and may be the same
     std::vector<Block::Saved> blocks = {};
-    Tensor last = {};  // [own rows, C] output of the last block
+    std::vector<ActivationOffload::Kept> offloaded = {};  // of each block, with context.offload
+    Tensor last = {};                                     // [own rows, C] output of the last block
     Norm::Saved norm = {};
     Tensor dnormed = {};  // [own rows, C] gradient of the final norm's output, computed together with the loss
   };
@@ -104,7 +105,13 @@ class Decoder : public Model {
 
   // Runs the chunk up to the final norm, on the own rows. With `saved`, keeps what backward needs.
   Tensor run(std::size_t chunk, const StepContext& context, const ModelInput& input, Tensor x, Hooks& hooks, Saved* saved);
-  Tensor embed(const StepContext& context, const ModelInput& input, Hooks& hooks);
+  // The stream before the first block, in `memory`.
+  Tensor embed(const StepContext& context, Arena& memory, const ModelInput& input, Hooks& hooks);
+  // Forward of a block of the chunk, keeping what its backward needs.
+  Tensor run_block(std::size_t chunk, std::size_t i, const StepContext& context, const ModelInput& input, const Tensor& x,
+                   Saved& saved);
+  // Brings back what the block keeps, and starts to bring what the next ones do.
+  static void await_block(ActivationOffload& offload, const Saved& saved, std::size_t i);
   void backward_head(const StepContext& context, const Tensor& dx, Hooks& hooks, const Saved& saved);
   // Adds the loss over all rows, in chunks so that the logits of the whole batch never exist at once. With own_dnormed, also its
   // gradient and the head's.

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "nn/activation_offload.hpp"
 #include "nn/context_parallel.hpp"
 #include "nn/kv_cache.hpp"
 #include "ops/exec.hpp"
@@ -26,8 +27,10 @@ struct StepContext {
   ops::Exec exec = {};
   DType dtype = DType::f32;      // of activations, as of the parameters' `compute`
   Arena* activations = nullptr;  // what forward saves for backward, and the scratch memory of both
-  Tensor loss_sum = {};          // [1] fp64, where the model adds its loss
-  bool training = false;         // dropout acts only in training
+  // Where what blocks save is until backward; null: in the arena.
+  ActivationOffload* offload = nullptr;
+  Tensor loss_sum = {};   // [1] fp64, where the model adds its loss
+  bool training = false;  // dropout acts only in training
   std::uint64_t seed = 0;
   std::uint32_t step = 0;             // optimizer step, keys the dropout masks
   std::span<const Count> slots = {};  // [B] position of each sample in the global batch, keys the dropout masks; set by the model

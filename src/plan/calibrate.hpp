@@ -34,7 +34,11 @@ std::vector<OpSample> measure_ops(const Calibration& calibration);
 /// Sets collectives, node, network and hidden of a profile; nothing with one rank. // Collective over: world
 void measure_links(const Calibration& calibration, MachineProfile& profile);
 
-/// Both, without a name, a basis and the memory. // Collective over: world
+/// Bytes per second of copies between a device and pinned memory of its host, of all ranks at once, in the slower direction; on a
+/// CPU of copies in its memory. The least of the ranks. // Collective over: world
+double measure_host_copies(const Calibration& calibration);
+
+/// All three, without a name, a basis and the memory. // Collective over: world
 MachineProfile calibrate(const Calibration& calibration);
 
 /// What the one op of `call` notes.

@@ -194,6 +194,25 @@ void measure_links(const Calibration& calibration, MachineProfile& profile) {
   profile.hidden = hidden_share(calibration);
 }
 
+double measure_host_copies(const Calibration& calibration) {
+  const Bytes bytes = largest_of(calibration.device);
+  const Tensor host = Tensor::pinned("calibration", {bytes}, DType::u8);
+  const Tensor other = Tensor::zeros("calibration", {bytes}, DType::u8, calibration.device);
+  calibration.progress("copies between device and host");
+  const auto seconds_of = [&](const Tensor& to, const Tensor& from) {
+    to.copy_from(from);
+    return median_of_slowest(calibration.world, 9, [&] {
+      settle(calibration.device);
+      calibration.world.barrier();
+      const double begin = steady_seconds();
+      to.copy_from(from);
+      settle(calibration.device);
+      return steady_seconds() - begin;
+    });
+  };
+  return static_cast<double>(bytes) / std::max(seconds_of(host, other), seconds_of(other, host));
+}
+
 MachineProfile calibrate(const Calibration& calibration) {
   MachineProfile profile;
   profile.measured = true;
@@ -201,6 +220,7 @@ MachineProfile calibrate(const Calibration& calibration) {
   profile.ranks_per_node = calibration.world.size() / calibration.nodes;
   profile.ops = measure_ops(calibration);
   measure_links(calibration, profile);
+  profile.host_bytes_per_second = measure_host_copies(calibration);
   return profile;
 }
 

@@ -33,9 +33,23 @@ constexpr Shares shares_of(GpuGeneration generation) {
 constexpr double kHalfSide = 234.0;      // the shortest side of a product that reaches half of its rate
 constexpr double kEpilogueShare = 0.87;  // of the rate of products, by those that also compute a GELU or its gradient
 constexpr double kMemoryShare = 0.85;    // of the bandwidth, by kernels that only read and write
-constexpr double kLinkShare = 0.80;      // of the bandwidth of links, by long collectives of NCCL
-constexpr double kNetworkShare = 0.85;   // the same between nodes
-constexpr double kLaunch = 3e-6;         // of a kernel, one behind the other
+// Of copies from and to pinned memory, over 16 lanes of the PCIe of that time (3, 4 and 5: 16, 32 and 63 GB/s each way).
+constexpr double host_gb_per_s(GpuGeneration generation) {
+  switch (generation) {
+    case GpuGeneration::volta:
+      return 12.0;
+    case GpuGeneration::ampere:
+      return 24.0;
+    case GpuGeneration::hopper:
+    case GpuGeneration::blackwell:
+      return 50.0;
+  }
+  return 0.0;
+}
+
+constexpr double kLinkShare = 0.80;     // of the bandwidth of links, by long collectives of NCCL
+constexpr double kNetworkShare = 0.85;  // the same between nodes
+constexpr double kLaunch = 3e-6;        // of a kernel, one behind the other
 // Seconds a hop of a ring: about what NCCL's own tuning assumes of NVLink and of InfiniBand.
 constexpr double kNodeHop = 2e-6, kNetworkHop = 8e-6;
 // NCCL's kernels take multiprocessors and memory bandwidth from the work beside them.
@@ -75,6 +89,7 @@ MachineProfile datasheet_profile(const std::string& gpu) {
                    .bytes_per_second = kMemoryShare * kGiga * sheet->memory_gb_per_s,
                    .launch = kLaunch};
   profile.node = {kNodeHop, kLinkShare * kGiga * sheet->link_gb_per_s};
+  profile.host_bytes_per_second = kGiga * host_gb_per_s(sheet->generation);
   profile.network = {kNetworkHop, kNetworkShare * kGiga / kBitsOfByte * sheet->network_gbit_per_s};
   return profile;
 }
@@ -93,6 +108,7 @@ MachineProfile usual_cpu_profile() {
                    .bytes_per_second = 5e9,
                    .launch = 1e-6};
   profile.node = {2e-6, 2e9};
+  profile.host_bytes_per_second = 2.5e9;  // each byte is read and written
   profile.network = {20e-6, 1e9};
   return profile;
 }

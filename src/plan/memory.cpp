@@ -7,6 +7,7 @@
 #include "config/model_rules.hpp"
 #include "config/optimizer_rules.hpp"
 #include "config/pipeline.hpp"
+#include "nn/activation_offload.hpp"
 #include "parallel/strategy.hpp"
 #include "parallel/zero/stage.hpp"
 #include "plan/part.hpp"
@@ -46,6 +47,9 @@ PaperMemory paper_activations(const RunConfig& config) {
     const Count under_way = config.parallel.pp == 1 ? 1 : most_in_flight(part.schedule(), stage);
     most = std::max(most, part.layers() * under_way / part.schedule().chunks);
   }
+  // What is offloaded leaves so many blocks on a GPU, whatever is under way.
+  if (config.model.activation_offload && exec_of(config).gpu())
+    most = std::min<Count>(config.model.layers, ActivationOffload::kLanes);
   const double width = halves(config) ? 1.0 : 2.0;
   return {width * static_cast<double>(most) * layer.bytes,
           fmt::format("{}{} x {} ({}Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, counted(most, "layer"),
@@ -110,6 +114,7 @@ Bytes activation_bytes_per_token_and_layer(const RunConfig& config) {
   one.parallel.pp = 1;
   one.parallel.data = ParallelSection{}.data;  // one that works on whole micro-batches
   one.parallel.offload = "none";               // which that one has nothing of
+  one.model.activation_offload = false;        // how much it is, wherever it is
   one.train.accumulation = 1;
   const auto activations = [&](Count layers) {
     one.model.layers = layers;

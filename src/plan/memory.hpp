@@ -16,7 +16,7 @@ namespace cohort {
 struct PredictedMemory {
   ByKind<Bytes> kinds;       // each by itself: one stage may have the most parameters, another the most activations
   Bytes total = 0;           // of the stage that needs most in all
-  Bytes host = 0, disk = 0;  // what parallel.offload keeps there instead, at most
+  Bytes host = 0, disk = 0;  // what is offloaded there instead, at most
   Bytes others = 0;          // of no kind, such as tables of positions; not in total
 };
 PredictedMemory predict_memory(const std::vector<CountedStep>& stages);

@@ -71,6 +71,7 @@ struct MachineProfile {
   OpRates rates;                              // of an estimate
   std::vector<OpSample> ops;                  // of a measured one
   LinkRates node, network;                    // inside a node, and between nodes; network.bytes_per_second 0: not known
+  double host_bytes_per_second = 0.0;         // of copies between a device and pinned memory of its host; 0: not known
   std::vector<CollectiveSample> collectives;  // measured
 
   /// Whether products of this type (u8: fp8) were measured; an estimate has all that the device has.

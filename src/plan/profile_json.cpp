@@ -90,6 +90,7 @@ class ProfileReader {
     profile.hidden = number(json, "hidden_share", 0.0, 1.0);
     profile.node = link(at(json, "node_link"));
     profile.network = link(at(json, "network_link"));
+    if (json.contains("host_bytes_per_second")) profile.host_bytes_per_second = number(json, "host_bytes_per_second", 0.0);
     for (const auto& one : list(json, "ops")) profile.ops.push_back(op(one));
     if (!profile.ops.empty() && !list(json, "ops").front().contains("grid")) recognise_grids(profile.ops);
     for (const auto& one : list(json, "collectives")) profile.collectives.push_back(collective(one));
@@ -173,6 +174,7 @@ std::string to_json(const MachineProfile& profile) {
                     {"hidden_share", profile.hidden},
                     {"node_link", json_of(profile.node)},
                     {"network_link", json_of(profile.network)},
+                    {"host_bytes_per_second", profile.host_bytes_per_second},
                     {"collectives", ordered_json::array()},
                     {"ops", ordered_json::array()}};
   for (const CollectiveSample& one : profile.collectives) json["collectives"].push_back(json_of(one));

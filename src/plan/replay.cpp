@@ -38,6 +38,7 @@ class Player {
   struct Flight {
     double start = 0.0, end = 0.0;
     const std::string* group = nullptr;  // null: not under way
+    double hidden = 1.0;                 // MachineProfile::hidden
   };
 
   void take(std::size_t i) {
@@ -57,21 +58,34 @@ class Player {
 
   void take(const CollectiveStart& one, double& seconds) {
     if (one.group == kPipeline) return;
+    if (one.group == kHostGroup) return copy(one, seconds);
     if (seconds == kUnknown) seconds = profile_.seconds_of(one.operation, span(one), one.bytes);
     const double start = std::max(now_, links_free_);
     links_free_ = start + seconds;
     played_.communication += seconds;
+    flight(one) = {start, links_free_, &one.group, profile_.hidden};
+  }
+
+  void copy(const CollectiveStart& one, double& seconds) {
+    if (seconds == kUnknown) seconds = static_cast<double>(one.bytes) / profile_.host_bytes_per_second;
+    host_link_free_ = std::max(now_, host_link_free_) + seconds;
+    flight(one) = {host_link_free_ - seconds, host_link_free_, &one.group};
+    if (profile_.device == DeviceKind::cpu) take(CollectiveWait{one.id}, seconds);
+  }
+
+  Flight& flight(const CollectiveStart& one) {
     if (flights_.size() <= one.id) flights_.resize(one.id + 1);
-    flights_[one.id] = {start, links_free_, &one.group};
+    return flights_[one.id];
   }
 
   void take(const CollectiveWait& one, double& /*seconds*/) {
     if (one.id >= flights_.size() || flights_[one.id].group == nullptr) return;
     Flight& flight = flights_[one.id];
     const double beside = std::clamp(now_ - flight.start, 0.0, flight.end - flight.start);
-    const double until = std::max(now_, flight.end) + (1.0 - profile_.hidden) * beside;
+    const double slowed = (1.0 - flight.hidden) * beside;
+    const double until = std::max(now_, flight.end) + slowed;
     exposed(*flight.group) += until - now_;
-    links_free_ += until - std::max(now_, flight.end);
+    if (*flight.group != kHostGroup) links_free_ += slowed;
     now_ = until;
     flight.group = nullptr;
   }
@@ -97,7 +111,7 @@ class Player {
   const MachineProfile& profile_;
   int ranks_per_node_;
   Replay played_;
-  double now_ = 0.0, links_free_ = 0.0;
+  double now_ = 0.0, links_free_ = 0.0, host_link_free_ = 0.0;
   std::span<const WorkEntry> entries_;
   std::vector<double> seconds_;  // of each entry; kUnknown until it is taken
   std::vector<Flight> flights_;  // by id

@@ -4,6 +4,10 @@
 // A rank computes one op after the other. Its collectives go one after the other over links of their own, each when it has been
 // started and the one before is done, as on NCCL's stream: work that comes between start and wait hides them, but for the share
 // that the profile says it takes from the work. What is left is waited for: exposed communication.
+//
+// Copies between a GPU and its host go one after the other over a link of theirs, beside work and collectives. From those they
+// take nothing worth counting: 50 GB/s over PCIe are a hundredth of what the device's memory gives. On a CPU, whose memory is the
+// host's, work waits for them.
 #pragma once
 
 #include <map>
@@ -21,8 +25,9 @@ struct StepSplit {
   double attention = 0.0;
   double pointwise = 0.0;  // element by element: norms, activations, loss, copies
   double optimizer = 0.0;
-  std::map<std::string, double> exposed;  // waiting for collectives, by the first word of the group: "dp", "tp"
-  double bubble = 0.0;                    // a pipeline: waiting for other stages
+  // Waiting for collectives, by the first word of the group, "dp", "tp"; for copies from and to the host: "host".
+  std::map<std::string, double> exposed;
+  double bubble = 0.0;  // a pipeline: waiting for other stages
 
   double computing() const { return products + attention + pointwise + optimizer; }
   double communicating() const;

@@ -110,6 +110,11 @@ StepTime with_pipeline(const RunConfig& config, const std::vector<CountedStep>& 
 void check_can_be_timed(const RunConfig& config, const MachineProfile& profile) {
   if (config.parallel.offload != "none")
     fail(ExitCode::config, "parallel.offload = \"{}\": the time of copies to the host is not planned", config.parallel.offload);
+  if (config.model.activation_offload && profile.host_bytes_per_second == 0.0)
+    fail(ExitCode::config,
+         "model.activation_offload = true: the profile of {} has no speed of copies to the host; measure it again with cohort "
+         "bench calibration",
+         profile.name);
   const bool fp8 = exec_of(config).fp8;
   if (fp8 && profile.ops.empty() && !profile.covers(DType::u8, false))
     fail(ExitCode::config, "precision.policy = \"fp8\": the {} has no products in 8 bits", profile.name);

@@ -17,7 +17,8 @@ struct StepTime {
   double bubble() const { return seconds > 0.0 ? split.bubble / seconds : 0.0; }
 };
 
-/// Throws Error(config) for what is not timed: offloaded optimizers, and a precision that the profile has no measurements of.
+/// Throws Error(config) for what is not timed: offloaded optimizers, and a precision or copies to the host that the profile has
+/// no measurements of.
 void check_can_be_timed(const RunConfig& config, const MachineProfile& profile);
 
 /// `stages` are count_stages(config). `ranks_per_node`: ranks fill node after node. Not timed: what reads samples, validation and

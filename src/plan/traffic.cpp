@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/work_tape.hpp"
+
 namespace cohort {
 namespace {
 
@@ -30,6 +32,7 @@ std::string purpose_of(const std::string& group, const std::string& operation) {
   if (group == "pp") return "stream and its gradient";
   if (group == "cp" && operation == "send") return "keys and values";
   if (operation == "send") return "matrices to their owners and back";
+  if (group == kHostGroup) return "activations";
   if (group == "tp") return operation == "all_gather" ? "activations" : "sums of activations";
   return operation == "all_gather" ? "weights" : "gradients";
 }

@@ -36,6 +36,12 @@ void Arena::rewind(Mark mark) {
   if (listener != nullptr && !chunks_.empty()) listener->rewound(chunks_.front().raw(), position_.used);
 }
 
+std::vector<Tensor> Arena::in_use() const {
+  std::vector<Tensor> parts(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(position_.chunk));
+  if (position_.used > 0) parts.push_back(chunks_[position_.chunk].slice(0, position_.used));
+  return parts;
+}
+
 Tensor Arena::take(const Shape& shape, DType dtype) {
   const Bytes bytes = rounded_up(std::max<Bytes>(1, shape.elements() * size_of(dtype)));
   // The first chunk from here on with room; what is left of the skipped ones stays unused until a rewind.

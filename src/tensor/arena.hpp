@@ -28,6 +28,9 @@ class Arena {
   /// Gives back all that was taken since the mark.
   void rewind(Mark mark);
 
+  /// All that is in use, as bytes: a tensor of each chunk. Of one that was left for the next, with the end that stayed unused.
+  std::vector<Tensor> in_use() const;
+
   /// Largest number of bytes that were in use at once.
   Bytes peak_bytes() const { return peak_; }
 

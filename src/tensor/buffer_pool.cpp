@@ -22,7 +22,7 @@ Tensor BufferPool::take(Count elements, DType dtype) {
   }
   if (found == free_.end()) {
     bytes_ += elements * size_of(dtype);
-    return Tensor::zeros(label_, {elements}, dtype, device_);
+    return pinned_ ? Tensor::pinned(label_, {elements}, dtype) : Tensor::zeros(label_, {elements}, dtype, device_);
   }
   const Tensor tensor = *found;  // NOLINT(performance-unnecessary-copy-initialization): erased next
   free_.erase(found);

@@ -12,6 +12,12 @@ namespace cohort {
 class BufferPool {
  public:
   BufferPool(std::string label, DeviceKind device) : label_(std::move(label)), device_(device) {}
+  /// In host memory that the GPU copies from and to while the host continues (Tensor::pinned).
+  static BufferPool pinned(std::string label) {
+    BufferPool pool(std::move(label), DeviceKind::cpu);
+    pool.pinned_ = true;
+    return pool;
+  }
   /// Makes tensors, so that `count` of this size and type can be out at once without a new one.
   void reserve(Count count, Count elements, DType dtype);
   /// Whether take() needs no new tensor.
@@ -27,6 +33,7 @@ class BufferPool {
 
   std::string label_;
   DeviceKind device_;
+  bool pinned_ = false;
   std::vector<Tensor> free_;
   Bytes bytes_ = 0;
   Bytes in_use_ = 0;

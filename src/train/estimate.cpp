@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
 #include "config/rate_scaling.hpp"
@@ -68,12 +69,18 @@ std::string describe_memory(const LargestMemory& largest) {
 
 void check_device_memory(const RunConfig& config, const CountedStep& counted) {
   const MemoryEstimate need = estimate_memory(counted);
+  if (const Memory host = machine_memory(); host.available > 0 && need.host > host.available) {
+    fail(ExitCode::memory,
+         "what the run offloads does not fit into the memory of this node: a rank needs {}, and {} of {} is available; turn off "
+         "model.activation_offload or parallel.offload, or lower train.micro_batch (now {})",
+         human_bytes(need.host), human_bytes(host.available), human_bytes(host.total), config.train.micro_batch);
+  }
   const gpu::MemoryInfo have = gpu::memory();
   if (need.total() + reserves_of(counted.arenas) <= have.free) return;
   fail(ExitCode::memory,
        "the run does not fit on {}: it needs {}, and {} of {} is free. Lower train.micro_batch (now {}; raise train.accumulation "
-       "to keep the batch), set model.activation_checkpointing = \"selective\" or \"full\", or precision.policy = \"bf16\", or "
-       "shrink the model",
+       "to keep the batch), set model.activation_checkpointing = \"selective\" or \"full\", model.activation_offload = true, or "
+       "precision.policy = \"bf16\", or shrink the model",
        gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
        config.train.micro_batch);
 }

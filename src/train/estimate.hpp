@@ -17,7 +17,7 @@ struct MemoryEstimate {
   Bytes optimizer = 0;
   Bytes activations = 0;
   Bytes buffers = 0;  // what comes and goes: whole gradients and weights of ZeRO's groups at work, messages of a pipeline
-  // What parallel.offload keeps elsewhere; not part of total().
+  // What parallel.offload and model.activation_offload keep elsewhere; not part of total().
   Bytes host = 0;  // in memory of the host, beside a GPU
   Bytes disk = 0;
   Bytes total() const { return parameters + gradients + optimizer + activations + buffers; }
@@ -39,7 +39,8 @@ LargestMemory largest_memory(const RunConfig& config);
 
 /// "7.2 GiB a rank: parameters 0.5 GiB, gradients 0.5 GiB, ...".
 std::string describe_memory(const LargestMemory& memory);
-/// Throws Error(memory) if the open GPU has less free memory than the step needs: the figures, and what to change.
+/// Throws Error(memory) if the open GPU has less free memory than the step needs, or this node less than the rank offloads to it:
+/// the figures, and what to change.
 void check_device_memory(const RunConfig& config, const CountedStep& counted);
 /// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
 std::string batch_arithmetic(const RunConfig& config);

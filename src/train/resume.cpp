@@ -18,8 +18,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kBindingSections{"model", "lora", "optimizer", "schedule", "precision"};
 constexpr std::array<std::string_view, 5> kBindingKeys{"run.seed", "data.documents", "data.stages", "train.global_batch",
                                                        "train.clip_norm"};
-// Checkpointing of activations changes memory and time, not one bit of the result.
-constexpr std::array<std::string_view, 1> kFreeKeys{"model.activation_checkpointing"};
+// Checkpointing and offload of activations change memory and time, not one bit of the result.
+constexpr std::array<std::string_view, 2> kFreeKeys{"model.activation_checkpointing", "model.activation_offload"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {

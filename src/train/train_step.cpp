@@ -88,6 +88,7 @@ TrainStep::TrainStep(const RunConfig& config, const Mesh& mesh, const StepParts&
   StepArenas arenas;
   if (!counting()) arenas = set_up_device();
   if (mesh.size(Axis::cp) > 1) ring_ = std::make_unique<RingAttention>(mesh.axis(Axis::cp), config.model.context);
+  if (config.model.activation_offload) offload_ = std::make_unique<ActivationOffload>(exec_.device);
   build_model(parts);
   strategy_ = parts.strategy
                   ? parts.strategy(*model_, group_)
@@ -173,6 +174,7 @@ void TrainStep::build_pipeline(const StepParts& parts) {
 
 void TrainStep::reserve(const StepArenas& arenas) {
   activations_.reserve(arenas.step + kArenaReserve);
+  if (offload_) offload_->reserve(arenas.offload);
   if (!pipeline_) return;
   std::vector<Bytes> under_way = arenas.under_way;
   for (Bytes& bytes : under_way) bytes += kArenaReserve;
@@ -180,7 +182,8 @@ void TrainStep::reserve(const StepArenas& arenas) {
 }
 
 StepArenas TrainStep::held_arenas() const {
-  return {activations_.peak_bytes(), pipeline_ ? pipeline_->held_peak_bytes() : std::vector<Bytes>{}};
+  return {activations_.peak_bytes(), pipeline_ ? pipeline_->held_peak_bytes() : std::vector<Bytes>{},
+          offload_ ? offload_->held() : ActivationOffload::Memory{}};
 }
 
 void TrainStep::sum_over(Axis axis, const Tensor& scalar) const {
@@ -244,6 +247,7 @@ StepContext TrainStep::context(Count step) const {
   return {.exec = exec_,
           .dtype = model_->storage().compute,
           .activations = &activations_,
+          .offload = offload_.get(),
           .loss_sum = scalars_.own_loss(),
           .training = true,
           .seed = config_.run.seed,

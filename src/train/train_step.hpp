@@ -64,6 +64,7 @@ struct StepParts {
 struct StepArenas {
   Bytes step = 0;                     // all activations; in a pipeline, those that live within one pass
   std::vector<Bytes> under_way = {};  // pipelines: of micro-batches under way
+  ActivationOffload::Memory offload = {};
 };
 /// What reserve() adds to each: an evaluation may need a little more than a step.
 inline constexpr Bytes kArenaReserve = kMiB;
@@ -158,6 +159,7 @@ class TrainStep {
   StepScalars scalars_;
   LossScale loss_scale_;
   std::unique_ptr<RingAttention> ring_;
+  std::unique_ptr<ActivationOffload> offload_;            // null: activations stay on the device
   std::unique_ptr<TensorParallelGroup> tensor_parallel_;  // null: matrices are whole
   std::unique_ptr<Model> model_;
   Mesh::Group holders_;  // of matrices that are updated whole, where no other group has just them

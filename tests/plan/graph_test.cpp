@@ -28,7 +28,7 @@ RunConfig config_of(const std::string& family, std::vector<std::string> override
   const bool decoder = std::any_of(all_model_families().begin(), all_model_families().end(),
                                    [&](const ModelFamily* one) { return one->rules.kind == family && one->decoder != nullptr; });
   RunConfig config = parse_run_file(decoder ? kDecoder : kClassifier, "test.toml", overrides);
-  validate(config, ranks, {});
+  validate(config, ranks, {.cuda = true});
   return config;
 }
 
@@ -63,6 +63,9 @@ const std::vector<Case>& layouts() {
       {{"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=4", "parallel.tp=2"}, 8},
       {{"parallel.pp=4", "parallel.schedule=gpipe", "train.accumulation=6", "model.activation_checkpointing=selective"}, 4},
       {{"parallel.pp=4", "parallel.schedule=gpipe", "train.accumulation=6", "model.activation_checkpointing=full"}, 4},
+      // On a GPU: host memory is none of the graph's.
+      {{"device.kind=cuda", "model.activation_offload=true", "model.activation_checkpointing=full"}, 1},
+      {{"device.kind=cuda", "model.activation_offload=true", "parallel.pp=2", "train.accumulation=4"}, 2},
       {{"lora.rank=4"}, 2},
   };
   return kLayouts;

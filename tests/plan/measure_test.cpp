@@ -66,6 +66,7 @@ TEST_F(Measured, DataParallelism) {
     expect_as_predicted({fmt::format("parallel.data={}", data)});
   expect_as_predicted({"parallel.data=zero3", "parallel.wrap=layer"});
   expect_as_predicted({"parallel.data=zero2", "model.activation_checkpointing=selective"});
+  expect_as_predicted({"parallel.data=zero2", "model.activation_checkpointing=full", "model.activation_offload=true"});
   expect_as_predicted({"parallel.data=zero3", "parallel.wrap=model"});
   expect_as_predicted({"parallel.data=bucketed", "precision.policy=bf16", "precision.reduction=compute"});
   expect_as_predicted({"parallel.data=zero2", "model.kind=llama", "model.kv_heads=2", "model.tied_head=false"});
@@ -117,6 +118,7 @@ TEST_F(Measured, Pipelines) {
   expect_as_predicted({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "parallel.data=zero1"});
   expect_as_predicted({"parallel.pp=2", "model.kind=llama", "model.tied_head=false", "model.activation_checkpointing=full"});
   expect_as_predicted({"parallel.pp=2", "model.kind=qwen3", "model.kv_heads=2", "model.activation_checkpointing=selective"});
+  expect_as_predicted({"parallel.pp=2", "model.activation_checkpointing=selective", "model.activation_offload=true"});
   if (world_->size() == 2) return;
   expect_as_predicted({"parallel.pp=4", "parallel.schedule=gpipe", "train.micro_batch=12"});
   expect_as_predicted({"parallel.pp=2", "parallel.cp=2", "parallel.data=zero1", "precision.policy=fp16"});

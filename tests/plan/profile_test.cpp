@@ -31,6 +31,7 @@ MachineProfile measured() {
   profile.device = DeviceKind::cpu;
   profile.ranks_per_node = 2;
   profile.hidden = 0.25;
+  profile.host_bytes_per_second = 21e9;
   profile.ops = {sample("linear_forward", OpKind::product, 64, 64, 64, 524288, 49152, 1e-5),
                  sample("linear_forward", OpKind::product, 1024, 1024, 1024, 2147483648, 12582912, 0.02),
                  sample("attention_forward", OpKind::attention, 8, 64, 32, 2129920, 100000, 1e-4),

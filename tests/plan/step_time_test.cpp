@@ -114,6 +114,50 @@ TEST(StepTime, KnowsWhatStrategiesOverlap) {
   EXPECT_LT(zero3.split.communicating(), zero3.communication) << "the next block's weights come while one computes";
 }
 
+// Copies to the host go one behind the other beside work, and beside collectives.
+TEST(Replay, HidesCopiesToTheHostBehindWork) {
+  const auto alone = std::make_shared<std::vector<int>>(1, 0);
+  WorkTape tape;
+  const auto copy = [&](Bytes bytes) { return tape.communicates({"offload", "host", alone, bytes, nullptr, nullptr}); };
+  const std::size_t first = copy(8), second = copy(4), collective = start(tape, "dp", 6);
+  tape.work(op(2.0));
+  tape.waits(first);
+  tape.waits(collective);
+  tape.work(op(1.0));
+  tape.waits(second);
+  MachineProfile profile = seconds_as_bytes(1.0);
+  profile.host_bytes_per_second = 2.0;
+  const StepSplit split = replay(tape, profile, 2).split;
+  EXPECT_DOUBLE_EQ(split.total(), 6.0);  // the copies take 4 s and 2 s
+  EXPECT_DOUBLE_EQ(split.exposed.at("host"), 3.0);
+  EXPECT_DOUBLE_EQ(split.exposed.at("dp"), 0.0);
+  profile.device = DeviceKind::cpu;  // where who copies computes nothing meanwhile
+  EXPECT_DOUBLE_EQ(replay(tape, profile, 2).split.total(), 10.0);
+}
+
+// A step is as long as the longer of work and copies, and the first and last blocks' of these.
+TEST(StepTime, OfOffloadedActivationsIsThatOfTheSlowerOfWorkAndCopies) {
+  const std::vector<std::string> full{"model.activation_checkpointing=full", "model.layers=12"};
+  std::vector<std::string> offloaded = full;
+  offloaded.emplace_back("model.activation_offload=true");
+  const auto seconds = [](const std::vector<std::string>& overrides, double host) {
+    MachineProfile profile = datasheet_profile("h100");
+    profile.host_bytes_per_second = host;
+    const RunConfig config = gpu_run(1, overrides);
+    return predict_step_time(config, count_stages(config), profile, 1).seconds;
+  };
+  const double without = seconds(full, 50e9);
+  EXPECT_GE(seconds(offloaded, 50e9), without);
+  EXPECT_NEAR(seconds(offloaded, 1e15), without, 1e-3 * without);
+  // Each micro-batch copies 12 inputs to the host and 9 back, each of 4 samples of 1,024 tokens, of width 1,024, in 16 bits. At a
+  // megabyte per second that is all that the step does: its work is less than a hundredth.
+  const RunConfig config = gpu_run(1, offloaded);
+  const double slow = 1e6;
+  const auto bytes = static_cast<double>(config.train.accumulation * (12 + 9) * 2 * 4 * 1024 * 1024);
+  EXPECT_NEAR(seconds(offloaded, slow), bytes / slow, 0.01 * bytes / slow);
+  EXPECT_ERROR(seconds(offloaded, 0.0), ExitCode::config, "no speed of copies to the host");
+}
+
 // What overlaps is awaited in the end, though strategies that test a request on the way might take it for done: no step is
 // shorter than its links are busy.
 TEST(StepTime, WaitsForWhatItHasStarted) {

@@ -188,6 +188,28 @@ TEST(OffloadEstimates, OnAGpuTheStateMovesToTheHost) {
   }
 }
 
+// On a GPU three blocks' inputs stay, and the host has all of them, of every micro-batch under way.
+TEST(OffloadEstimates, ActivationsOnAGpuDoNotGrowWithTheLayers) {
+  const auto memory_of = [](Count layers, const std::vector<std::string>& more, Count ranks, int stage) {
+    std::vector<std::string> overrides{fmt::format("model.layers={}", layers), "model.activation_checkpointing=full"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    RunConfig run = make_config("gpt2", overrides, ranks);
+    run.device.kind = "cuda";
+    return std::pair(estimate_memory(run, stage), run.train.micro_batch * 32 * 64 * 4);
+  };
+  const auto [kept, input] = memory_of(12, {}, 1, 0);
+  for (const Count layers : {6, 12}) {
+    SCOPED_TRACE(layers);
+    const MemoryEstimate memory = memory_of(layers, {"model.activation_offload=true"}, 1, 0).first;
+    EXPECT_EQ(memory.activations, kept.activations - 9 * input);
+    EXPECT_EQ(memory.host, layers * input);
+  }
+  // The first of two stages has two micro-batches under way, of six blocks each; the last one, whose first input is a message.
+  const std::vector<std::string> pipeline{"model.activation_offload=true", "parallel.pp=2", "train.accumulation=4"};
+  EXPECT_EQ(memory_of(12, pipeline, 2, 0).first.host, 2 * 6 * input);
+  EXPECT_EQ(memory_of(12, pipeline, 2, 1).first.host, 5 * input);
+}
+
 // Sums over ranks in 16 bits need room for the rounded gradients; sums in fp32, or none, do not.
 TEST(ReductionEstimate, CountsTheRoundedGradients) {
   const auto gradients = [](const std::vector<std::string>& overrides, Count ranks) {

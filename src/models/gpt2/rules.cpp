@@ -28,7 +28,8 @@ const ModelRules& rules() {
                {"dropout"},
                {"init_std"},
                {"norm_epsilon"},
-               {"activation_checkpointing"}},
+               {"activation_checkpointing"},
+               {"activation_offload"}},
       .identity = {"layers", "width", "heads", "kv_heads", "ffn_width", "context", "vocabulary", "tied_head"},
       .resolve = resolve,
       .attention = attention};

@@ -36,7 +36,8 @@ const ModelRules& rules() {
                {"rope_high_freq_factor"},
                {"rope_original_context"},
                {"norm_epsilon"},
-               {"activation_checkpointing"}},
+               {"activation_checkpointing"},
+               {"activation_offload"}},
       .identity = {"layers", "width", "heads", "kv_heads", "ffn_width", "context", "vocabulary", "tied_head"},
       .resolve = resolve,
       .attention = attention};

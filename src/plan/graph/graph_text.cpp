@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "base/work_tape.hpp"
 #include "plan/graph/graph_drawing.hpp"
 #include "plan/traffic.hpp"
 
@@ -92,15 +93,17 @@ std::string graph_text(const GraphTitle& title, const std::vector<GraphStage>& s
     text += activations_text(stage);
   }
   Table table({"group", "operation", "for", "ranks", "calls", "given"});
-  bool any = false;
+  bool any = false, host = false;
   for (const GraphTraffic& one : traffic_of(stages)) {
     if (one.operation == "recv" || one.bytes <= kNumbersOfAStep) continue;
     any = true;
+    host = host || one.group == kHostGroup;
     table.add({one.group, one.operation, purpose_of(one.group, one.operation), fmt::format("{}", one.ranks),
                fmt::format("{}", one.calls), human_bytes(one.bytes)});
   }
-  return text +
-         (any ? "\nBetween ranks in a step, of the rank that sends most:\n" + table.str(3) : "\nNothing goes between ranks.\n");
+  if (!any) return text + "\nNothing goes between ranks.\n";
+  return fmt::format("{}\nBetween ranks{} in a step, of the rank that sends most:\n{}", text, host ? ", and with the host," : "",
+                     table.str(3));
 }
 
 }  // namespace cohort
