@@ -170,6 +170,7 @@ bool NcclQueue::test(NcclOperation& operation) {
 
 void NcclQueue::order_compute_after(NcclOperation& operation) {
   operation.require_alive();
+  if (std::exchange(operation.waited_for, true)) return;  // messages that were launched together are one operation
   if (operation.stage == NcclOperation::Stage::posted) flush();
   if (operation.stage == NcclOperation::Stage::launching) settle();
   DeviceClock* const clock = Tracer::device_clock();

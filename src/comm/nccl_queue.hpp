@@ -54,8 +54,9 @@ class NcclOperation : public InFlight {
   void require_alive() const;
 
   Stage stage = Stage::posted;
-  gpu::Event ready;     // its inputs, on the compute stream
-  gpu::Event finished;  // recorded behind it on the communication stream
+  gpu::Event ready;         // its inputs, on the compute stream
+  gpu::Event finished;      // recorded behind it on the communication stream
+  bool waited_for = false;  // by the compute stream
   // Of a trace: its number there, and where it begins on the communication stream; -1: it is not traced.
   std::int64_t traced = -1, begun = -1;
 

@@ -37,6 +37,13 @@ void check_fp8(const RunConfig& config) {
          "choose fp32, bf16 or fp16",
          where_set(config, {"device.kernels", "precision.policy"}));
   }
+  if (config.parallel.tensor_overlap) {
+    fail(
+        ExitCode::config,
+        "{}precision.policy = \"fp8\" rounds all rows of a product with one scale, but parallel.tensor_overlap = true multiplies "
+        "rows as they arrive; set it to false, or precision.policy = \"bf16\"",
+        where_set(config, {"parallel.tensor_overlap", "precision.policy"}));
+  }
   const ModelSection& model = config.model;
   const std::optional<AttentionSizes> attention = attention_of(model);
   if (!attention) {

@@ -53,7 +53,7 @@ struct KeySpec {
   Allowed allowed;
   std::string help;
 
-  /// The key has an effect only if `key`, one with Choices, has one of `values`; or, without values, if that is a number above 1.
+  /// The key has an effect only if `key`, of Choices or boolean, has one of `values`; without values, if it is above 1.
   /// No key: it always has. Of optimizer.kind it is enough that one of the optimizers at work has (config/optimizer_rules.hpp).
   struct OnlyWith {
     std::string key;

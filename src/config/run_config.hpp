@@ -178,6 +178,7 @@ struct ParallelSection {
   Count cp = 1;
   Count tp = 1;
   bool sequence = false;          // tp: norms, dropout and the residual stream are divided too, by rows
+  bool tensor_overlap = false;    // sequence: rows are gathered and summed in blocks, while products of other blocks run
   std::string schedule = "1f1b";  // pp: gpipe | 1f1b | interleaved
   Count chunks = 1;               // pp, interleaved: parts of the model on each rank
   double bucket_mib = 0.0;        // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs

@@ -88,6 +88,9 @@ std::vector<KeySpec> parallel_keys() {
       KEY(parallel, tp, IntegerRange{1, kMaxRanks}, "tensor-parallel ranks: each holds a part of every matrix", {}),
       KEY(parallel, sequence, kAny, "tp: sequence parallelism; norms, dropout and the residual stream are sharded as well",
           tensor),
+      KEY(parallel, tensor_overlap, kAny,
+          "sequence: gather and sum rows block by block around a ring, while the products of other blocks run",
+          (OnlyWith{"parallel.sequence", {"true"}})),
       KEY(parallel, schedule, Choices{pipeline::schedule_names()},
           "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", pipeline),
       KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: model chunks per rank, 2 or more", interleaved),
@@ -350,6 +353,7 @@ bool is_used(const KeySpec& key, const RunConfig& config) {
   }
   const Field field = to_read(*decider, config);
   if (key.only_with.values.empty()) return *std::get<Count*>(field) > 1;
+  if (const auto* const flag = std::get_if<bool*>(&field)) return has_effect_with(**flag ? "true" : "false");
   return has_effect_with(*std::get<std::string*>(field));
 }
 

@@ -180,7 +180,7 @@ void Decoder::head_loss(const StepContext& context, const Tensor& own_normed, st
                         float gradient_scale, const Tensor& own_dnormed) {
   const Arena::Scope scratch(*context.activations);
   const Tensor normed = parallel_.gather_rows(context, own_normed);
-  const Tensor dnormed = own_dnormed.defined() ? parallel_.partials(context, own_dnormed) : Tensor{};
+  const Tensor dnormed = own_dnormed.defined() ? parallel_.take_all_rows(context, own_dnormed) : Tensor{};
   const Count rows = normed.shape().rows();
   const Count chunk = logit_rows(rows);
   const Tensor memory = context.take({chunk, logit_columns()});

@@ -90,10 +90,8 @@ Attention::Saved Attention::project(const StepContext& context, const Tensor& x,
   saved.shape = shape_of(context, batch, rows);
   const ops::AttentionShape& s = saved.shape;
   saved.qkv = context.take({rows, s.packed_width()});
-  {
-    const Arena::Scope forgotten(*context.activations);
-    qkv_.forward(context, saved.qkv, parallel_->gather_rows(context, x));
-  }
+  parallel_->read_rows(context, x,
+                       [&](const RowBlock& block, const Tensor& x_rows) { qkv_.forward(context, block.of(saved.qkv), x_rows); });
   if (qk_norm_) saved.qk_norm = qk_norm_->forward(context, s, saved.qkv, scratch);
   if (spec_.rotary) {
     const Arena::Scope forgotten(*context.activations);
@@ -147,14 +145,16 @@ void Attention::backward(const StepContext& context, const Tensor& dx, const Ten
   const auto& [heads, lse] = saved.result;
   const Tensor dheads = context.take(heads.shape());
   const Tensor dqkv = context.take(saved.qkv.shape());
-  const Tensor dy_rows = parallel_->gather_rows(context, dy);
-  const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
-  output_.backward_bias(context, dy);
+  const Tensor x_rows = parallel_->take_all_rows(context, x);
   {
-    const Arena::Scope copies(*context.activations);
-    const OutputGradient gradient = output_.output_gradient(context, dy_rows);
+    const Arena::Scope gathered(*context.activations);
+    const auto input_gradient = [&](const RowBlock& block, const OutputGradient& dy_rows) {
+      if (block.last) parallel_->start_gather_rows(x_rows, x);  // again: to keep what forward gathered would cost memory
+      output_.backward_input(context, block.of(dheads), dy_rows);
+    };
+    const OutputGradient gradient = output_.gather_output_gradient(context, dy, input_gradient);
+    output_.backward_bias(context, dy);
     output_.backward_weight(context, gradient, heads);
-    output_.backward_input(context, dheads, gradient);
   }
   if (context.sequence != nullptr) {
     context.sequence->attention_backward(context, s, dqkv, dheads, heads, lse, saved.qkv, dropout_key(context));

@@ -25,17 +25,18 @@ FeedForward::FeedForward(ParameterRegistry& registry, const std::string& name, c
 FeedForward::Saved FeedForward::up(const StepContext& context, const Tensor& x) const {
   const Count rows = parallel_->all_rows(x.shape().rows());
   const Saved saved{context.take({rows, up_.outputs()}), context.take({rows, down_.inputs()})};
-  const Arena::Scope scratch(*context.activations);
-  const Tensor x_rows = parallel_->gather_rows(context, x);
-  if (spec_.kind == FeedForwardKind::gelu && !fuses_gelu()) {
-    up_.forward_without_bias(context, saved.before, x_rows);
-    ops::gelu_forward(context.exec, saved.after, saved.before, up_.bias());
-  } else if (spec_.kind == FeedForwardKind::gelu) {
-    up_.gelu_forward(context, saved.after, saved.before, x_rows);
-  } else {
-    up_.forward(context, saved.before, x_rows);
-    ops::swiglu_forward(context.exec, saved.after, saved.before);
-  }
+  parallel_->read_rows(context, x, [&](const RowBlock& block, const Tensor& x_rows) {
+    const Tensor before = block.of(saved.before), after = block.of(saved.after);
+    if (spec_.kind == FeedForwardKind::gelu && !fuses_gelu()) {
+      up_.forward_without_bias(context, before, x_rows);
+      ops::gelu_forward(context.exec, after, before, up_.bias());
+    } else if (spec_.kind == FeedForwardKind::gelu) {
+      up_.gelu_forward(context, after, before, x_rows);
+    } else {
+      up_.forward(context, before, x_rows);
+      ops::swiglu_forward(context.exec, after, before);
+    }
+  });
   return saved;
 }
 
@@ -43,10 +44,17 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
                            const Saved& saved) const {
   const Arena::Scope scratch(*context.activations);
   const Tensor dbefore = context.take(saved.before.shape());
-  const Tensor dy_rows = parallel_->gather_rows(context, dy);
-  const Tensor x_rows = parallel_->start_gather_rows(context, x);  // again: to keep what forward gathered would cost memory
-  down_.backward_bias(context, dy);
-  backward_down(context, dbefore, dy_rows, saved);
+  const Tensor x_rows = parallel_->take_all_rows(context, x);
+  {
+    const Arena::Scope gathered(*context.activations);
+    const auto input_gradient = [&](const RowBlock& block, const OutputGradient& dy_rows) {
+      if (block.last) parallel_->start_gather_rows(x_rows, x);  // again: to keep what forward gathered would cost memory
+      backward_to_input(context, block.of(dbefore), dy_rows, block.of(saved.before));
+    };
+    const OutputGradient gradient = down_.gather_output_gradient(context, dy, input_gradient);
+    down_.backward_bias(context, dy);
+    down_.backward_weight(context, gradient, saved.after);
+  }
   parallel_->finish();  // x_rows is there
   const OutputGradient gradient = up_.output_gradient(context, dbefore);
   up_.start_backward_input(context, dx, gradient);
@@ -54,19 +62,18 @@ void FeedForward::backward(const StepContext& context, const Tensor& dx, const T
   parallel_->finish();
 }
 
-void FeedForward::backward_down(const StepContext& context, const Tensor& dbefore, const Tensor& dy, const Saved& saved) const {
+void FeedForward::backward_to_input(const StepContext& context, const Tensor& dbefore, const OutputGradient& dy,
+                                    const Tensor& before) const {
   const Arena::Scope scratch(*context.activations);
-  const OutputGradient gradient = down_.output_gradient(context, dy);
-  down_.backward_weight(context, gradient, saved.after);
   const bool gelu = spec_.kind == FeedForwardKind::gelu;
   const Tensor dbias = gelu && up_.frozen() ? context.take_zeros_fp32(up_.bias().shape()) : up_.bias_gradient();
-  if (gelu && fuses_gelu()) return down_.gelu_backward(context, dbefore, dbias, gradient, saved.before, up_.bias());
-  const Tensor dafter = context.take(saved.after.shape());
-  down_.backward_input(context, dafter, gradient);
+  if (gelu && fuses_gelu()) return down_.gelu_backward(context, dbefore, dbias, dy, before, up_.bias());
+  const Tensor dafter = context.take({before.shape().rows(), down_.inputs()});
+  down_.backward_input(context, dafter, dy);
   if (gelu) {
-    ops::gelu_backward(context.exec, dbefore, dbias, dafter, saved.before, up_.bias());
+    ops::gelu_backward(context.exec, dbefore, dbias, dafter, before, up_.bias());
   } else {
-    ops::swiglu_backward(context.exec, dbefore, dafter, saved.before);
+    ops::swiglu_backward(context.exec, dbefore, dafter, before);
   }
 }
 

@@ -50,9 +50,8 @@ class FeedForward {
   std::vector<Parameter*> parameters() const;
 
  private:
-  // Of dy, all rows, through the down projection and the non-linearity: dbefore, and the gradients of the parameters on the way
-  // but the down projection's bias.
-  void backward_down(const StepContext& context, const Tensor& dbefore, const Tensor& dy, const Saved& saved) const;
+  // Of some rows of dy through the down projection and the non-linearity: dbefore, and the gradient of the bias between them.
+  void backward_to_input(const StepContext& context, const Tensor& dbefore, const OutputGradient& dy, const Tensor& before) const;
 
   // Adapters join the products between which the GELU stands: then it is computed on its own.
   bool fuses_gelu() const { return !up_.adapted() && !down_.adapted(); }

@@ -58,9 +58,8 @@ void Linear::forward(const StepContext& context, const Tensor& y, const Tensor& 
 }
 
 void Linear::sum_forward(const StepContext& context, const Tensor& y, const Tensor& x) const {
-  const Tensor partials = parallel_->partials(context, y);
-  forward_without_bias(context, partials, x);
-  parallel_->sum_rows(y, partials);
+  parallel_->sum_rows(context, y,
+                      [&](const RowBlock& block, const Tensor& terms) { forward_without_bias(context, terms, block.of(x)); });
 }
 
 void Linear::forward_without_bias(const StepContext& context, const Tensor& y, const Tensor& x) const {
@@ -94,6 +93,16 @@ OutputGradient Linear::output_gradient(const StepContext& context, const Tensor&
   return {dy, rounded(context, dy, ops::Fp8::e5m2, frozen() ? Copies::rows : Copies::both)};
 }
 
+OutputGradient Linear::gather_output_gradient(const StepContext& context, const Tensor& dy, const GradientWork& work) const {
+  OutputGradient gradient = parallel_->take_all_rows(context, dy);
+  parallel_->gather_rows(gradient.dy, dy, [&](const RowBlock& block, const Tensor& rows) {
+    COHORT_CHECK(!context.exec.fp8 || !parallel_->overlap(), "blocks of rows in 8 bits");  // refused by config/fp8_rules.hpp
+    if (context.exec.fp8) gradient = output_gradient(context, rows);
+    work(block, {rows, gradient.fp8});
+  });
+  return gradient;
+}
+
 void Linear::backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const {
   if (context.exec.fp8) {
     const Arena::Scope scratch(*context.activations);
@@ -114,9 +123,9 @@ void Linear::gelu_backward(const StepContext& context, const Tensor& dbefore, co
 }
 
 void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const {
-  const Tensor partials = parallel_->partials(context, dx);
-  backward_input(context, partials, dy);
-  parallel_->start_sum_rows(dx, partials);
+  const Tensor terms = parallel_->take_all_rows(context, dx);
+  backward_input(context, terms, dy);
+  parallel_->start_sum_rows(dx, terms);
 }
 
 void Linear::backward_parameters(const StepContext& context, const OutputGradient& dy, const Tensor& x) const {

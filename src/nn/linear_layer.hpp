@@ -2,6 +2,7 @@
 // serves them all: query, key and value; gate and up.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,10 @@ class Linear {
 
   /// What the products of backward read of dy [R, outputs]; in memory of the arena.
   OutputGradient output_gradient(const StepContext& context, const Tensor& dy) const;
+  /// For a layer split by inputs: the same of all rows of `dy`, the own ones. Calls work(block, its gradient) for blocks of rows
+  /// as they arrive (TensorParallel::gather_rows). // Collective over: tp
+  using GradientWork = std::function<void(const RowBlock& block, const OutputGradient& dy)>;
+  OutputGradient gather_output_gradient(const StepContext& context, const Tensor& dy, const GradientWork& work) const;
   /// dx [R, inputs] = dy weight, of this part.
   void backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const;
   /// Down to what went into the GELU before this layer: dbefore [R, inputs] = gelu'(before + bias) * (dy weight), and dbias +=

@@ -1,5 +1,9 @@
 #include "nn/tensor_parallel.hpp"
 
+#include <utility>
+
+#include "ops/pointwise.hpp"
+
 namespace cohort {
 namespace {
 
@@ -40,36 +44,98 @@ ops::DropoutKey TensorParallel::rows_of(ops::DropoutKey key, const Tensor& x) co
   return key;
 }
 
-Tensor TensorParallel::start_gather_rows(const StepContext& context, const Tensor& own) {
-  if (!divided_) return own;
-  const Tensor all = context.take({all_rows(own.shape().rows()), own.shape().columns()});
-  do_gather(all, own);
-  return all;
+Tensor TensorParallel::take_all_rows(const StepContext& context, const Tensor& own) const {
+  return divided_ ? context.take({all_rows(own.shape().rows()), own.shape().columns()}) : own;
+}
+
+void TensorParallel::start_gather_rows(const Tensor& all, const Tensor& own) {
+  if (divided_) do_gather(all, own);
 }
 
 Tensor TensorParallel::gather_rows(const StepContext& context, const Tensor& own) {
-  const Tensor all = start_gather_rows(context, own);
+  const Tensor all = take_all_rows(context, own);
+  start_gather_rows(all, own);
   finish();
   return all;
 }
 
-Tensor TensorParallel::partials(const StepContext& context, const Tensor& own) const {
-  return divided_ ? context.take({all_rows(own.shape().rows()), own.shape().columns()}) : own;
-}
-
-void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& partials) {
+void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& terms) {
   if (parts_ == 1) return;
   if (divided_) {
-    do_sum_scatter(own, partials);
+    do_sum_scatter(own, terms);
   } else {
-    COHORT_CHECK(own.raw() == partials.raw(), "a sum over the parts is made in place");
+    COHORT_CHECK(own.raw() == terms.raw(), "a sum over the parts is made in place");
     do_sum(own);
   }
 }
 
-void TensorParallel::sum_rows(const Tensor& own, const Tensor& partials) {
-  start_sum_rows(own, partials);
+void TensorParallel::sum_rows(const Tensor& own, const Tensor& terms) {
+  start_sum_rows(own, terms);
   finish();
+}
+
+void TensorParallel::gather_rows(const Tensor& all, const Tensor& own, const RowWork& work) {
+  if (in_blocks()) {
+    pass_around(all, own, work);
+    block_behind(0, own.shape().rows()).of(all).copy_from(own);
+  } else {
+    start_gather_rows(all, own);
+    finish();
+    work({.begin = 0, .end = all.shape().rows()}, all);
+  }
+}
+
+void TensorParallel::read_rows(const StepContext& context, const Tensor& own, const RowWork& work) {
+  const Arena::Scope scratch(*context.activations);
+  const Tensor all = take_all_rows(context, own);
+  if (in_blocks()) return pass_around(all, own, work);
+  gather_rows(all, own, work);
+}
+
+void TensorParallel::sum_rows(const StepContext& context, const Tensor& own, const RowWork& work) {
+  const Arena::Scope scratch(*context.activations);
+  if (in_blocks()) return sum_around(context, own, work);
+  const Tensor terms = take_all_rows(context, own);
+  work({.begin = 0, .end = terms.shape().rows()}, terms);
+  sum_rows(own, terms);
+}
+
+RowBlock TensorParallel::block_behind(int steps, Count own) const {
+  const int owner = (part_ + parts_ - steps) % parts_;
+  return {.begin = owner * own, .end = (owner + 1) * own, .last = false};
+}
+
+void TensorParallel::pass_around(const Tensor& all, const Tensor& own, const RowWork& work) {
+  const Count rows = own.shape().rows();
+  Tensor here = own;
+  for (int step = 0; step < parts_; ++step) {
+    RowBlock block = block_behind(step, rows);
+    block.last = step + 1 == parts_;
+    if (block.last) return work(block, here);
+    const Tensor next = block_behind(step + 1, rows).of(all);
+    do_pass_on(here, next);
+    work(block, here);
+    finish();
+    here = next;
+  }
+}
+
+void TensorParallel::sum_around(const StepContext& context, const Tensor& own, const RowWork& work) {
+  const Count rows = own.shape().rows();
+  Tensor sum = context.take(own.shape());  // of the terms that the parts up to this one have added to a block
+  const Tensor incoming = context.take(own.shape());
+  Tensor terms = parts_ > 2 ? context.take(own.shape()) : own;
+  work(block_behind(1, rows), sum);
+  for (int step = 2; step <= parts_; ++step) {
+    do_pass_on(sum, incoming);
+    RowBlock block = block_behind(step, rows);
+    block.last = step == parts_;  // the own one
+    if (block.last) terms = own;
+    work(block, terms);
+    finish();
+    ops::add(context.exec, terms, incoming, terms);
+    std::swap(sum, terms);
+  }
 }
 
 void TensorParallel::sum(const Tensor& x) {
@@ -100,6 +166,7 @@ void TensorParallel::do_sum(const Tensor&) { fail_without_group(); }
 void TensorParallel::do_max(const Tensor&) { fail_without_group(); }
 void TensorParallel::do_gather(const Tensor&, const Tensor&) { fail_without_group(); }
 void TensorParallel::do_sum_scatter(const Tensor&, const Tensor&) { fail_without_group(); }
+void TensorParallel::do_pass_on(const Tensor&, const Tensor&) { fail_without_group(); }
 void TensorParallel::wait() { fail_without_group(); }
 
 PartialGradients::PartialGradients(TensorParallel& parallel, const std::vector<Parameter*>& parameters) : parallel_(&parallel) {

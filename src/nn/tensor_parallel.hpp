@@ -12,19 +12,39 @@
 // implementation (src/parallel/tensor); an object of this class itself can say what a part holds, which is all that planning
 // needs, and with one part it is the whole truth: every operation is then nothing.
 //
+// Overlap (Wang et al. 2023, "Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models",
+// sections 4 and 5): the product that follows a gathering, or precedes a sum, is made of blocks of rows, one of each part, and a
+// block travels around the ring of parts while another is multiplied. With N parts, part p
+//   gathers   its own block, then those of p-1, p-2, ... : each is multiplied while it is sent on to p+1, and the next one
+//   arrives; sums      the block of p-1 first, then those of p-2, ... and its own last: the terms of one block are computed while
+//   the sum
+//             of the block before is sent to p+1, and what the parts behind p have added to this one arrives.
+// The terms of block b are thus added in the order b+1, b+2, ..., b: the same in every run.
+//
 // Legend: "own" rows are R/parts with sequence parallelism, else all R. Everything is one of the two and layers need not ask
 // which. (A prompt of any length may be run, too: where the parts cannot divide its rows, all are everyone's own in that pass.)
 #pragma once
+
+#include <functional>
 
 #include "nn/context.hpp"
 #include "tensor/parameter.hpp"
 
 namespace cohort {
 
+/// Some of all rows of a pass.
+struct RowBlock {
+  Count begin = 0, end = 0;
+  bool last = true;  // no other block follows
+
+  Tensor of(const Tensor& all) const { return all.slice(begin, end); }
+};
+
 class TensorParallel {
  public:
-  explicit TensorParallel(int parts = 1, int part = 0, bool sequence = false)
-      : parts_(parts), part_(part), sequence_(sequence && parts > 1), divided_(sequence_) {}
+  /// `overlap` has an effect with `sequence` alone.
+  explicit TensorParallel(int parts = 1, int part = 0, bool sequence = false, bool overlap = false)
+      : parts_(parts), part_(part), sequence_(sequence && parts > 1), overlap_(overlap && sequence_), divided_(sequence_) {}
   virtual ~TensorParallel() = default;
   TensorParallel(const TensorParallel&) = delete;
   TensorParallel& operator=(const TensorParallel&) = delete;
@@ -35,6 +55,7 @@ class TensorParallel {
   int parts() const { return parts_; }
   int part() const { return part_; }
   bool sequence() const { return sequence_; }
+  bool overlap() const { return overlap_; }
 
   /// What a part gets of `n` equal things, which must divide.
   Count share(Count n) const;
@@ -56,18 +77,27 @@ class TensorParallel {
   // What follows is collective over tp. One operation may be under way at a time; finish() waits for it (on a GPU: orders the
   // compute stream after it), and until then its tensors must be left alone.
 
-  /// All rows [R, C] of the own ones: `own` itself, or gathered into memory of the arena. The first form has finished.
-  // Collective over: tp
-  Tensor gather_rows(const StepContext& context, const Tensor& own);
-  Tensor start_gather_rows(const StepContext& context, const Tensor& own);
+  /// Where all rows [R, C] belong of which `own` [own rows, C] are this part's: `own` itself, or memory of the arena.
+  Tensor take_all_rows(const StepContext& context, const Tensor& own) const;
 
-  /// Where to put this part's terms of a sum over the parts of which `own` [own rows, C] is to become the result: `own` itself,
-  /// or all rows in memory of the arena.
-  Tensor partials(const StepContext& context, const Tensor& own) const;
-  /// own = the own rows of the sum over the parts of `partials`, which partials() gave.
-  // Collective over: tp
-  void start_sum_rows(const Tensor& own, const Tensor& partials);
-  void sum_rows(const Tensor& own, const Tensor& partials);
+  /// All rows of the own ones, where take_all_rows() said. The first form has finished. // Collective over: tp
+  Tensor gather_rows(const StepContext& context, const Tensor& own);
+  void start_gather_rows(const Tensor& all, const Tensor& own);
+
+  /// own = the own rows of the sum over the parts of `terms`, which lie where take_all_rows() said. // Collective over: tp
+  void start_sum_rows(const Tensor& own, const Tensor& terms);
+  void sum_rows(const Tensor& own, const Tensor& terms);
+
+  // The same around a product of the rows, all of them at once or, with overlap, block by block. `work` puts a product on its way
+  // and may start another operation at the last block.
+  using RowWork = std::function<void(const RowBlock& block, const Tensor& rows)>;
+
+  /// Gathers all rows of `own` into `all`, and calls work(block, its rows) for each block as it arrives. // Collective over: tp
+  void gather_rows(const Tensor& all, const Tensor& own, const RowWork& work);
+  /// The same without keeping the rows. // Collective over: tp
+  void read_rows(const StepContext& context, const Tensor& own, const RowWork& work);
+  /// own = the own rows of a sum over the parts, of which work(block, terms) writes this part's terms. // Collective over: tp
+  void sum_rows(const StepContext& context, const Tensor& own, const RowWork& work);
 
   /// x <- sum, or largest, over the parts of x, elementwise.
   // Collective over: tp
@@ -84,13 +114,23 @@ class TensorParallel {
   virtual void do_sum(const Tensor& x);
   virtual void do_max(const Tensor& x);
   virtual void do_gather(const Tensor& all, const Tensor& own);
-  virtual void do_sum_scatter(const Tensor& own, const Tensor& partials);
+  virtual void do_sum_scatter(const Tensor& own, const Tensor& terms);
+  /// `outgoing` to the next part of the ring, `incoming`, as large, from the one before.
+  virtual void do_pass_on(const Tensor& outgoing, const Tensor& incoming);
   virtual void wait();
 
  private:
+  bool in_blocks() const { return overlap_ && divided_; }
+  // The rows of part part_ - steps, of `own` rows each.
+  RowBlock block_behind(int steps, Count own) const;
+  // work() of all blocks as they arrive. Of `all`, the own block is not written.
+  void pass_around(const Tensor& all, const Tensor& own, const RowWork& work);
+  void sum_around(const StepContext& context, const Tensor& own, const RowWork& work);
+
   int parts_;
   int part_;
   bool sequence_;
+  bool overlap_;
   bool divided_;  // whether own rows are a part of all, in this pass
 };
 

@@ -28,7 +28,7 @@ void Vocabulary::embed(const StepContext& context, const Tensor& x, std::span<co
                        const Tensor& positions) const {
   if (parallel_->parts() == 1) return ops::embedding_forward(context.exec, x, tokens, table, positions);
   const Arena::Scope scratch(*context.activations);
-  const Tensor partials = parallel_->partials(context, x);
+  const Tensor partials = parallel_->take_all_rows(context, x);
   // Positions are added once, by the first part.
   ops::embedding_part_forward(context.exec, partials, tokens, table, parallel_->part() == 0 ? positions : Tensor{}, part_);
   parallel_->sum_rows(x, partials);

@@ -15,6 +15,7 @@ namespace {
 std::string words_with(const ParallelSection& p, int dp) {
   std::string words = fmt::format("dp={},pp={},cp={},tp={},data={}", dp, p.pp, p.cp, p.tp, p.data);
   if (p.sequence) words += ",sequence=true";
+  if (p.tensor_overlap) words += ",tensor_overlap=true";
   if (p.pp > 1) words += ",schedule=" + p.schedule;
   if (p.chunks > 1) words += fmt::format(",chunks={}", p.chunks);
   const Count replicas = dp * p.cp;

@@ -31,6 +31,7 @@ std::string purpose_of(const std::string& group, const std::string& operation) {
   if (group == "pp.tied") return "the tied weight's gradient";
   if (group == "pp") return "stream and its gradient";
   if (group == "cp" && operation == "send") return "keys and values";
+  if (group == "tp" && operation == "send") return "activations and their sums";
   if (operation == "send") return "matrices to their owners and back";
   if (group == kHostGroup) return "activations";
   if (group == "tp") return operation == "all_gather" ? "activations" : "sums of activations";

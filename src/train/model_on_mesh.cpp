@@ -13,7 +13,8 @@ namespace cohort {
 ModelOnMesh::ModelOnMesh(const RunConfig& config, Communicator& world)
     : config_(config), mesh_(world, mesh_shape_of(config.parallel), device_of(config), config.device.share) {
   if (mesh_.size(Axis::tp) > 1)
-    tensor_parallel_ = std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config.parallel.sequence);
+    tensor_parallel_ =
+        std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config.parallel.sequence, config.parallel.tensor_overlap);
   TensorParallel& part = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
   model_ = declare_model_of_rank(config, mesh_.index(Axis::pp), part);
   model_->parameters().allocate_values(config.run.seed, storage_of(config));

@@ -50,6 +50,7 @@ std::string name_of_layout(const RunConfig& config) {
   std::string name = parts.empty() ? "one rank" : join(parts, " x ");
   name += ", " + p.data;
   if (p.sequence) name += ", sequence";
+  if (p.tensor_overlap) name += " overlapped";
   if (p.pp > 1) name += ", " + p.schedule;
   if (p.chunks > 1) name += fmt::format(" in {}", p.chunks);
   if (p.shard_ranks > 0) name += fmt::format(" in {}", p.shard_ranks);

@@ -138,7 +138,8 @@ StepArenas TrainStep::set_up_device() const {
 
 void TrainStep::build_model(const StepParts& parts) {
   if (mesh_.size(Axis::tp) > 1 && parts.tensor_parallel == nullptr)
-    tensor_parallel_ = std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config_.parallel.sequence);
+    tensor_parallel_ =
+        std::make_unique<TensorParallelGroup>(mesh_.axis(Axis::tp), config_.parallel.sequence, config_.parallel.tensor_overlap);
   TensorParallel& own = tensor_parallel_ ? *tensor_parallel_ : TensorParallel::none();
   TensorParallel& part = parts.tensor_parallel != nullptr ? *parts.tensor_parallel : own;
   model_ = parts.declare_model ? parts.declare_model(part) : declare_model_of_rank(config_, mesh_.index(Axis::pp), part);

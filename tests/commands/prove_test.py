@@ -24,7 +24,8 @@ def layouts(*words):
 
 # Every kind of layout, alone and together, with dropout, a tied head, and accumulation where the batch leaves any.
 DOZEN = ["data=bucketed", "data=zero2", "data=zero3,wrap=layer", "data=zero3,shard_ranks=2", "dp=4,data=hooks", "cp=4,data=zero2",
-         "tp=2,data=zero3", "tp=4,sequence=true", "dp=1,tp=2,cp=2,pp=2,sequence=true", "pp=2,data=zero1", "pp=4,schedule=gpipe",
+         "tp=2,data=zero3", "tp=4,sequence=true", "dp=1,tp=2,cp=2,pp=2,sequence=true", "tp=4,sequence=true,tensor_overlap=true",
+         "dp=2,tp=2,pp=2,sequence=true,tensor_overlap=true,data=zero1", "pp=2,data=zero1", "pp=4,schedule=gpipe",
          "dp=2,pp=2,cp=2,data=zero1", "pp=2,tp=2,schedule=interleaved,chunks=2,data=zero1"]
 code, stdout, stderr, _ = job.run(prove("--steps", "3", "--json", *layouts(*DOZEN)), 8, timeout=180)
 job.check("a dozen layouts of 8 ranks", code == 0 and not stderr, stdout + stderr)

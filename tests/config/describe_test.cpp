@@ -90,11 +90,16 @@ TEST(Schema, DefaultsAreAllowed) {
 }
 
 TEST(Schema, ConditionsNameKeysThatExist) {
-  const RunConfig config;
+  RunConfig config;
   for (const KeySpec& key : all_keys()) {
     EXPECT_NO_THROW(is_used(key, config)) << key.full_name();
     if (key.only_with.key.empty() || key.section == "lora") continue;  // which go by a number
-    const Allowed& allowed = find_key(key.only_with.key)->allowed;
+    const KeySpec& decider = *find_key(key.only_with.key);
+    const Allowed& allowed = decider.allowed;
+    if (std::holds_alternative<bool*>(decider.field(config))) {
+      EXPECT_EQ(key.only_with.values, std::vector<std::string>{"true"}) << key.full_name();
+      continue;
+    }
     if (key.only_with.values.empty()) {
       EXPECT_TRUE(std::holds_alternative<IntegerRange>(allowed)) << key.full_name();
       continue;

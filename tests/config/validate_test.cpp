@@ -171,6 +171,9 @@ TEST(Validate, TheLayoutMatchesTheWorld) {
   EXPECT_ERROR(gpt2({"parallel.tp=3"}, 3), ExitCode::config, "--set parallel.tp=3: ", "model.heads = 4", "2 or 4");
   EXPECT_ERROR(gpt2({"parallel.sequence=true"}, 2), ExitCode::config, "parallel.sequence has no effect with parallel.tp = 1",
                "2 or more");
+  EXPECT_ERROR(gpt2({"parallel.tp=2", "parallel.tensor_overlap=true"}, 2), ExitCode::config,
+               "parallel.tensor_overlap has no effect with parallel.sequence = false", "only with true");
+  EXPECT_TRUE(gpt2({"parallel.tp=2", "parallel.sequence=true", "parallel.tensor_overlap=true"}, 2).parallel.tensor_overlap);
   EXPECT_EQ(gpt2({"parallel.cp=2"}, 4).parallel.dp, 2);
   EXPECT_EQ(gpt2({"parallel.cp=2", "device.kind=cuda"}, 4, {.cuda = true}).parallel.dp, 2);
   EXPECT_ERROR(gpt2({"parallel.cp=4", "model.context=20"}, 4), ExitCode::config, "--set parallel.cp=4: ", "model.context = 20",
@@ -255,6 +258,8 @@ TEST(Validate, Fp8IsForGpusAndSidesThatFit) {
   };
   EXPECT_NO_THROW(fp8({}));
   EXPECT_NO_THROW(fp8({"parallel.tp=2"}, 2));
+  EXPECT_ERROR(fp8({"parallel.tp=2", "parallel.sequence=true", "parallel.tensor_overlap=true"}, 2), ExitCode::config,
+               "--set parallel.tensor_overlap=true: ", "one scale", "bf16");
   EXPECT_ERROR(gpt2({"precision.policy=fp8"}), ExitCode::config, "--set precision.policy=fp8: ", "compute capability 8.9",
                "on a CPU choose fp32, bf16 or fp16");
   EXPECT_ERROR(fp8({"device.kernels=portable"}), ExitCode::config, "--set device.kernels=portable: ", "portable");

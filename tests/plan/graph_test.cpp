@@ -58,6 +58,7 @@ const std::vector<Case>& layouts() {
       {{"model.dropout=0.1"}, 1},
       {{"parallel.tp=2"}, 2},
       {{"parallel.tp=4", "parallel.sequence=true", "parallel.data=zero1"}, 8},
+      {{"parallel.tp=4", "parallel.sequence=true", "parallel.tensor_overlap=true"}, 8},
       {{"parallel.cp=2"}, 4},
       {{"parallel.pp=2", "train.accumulation=4"}, 2},
       {{"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2", "train.accumulation=4", "parallel.tp=2"}, 8},

@@ -108,6 +108,10 @@ TEST_F(Measured, TensorParallelism) {
   expect_as_predicted({"parallel.tp=2", "parallel.sequence=true", "model.activation_checkpointing=selective"});
   expect_as_predicted({"parallel.tp=2", "model.kind=qwen3", "model.kv_heads=2", "model.head_size=24", "precision.policy=bf16"});
   expect_as_predicted({"parallel.tp=2", "device.kernels=portable"});
+  expect_as_predicted({"parallel.tp=2", "parallel.sequence=true", "parallel.tensor_overlap=true"});
+  if (world_->size() == 4)
+    expect_as_predicted({"parallel.tp=4", "parallel.sequence=true", "parallel.tensor_overlap=true", "model.kind=llama",
+                         "model.kv_heads=2", "model.activation_checkpointing=full"});
   if (world_->size() == 4)
     expect_as_predicted({"parallel.tp=4", "parallel.sequence=true", "model.kind=llama", "model.kv_heads=2"});
 }

@@ -63,6 +63,7 @@ TEST_F(LoraRuns, EveryLayoutIsOneRank) {
     const std::string all = std::to_string(ranks);
     layouts.push_back({"parallel.tp=2"});
     layouts.push_back({"parallel.tp=2", "parallel.sequence=true"});
+    layouts.push_back({"parallel.tp=2", "parallel.sequence=true", "parallel.tensor_overlap=true"});
     layouts.push_back({"parallel.pp=2"});
     layouts.push_back({"parallel.cp=" + all});
     if (ranks == 4) layouts.push_back({"parallel.tp=2", "parallel.data=zero2"});

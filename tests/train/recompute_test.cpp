@@ -91,7 +91,8 @@ class Recomputation : public TrainerTest {
   // In a layout of each axis.
   void expect_same_bits_on_each_axis(const RunConfig& run) const {
     std::vector<std::string> words{"dp=" + std::to_string(world_->size()) + ",data=zero2"};
-    if (world_->size() % 2 == 0) words.insert(words.end(), {"tp=2,sequence=true", "cp=2", "pp=2"});
+    if (world_->size() % 2 == 0)
+      words.insert(words.end(), {"tp=2,sequence=true", "tp=2,sequence=true,tensor_overlap=true", "cp=2", "pp=2"});
     for (const std::string& layout : words) expect_same_bits(layout_from_words(run, layout, world_->size()));
   }
 

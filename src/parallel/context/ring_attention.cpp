@@ -6,35 +6,11 @@
 #include "nn/context.hpp"
 #include "ops/copy_columns.hpp"
 #include "ops/partial_attention.hpp"
+#include "parallel/ring_turn.hpp"
 #include "tensor/convert.hpp"
 
 namespace cohort {
 namespace {
-
-// One turn of the ring in flight: `outgoing` to the next rank, `incoming` from the one before. Both messages are posted before
-// either is waited for, since every rank waits for its neighbour.
-class Turn {
- public:
-  Turn() = default;  // nothing in flight
-  Turn(Communicator& group, const Tensor& outgoing, const Tensor& incoming)
-      : sent_(group.send_async(outgoing.raw(), outgoing.elements(), outgoing.dtype(), (group.rank() + 1) % group.size())),
-        received_(group.recv_async(incoming.raw(), incoming.elements(), incoming.dtype(),
-                                   (group.rank() + group.size() - 1) % group.size())) {}
-
-  // NCCL launches what has been posted at the first call, which is to come before the work of the step is put on the device: that
-  // work would take every multiprocessor, and the messages would wait for one. MPI moves large messages only while it is called.
-  void progress() {
-    sent_.test();
-    received_.test();
-  }
-  void wait() {
-    sent_.wait();
-    received_.wait();
-  }
-
- private:
-  Request sent_, received_;
-};
 
 // What both directions work with.
 struct Rotation {
@@ -72,8 +48,8 @@ void RingAttention::attention_forward(const StepContext& context, const ops::Att
   const Tensor part = context.take_fp32(out.shape());
   const Tensor part_lse = context.take_fp32(lse.shape());
   for (int step = 0; step < group_.size(); ++step) {
-    Turn turn;
-    if (step + 1 < group_.size()) turn = Turn(group_, ring.kv, ring.incoming);
+    RingTurn turn;
+    if (step + 1 < group_.size()) turn = RingTurn(group_, ring.kv, ring.incoming);
     turn.progress();
     for (const SequenceSplit::RunPair& runs : split_.visible_runs(group_.rank(), owner_at(group_, step))) {
       const ops::PartialAttention block = ring.block(runs);
@@ -102,10 +78,10 @@ void RingAttention::attention_backward(const StepContext& context, const ops::At
   Tensor next_sums = context.take_fp32(ring.kv.shape());
   dq.zero();
   sums.zero();
-  Turn turn_of_sums;
+  RingTurn turn_of_sums;
   for (int step = 0; step < group_.size(); ++step) {
-    Turn turn;
-    if (step + 1 < group_.size()) turn = Turn(group_, ring.kv, ring.incoming);
+    RingTurn turn;
+    if (step + 1 < group_.size()) turn = RingTurn(group_, ring.kv, ring.incoming);
     turn.progress();
     turn_of_sums.progress();
     own.zero();
@@ -122,7 +98,7 @@ void RingAttention::attention_backward(const StepContext& context, const ops::At
     ops::add(context.exec, sums, sums, own);
     turn.wait();
     std::swap(ring.kv, ring.incoming);
-    if (group_.size() > 1) turn_of_sums = Turn(group_, sums, next_sums);
+    if (group_.size() > 1) turn_of_sums = RingTurn(group_, sums, next_sums);
   }
   turn_of_sums.wait();
   if (group_.size() > 1) std::swap(sums, next_sums);  // home

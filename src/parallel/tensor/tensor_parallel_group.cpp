@@ -14,17 +14,28 @@ void TensorParallelGroup::do_gather(const Tensor& all, const Tensor& own) {
   start(group_.all_gather_async(own.raw(), all.raw(), own.elements(), own.dtype()));
 }
 
-void TensorParallelGroup::do_sum_scatter(const Tensor& own, const Tensor& partials) {
-  start(group_.reduce_scatter_async(partials.raw(), own.raw(), own.elements(), own.dtype(), ReduceOp::sum));
+void TensorParallelGroup::do_sum_scatter(const Tensor& own, const Tensor& terms) {
+  start(group_.reduce_scatter_async(terms.raw(), own.raw(), own.elements(), own.dtype(), ReduceOp::sum));
+}
+
+void TensorParallelGroup::do_pass_on(const Tensor& outgoing, const Tensor& incoming) {
+  become_busy();
+  turn_ = RingTurn(group_, outgoing, incoming);
+  turn_.progress();
 }
 
 void TensorParallelGroup::start(Request request) {
-  COHORT_CHECK(!busy_, "two operations of tensor parallelism at a time");
-  busy_ = true;
+  become_busy();
   under_way_ = std::move(request);
 }
 
+void TensorParallelGroup::become_busy() {
+  COHORT_CHECK(!busy_, "two operations of tensor parallelism at a time");
+  busy_ = true;
+}
+
 void TensorParallelGroup::wait() {
+  turn_.wait();
   under_way_.wait();
   busy_ = false;
 }

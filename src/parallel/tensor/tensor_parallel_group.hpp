@@ -3,7 +3,10 @@
 // For each block and micro-batch of R rows, forward all-reduces R C elements twice and backward twice (Shoeybi et al. 2019,
 // section 3). With sequence parallelism each all-reduce is a reduce-scatter and an all-gather, which together move as much; and
 // backward gathers each pair's input once more, R C elements twice, to spare the memory of keeping it (Korthikanti et al. 2022,
-// section 4.2.2). The embedding adds one sum forward, the head one sum backward and, a chunk of logits, three fp32 numbers a row.
+// section 4.2.2). With overlap the all-gathers before a product of forward or backward, and the reduce-scatters after one of
+// forward, are messages around a ring instead (nn/tensor_parallel.hpp), N - 1 of R C / N elements each; what a weight gradient
+// hides stays a collective. The embedding adds one sum forward, the head one sum backward and, a chunk of logits, three fp32
+// numbers a row.
 //
 // The rest of tensor parallelism is below this module, because layers are built by it and must not know who communicates:
 //   nn/tensor_parallel.hpp             which part of a tensor a rank holds, own and all rows, sums of partial gradients
@@ -15,27 +18,31 @@
 
 #include "comm/communicator.hpp"
 #include "nn/tensor_parallel.hpp"
+#include "parallel/ring_turn.hpp"
 
 namespace cohort {
 
 class TensorParallelGroup : public TensorParallel {
  public:
   /// `group` reaches the memory of the model's tensors and must outlive this. The rank in it is the part.
-  explicit TensorParallelGroup(Communicator& group, bool sequence = false)
-      : TensorParallel(group.size(), group.rank(), sequence), group_(group) {}
+  explicit TensorParallelGroup(Communicator& group, bool sequence = false, bool overlap = false)
+      : TensorParallel(group.size(), group.rank(), sequence, overlap), group_(group) {}
 
  protected:
   void do_sum(const Tensor& x) override;
   void do_max(const Tensor& x) override;
   void do_gather(const Tensor& all, const Tensor& own) override;
-  void do_sum_scatter(const Tensor& own, const Tensor& partials) override;
+  void do_sum_scatter(const Tensor& own, const Tensor& terms) override;
+  void do_pass_on(const Tensor& outgoing, const Tensor& incoming) override;
   void wait() override;
 
  private:
   void start(Request request);
+  void become_busy();
 
   Communicator& group_;
   Request under_way_;
+  RingTurn turn_;
   bool busy_ = false;
 };
 

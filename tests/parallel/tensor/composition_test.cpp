@@ -48,11 +48,12 @@ class OwnBatches {
   Count own_targets_ = 0, valid_targets_ = 0;
 };
 
-std::vector<double> losses_of(const Mesh& mesh, const ModelSection& section, const std::string& strategy, bool sequence) {
+std::vector<double> losses_of(const Mesh& mesh, const ModelSection& section, const std::string& strategy, const Form& form) {
   ParallelSection parallel;
   parallel.data = strategy;
   parallel.bucket_mib = 4.0 / 1024;
-  parallel.sequence = sequence;
+  parallel.sequence = form.sequence;
+  parallel.tensor_overlap = form.overlap;
   const Count micro_batches = mesh.size(Axis::cp) > 1 ? kAccumulation : kAccumulation / mesh.size(Axis::dp);
   const RunConfig config = step_config(section, mesh, kSamples, micro_batches, parallel, kRate);
   TrainStep train_step(config, mesh);
@@ -75,11 +76,11 @@ class Composition : public ::testing::Test {
     for (const ModelSection& section : {gpt2_section(0.2), llama_section(1)}) {
       const std::vector<double> alone = train_alone(section).losses;
       for (const char* strategy : strategies) {
-        for (const bool sequence : {false, true}) {
-          const std::vector<double> losses = losses_of(mesh, section, strategy, sequence);
+        for (const Form& form : kForms) {
+          const std::vector<double> losses = losses_of(mesh, section, strategy, form);
           for (std::size_t step = 0; step < alone.size(); ++step)
             EXPECT_NEAR(losses[step] / alone[step], 1.0, kTolerance)
-                << section.kind << ", " << strategy << ", sequence " << sequence << ", step " << step;
+                << section.kind << ", " << strategy << form.name() << ", step " << step;
         }
       }
     }

@@ -13,7 +13,7 @@ namespace {
 struct Case {
   std::string name;
   ModelSection model;
-  bool sequence;
+  Form form;
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
@@ -21,8 +21,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const std::string& name, const ModelSection& model) {
-    all.push_back({name, model, false});
-    all.push_back({name + "_sequence", model, true});
+    for (const Form& form : kForms) all.push_back({name + form.name(), model, form});
   };
   add("gpt2", gpt2_section(0.0));
   add("gpt2_untied", gpt2_section(0.0, false));
@@ -64,7 +63,7 @@ class TensorParallelism : public ::testing::TestWithParam<Case> {
   }
 
   Ranks ranks_;
-  TensorParallelGroup parallel_{ranks_.tensors(), GetParam().sequence};
+  TensorParallelGroup parallel_{ranks_.tensors(), GetParam().form.sequence, GetParam().form.overlap};
 };
 
 TEST_P(TensorParallelism, LossesGradientsAndWeightsAreThoseOfOneRank) {
@@ -114,7 +113,7 @@ TEST(Parts, HoldTheirShareAndCountEveryElementOnce) {
       if (!divides(one.model, parts)) continue;
       Count counted = 0;
       for (int part = 0; part < parts; ++part) {
-        TensorParallel parallel(parts, part, one.sequence);
+        TensorParallel parallel(parts, part, one.form.sequence);
         const auto model = declare_model(one.model, test_storage(), parallel);
         for (const auto& parameter : model->parameters().all()) {
           if (parameter->shard.counts) counted += parameter->elements();
@@ -135,16 +134,16 @@ TEST(Parts, ActivationsAreWhatAPassReallyHolds) {
     section.width *= 4;  // large enough to show above the alignment
     section.ffn_width *= 4;
     section.context *= 4;
-    for (const bool sequence : {false, true}) {
+    for (const Form& form : kForms) {
       for (const char* checkpointing : {"none", "selective", "full"}) {
         for (const Count vocabulary : {301, 3001}) {
           section.activation_checkpointing = checkpointing;
           section.vocabulary = vocabulary;
-          TensorParallelGroup parallel(ranks.tensors(), sequence);
+          TensorParallelGroup parallel(ranks.tensors(), form.sequence, form.overlap);
           const auto model = make_model(section, 1, test_storage(), parallel);
           const Batch batch(section, 0, 4);
           const auto alone = make_counting_communicator("tp", ranks.tensors().rank(), ranks.tensors().size());
-          TensorParallelGroup part(*alone, sequence);
+          TensorParallelGroup part(*alone, form.sequence, form.overlap);
           const auto make = [&] { return make_model(section, 1, test_storage(), part); };
           const Bytes counted = counted_activations(make, batch.input());
           Arena arena("test", test_device());
@@ -156,8 +155,8 @@ TEST(Parts, ActivationsAreWhatAPassReallyHolds) {
           Hooks hooks;
           model->forward(context, input, 1.0f, hooks);
           model->backward(context, input, hooks);
-          EXPECT_EQ(arena.peak_bytes(), counted) << section.kind << ", sequence " << sequence << ", checkpointing "
-                                                 << checkpointing << ", vocabulary " << vocabulary;
+          EXPECT_EQ(arena.peak_bytes(), counted)
+              << section.kind << form.name() << ", checkpointing " << checkpointing << ", vocabulary " << vocabulary;
         }
       }
     }

@@ -13,9 +13,9 @@ class Messages : public ::testing::Test {
     if (ranks_.size() == 1) GTEST_SKIP() << "one part sends nothing; see OnePart";
   }
   // Of forward and backward of one micro-batch.
-  CommTrace trace_of(ModelSection section, Count layers, bool sequence) {
+  CommTrace trace_of(ModelSection section, Count layers, const Form& form) {
     section.layers = layers;
-    TensorParallelGroup parallel(ranks_.tensors(), sequence);
+    TensorParallelGroup parallel(ranks_.tensors(), form.sequence, form.overlap);
     const auto model = make_model(section, 1, test_storage(), parallel);
     Arena arena("test", test_device());
     const Batch batch(section, 0);
@@ -33,8 +33,8 @@ class Messages : public ::testing::Test {
   }
   static CommTrace::Totals of(const CommTrace& trace, const char* operation) { return trace.totals("tp", operation); }
   // What one more block sends.
-  CommTrace::Totals of_a_block(const ModelSection& section, bool sequence, const char* operation) {
-    const auto two = of(trace_of(section, 2, sequence), operation), three = of(trace_of(section, 3, sequence), operation);
+  CommTrace::Totals of_a_block(const ModelSection& section, const Form& form, const char* operation) {
+    const auto two = of(trace_of(section, 2, form), operation), three = of(trace_of(section, 3, form), operation);
     return {three.calls - two.calls, three.elements - two.elements, three.bytes - two.bytes};
   }
   static Count rows(const ModelSection& section) { return kSamples * section.context; }
@@ -46,11 +46,11 @@ class Messages : public ::testing::Test {
 // elements each.
 TEST_F(Messages, ABlockSumsTwiceForwardAndTwiceBackward) {
   for (const ModelSection& section : {gpt2_section(0.0), gpt2_section(0.2), llama_section(12)}) {
-    const CommTrace::Totals block = of_a_block(section, false, "all_reduce");
+    const CommTrace::Totals block = of_a_block(section, {}, "all_reduce");
     EXPECT_EQ(block.calls, 4);
     EXPECT_EQ(block.elements, 4 * rows(section) * section.width);
     // Beside the blocks: the embedding forward and the head backward; maximum, and both sums of the softmax.
-    const CommTrace trace = trace_of(section, 2, false);
+    const CommTrace trace = trace_of(section, 2, {});
     EXPECT_EQ(of(trace, "all_reduce").calls, 4 * 2 + 2 + 2);
     EXPECT_EQ(of(trace, "all_reduce").elements, (4 * 2 + 2) * rows(section) * section.width + 3 * rows(section));
     EXPECT_EQ(trace.sum().calls, of(trace, "all_reduce").calls) << trace.str();
@@ -63,22 +63,36 @@ TEST_F(Messages, WithSequenceParallelismASumIsAReduceScatterAndAnAllGather) {
   for (const ModelSection& section : {gpt2_section(0.2), llama_section(12)}) {
     const Count all = rows(section) * section.width;
     const bool gpt2 = section.kind == "gpt2";
-    EXPECT_EQ(of_a_block(section, true, "reduce_scatter").calls, 4);
-    EXPECT_EQ(of_a_block(section, true, "reduce_scatter").elements, 4 * all);
-    EXPECT_EQ(of_a_block(section, true, "all_gather").calls, 4 + 2);
-    EXPECT_EQ(of_a_block(section, true, "all_gather").elements, (4 + 2) * all);
-    EXPECT_EQ(of_a_block(section, true, "all_reduce").calls, 1);
-    EXPECT_EQ(of_a_block(section, true, "all_reduce").elements, (gpt2 ? 2 * 2 + 2 : 2) * section.width);
-    const CommTrace trace = trace_of(section, 2, true);
+    EXPECT_EQ(of_a_block(section, kSequence, "reduce_scatter").calls, 4);
+    EXPECT_EQ(of_a_block(section, kSequence, "reduce_scatter").elements, 4 * all);
+    EXPECT_EQ(of_a_block(section, kSequence, "all_gather").calls, 4 + 2);
+    EXPECT_EQ(of_a_block(section, kSequence, "all_gather").elements, (4 + 2) * all);
+    EXPECT_EQ(of_a_block(section, kSequence, "all_reduce").calls, 1);
+    EXPECT_EQ(of_a_block(section, kSequence, "all_reduce").elements, (gpt2 ? 2 * 2 + 2 : 2) * section.width);
+    const CommTrace trace = trace_of(section, 2, kSequence);
     EXPECT_EQ(of(trace, "reduce_scatter").calls, 4 * 2 + 2);
     EXPECT_EQ(of(trace, "all_gather").calls, (4 + 2) * 2 + 2);
+  }
+}
+
+// Wang et al. 2023: the gatherings before a product of forward or backward, and the sums after one of forward, go around the ring
+// and move what the collectives do; what a weight gradient hides stays one.
+TEST_F(Messages, WithOverlapBlocksGoAroundTheRing) {
+  const int turns = ranks_.size() - 1;
+  for (const ModelSection& section : {gpt2_section(0.2), llama_section(12)}) {
+    const Count all = rows(section) * section.width;
+    EXPECT_EQ(of_a_block(section, kOverlap, "send").calls, (4 + 2) * turns);
+    EXPECT_EQ(of_a_block(section, kOverlap, "send").elements, (4 + 2) * turns * all / ranks_.size());
+    EXPECT_EQ(of_a_block(section, kOverlap, "all_gather").calls, 2);
+    EXPECT_EQ(of_a_block(section, kOverlap, "reduce_scatter").calls, 2);
+    EXPECT_EQ(of_a_block(section, kOverlap, "all_reduce").calls, of_a_block(section, kSequence, "all_reduce").calls);
   }
 }
 
 // Key/value heads that several parts hold: their gradients, 2 NKV HS C elements a block, are summed in one message.
 TEST_F(Messages, SharedKeyValueHeadsAddOneSum) {
   const ModelSection section = llama_section(1);
-  const CommTrace::Totals block = of_a_block(section, false, "all_reduce");
+  const CommTrace::Totals block = of_a_block(section, {}, "all_reduce");
   EXPECT_EQ(block.calls, 4 + 1);
   EXPECT_EQ(block.elements, 4 * rows(section) * section.width + 2 * (section.width / section.heads) * section.width);
 }
@@ -125,10 +139,10 @@ TEST_F(Messages, OverlapWithWeightGradients) {
   const ModelSection section = gpt2_section(0.0);
   const int pairs = static_cast<int>(2 * section.layers);
   const int passes = static_cast<int>(kSteps * kAccumulation);
-  for (const bool sequence : {false, true}) {
-    Listening parallel(ranks_.tensors(), sequence);
+  for (const Form& form : kForms) {
+    Listening parallel(ranks_.tensors(), form.sequence, form.overlap);
     train(section, parallel, ranks_.mesh(), DType::f32, [&](const ParameterRegistry& parameters) { parallel.know(parameters); });
-    EXPECT_EQ(parallel.overlapped(), passes * pairs * (sequence ? 2 : 1));
+    EXPECT_EQ(parallel.overlapped(), passes * pairs * (form.sequence ? 2 : 1));
   }
 }
 
@@ -146,8 +160,8 @@ TEST(OnePart, SendsNothing) {
   if (ranks.size() > 1) GTEST_SKIP();
   CommTrace trace;
   trace.attach(ranks.tensors());
-  for (const bool sequence : {false, true}) {
-    TensorParallelGroup parallel(ranks.tensors(), sequence);
+  for (const Form& form : kForms) {
+    TensorParallelGroup parallel(ranks.tensors(), form.sequence, form.overlap);
     train(gpt2_section(0.2), parallel, ranks.mesh());
   }
   EXPECT_EQ(trace.sum().calls, 0) << trace.str();

@@ -17,15 +17,19 @@ enum class Fault {
   bias_on_every_part,
   padding_in_the_softmax,
   partial_gradients_not_summed,
-  partial_gradients_summed_again  // what earlier micro-batches left is summed once more
+  partial_gradients_summed_again,  // what earlier micro-batches left is summed once more
+  // With overlap: a message that never comes.
+  rows_not_passed_on,
+  terms_not_passed_on,
+  gradient_rows_not_passed_on
 };
 
 // A fault between the layers and the group. What is summed shows in its shape: activations are [rows, C], the softmax's sums
 // [2, rows], partial gradients [n].
 class Faulty : public TensorParallelGroup {
  public:
-  Faulty(Communicator& group, bool sequence, Fault fault, const ModelSection& model)
-      : TensorParallelGroup(group, sequence), fault_(fault), model_(model) {}
+  Faulty(Communicator& group, const Form& form, Fault fault, const ModelSection& model)
+      : TensorParallelGroup(group, form.sequence, form.overlap), fault_(fault), model_(model) {}
 
   void know(const ParameterRegistry& parameters) {
     for (const auto& parameter : parameters.all()) {
@@ -51,6 +55,14 @@ class Faulty : public TensorParallelGroup {
       change(x, [&](Count i, float& value) { value += bias.f32()[i % bias.elements()]; });
     }
     TensorParallelGroup::do_sum(x);
+  }
+  // Of each micro-batch: four times around the ring for every block forward, twice backward.
+  void do_pass_on(const Tensor& outgoing, const Tensor& incoming) override {
+    const Count number = turns_++ / (parts() - 1) % (6 * model_.layers);
+    if ((fault_ == Fault::rows_not_passed_on && number == 4) || (fault_ == Fault::terms_not_passed_on && number == 1) ||
+        (fault_ == Fault::gradient_rows_not_passed_on && number == 4 * model_.layers + 1))
+      return incoming.zero();
+    TensorParallelGroup::do_pass_on(outgoing, incoming);
   }
   void do_max(const Tensor& x) override {
     TensorParallelGroup::do_max(x);
@@ -93,6 +105,7 @@ class Faulty : public TensorParallelGroup {
   std::vector<Tensor> biases_;
   Tensor largest_;
   Count sums_ = 0;
+  Count turns_ = 0;
   std::size_t messages_ = 0;
   std::vector<Tensor> earlier_;
 };
@@ -102,14 +115,14 @@ class Mutants : public ::testing::Test {
   void SetUp() override {
     if (ranks_.size() == 1) GTEST_SKIP() << "with one part there is nothing to sum, and nothing to get wrong";
   }
-  Distance distance_of(const ModelSection& model, Fault fault, bool sequence = false) {
-    Faulty parallel(ranks_.tensors(), sequence, fault, model);
+  Distance distance_of(const ModelSection& model, Fault fault, const Form& form = {}) {
+    Faulty parallel(ranks_.tensors(), form, fault, model);
     const auto know = [&](const ParameterRegistry& parameters) { parallel.know(parameters); };
     return distance(train(model, parallel, ranks_.mesh(), DType::f32, know), train_alone(model));
   }
   // Not by a hair: the tolerance need not be tuned to tell faults from rounding.
-  void expect_rejected(const ModelSection& model, Fault fault, bool sequence = false) {
-    const Distance found = distance_of(model, fault, sequence);
+  void expect_rejected(const ModelSection& model, Fault fault, const Form& form = {}) {
+    const Distance found = distance_of(model, fault, form);
     EXPECT_FALSE(found.within(10 * kTolerance)) << found.str();
   }
 
@@ -117,7 +130,7 @@ class Mutants : public ::testing::Test {
 };
 
 TEST_F(Mutants, AnHonestWrapperIsAccepted) {
-  for (const bool sequence : {false, true}) EXPECT_TRUE(distance_of(gpt2_section(0.2), Fault::none, sequence).within(kTolerance));
+  for (const Form& form : kForms) EXPECT_TRUE(distance_of(gpt2_section(0.2), Fault::none, form).within(kTolerance));
 }
 
 TEST_F(Mutants, AMissingSumIsRejected) {
@@ -132,7 +145,7 @@ TEST_F(Mutants, ABiasAddedByEveryPartIsRejected) { expect_rejected(gpt2_section(
 
 TEST_F(Mutants, PaddingInTheSoftmaxIsRejected) {
   expect_rejected(gpt2_section(0.0), Fault::padding_in_the_softmax);
-  expect_rejected(gpt2_section(0.0, false), Fault::padding_in_the_softmax, true);
+  expect_rejected(gpt2_section(0.0, false), Fault::padding_in_the_softmax, kSequence);
 }
 
 TEST_F(Mutants, SharedKeyValueHeadsWithoutTheirSumAreRejected) {
@@ -140,12 +153,19 @@ TEST_F(Mutants, SharedKeyValueHeadsWithoutTheirSumAreRejected) {
 }
 
 TEST_F(Mutants, NormsOfOwnRowsWithoutTheirSumAreRejected) {
-  expect_rejected(gpt2_section(0.0), Fault::partial_gradients_not_summed, true);
-  expect_rejected(llama_section(12), Fault::partial_gradients_not_summed, true);
+  expect_rejected(gpt2_section(0.0), Fault::partial_gradients_not_summed, kSequence);
+  expect_rejected(llama_section(12), Fault::partial_gradients_not_summed, kSequence);
 }
 
 TEST_F(Mutants, GradientsOfEarlierMicroBatchesSummedAgainAreRejected) {
-  expect_rejected(gpt2_section(0.0), Fault::partial_gradients_summed_again, true);
+  expect_rejected(gpt2_section(0.0), Fault::partial_gradients_summed_again, kSequence);
+}
+
+TEST_F(Mutants, ABlockThatIsNotPassedOnIsRejected) {
+  for (const ModelSection& model : {gpt2_section(0.0), llama_section(12)}) {
+    for (const Fault fault : {Fault::rows_not_passed_on, Fault::terms_not_passed_on, Fault::gradient_rows_not_passed_on})
+      expect_rejected(model, fault, kOverlap);
+  }
 }
 
 }  // namespace

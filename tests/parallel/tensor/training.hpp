@@ -32,6 +32,15 @@ class Ranks {
   std::unique_ptr<Mesh> mesh_;
 };
 
+/// The forms of tensor parallelism.
+struct Form {
+  bool sequence = false, overlap = false;
+
+  std::string name() const { return overlap ? "_overlap" : sequence ? "_sequence" : ""; }
+};
+inline constexpr Form kSequence{.sequence = true}, kOverlap{.sequence = true, .overlap = true};
+inline constexpr Form kForms[] = {{}, kSequence, kOverlap};
+
 /// 12 heads, so that 2, 3 and 4 ranks divide them, and a vocabulary that none of them does.
 ModelSection gpt2_section(double dropout, bool tied = true);
 ModelSection llama_section(Count kv_heads, bool tied = false);
