@@ -34,6 +34,16 @@ herr_t collect(unsigned depth, const H5E_error2_t* entry, void* data) {
   return 0;
 }
 
+// Whether a group has a link; less than 0 if HDF5 failed. H5Lexists fails instead of saying no when a group on the way is
+// missing: what is not found at once is looked for prefix by prefix.
+htri_t find_link(hid_t group, const std::string& name) {
+  if (H5Lexists(group, name.c_str(), H5P_DEFAULT) > 0) return 1;
+  for (std::size_t slash = name.find('/');; slash = name.find('/', slash + 1)) {
+    const htri_t found = H5Lexists(group, name.substr(0, slash).c_str(), H5P_DEFAULT);
+    if (found <= 0 || slash == std::string::npos) return found;
+  }
+}
+
 }  // namespace
 
 Handle make_property_list(hid_t list_class) {
@@ -134,12 +144,15 @@ void Object::fail_here(const std::string& doing) const {
 
 std::string Group::full_name(const std::string& name) const { return name_ == "/" ? "/" + name : name_ + "/" + name; }
 
-// Not left to HDF5's own property for it, which would store the time in the groups it makes.
+// Not left to HDF5's own property for it, which would store the time in the groups it makes. The nearest comes first: mostly it
+// is there, and then so are those above it.
 void Group::create_parents(const std::string& name) {
-  for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
-    const std::string parent = name.substr(0, slash);
-    if (!has_group(parent)) create_group(parent);
-  }
+  const std::size_t slash = name.rfind('/');
+  if (slash == std::string::npos) return;
+  const std::string parent = name.substr(0, slash);
+  const htri_t found = find_link(id(), parent);
+  if (found < 0) fail_here(fmt::format("cannot look up '{}'", parent));
+  if (found == 0) create_group(parent);
 }
 
 Group Group::create_group(const std::string& name) {
@@ -161,21 +174,20 @@ Group Group::open_group(const std::string& name) const {
 
 Dataset Group::open_dataset(const std::string& name) const {
   const Turn turn;
-  if (!has_dataset(name)) throw Error(origin_->code, fmt::format("{}: there is no dataset '{}'", path(), full_name(name)));
   Handle dataset(Handle::Kind::dataset, H5Dopen2(id(), name.c_str(), make_dataset_access_list().id()));
-  if (dataset.id() < 0) fail_here(fmt::format("cannot open the dataset '{}'", name));
+  if (dataset.id() < 0) {
+    const std::string reason = take_reason();  // before the next call
+    if (!has_dataset(name)) throw Error(origin_->code, fmt::format("{}: there is no dataset '{}'", path(), full_name(name)));
+    throw Error(origin_->code, fmt::format("{}: {}: cannot open the dataset '{}': {}", path(), name_, name, reason));
+  }
   return Dataset(std::move(dataset), origin_, full_name(name));
 }
 
 bool Group::has(const std::string& name, Handle::Kind kind) const {
   const Turn turn;
-  // H5Lexists fails instead of saying no when a group on the way is missing: ask for each prefix.
-  for (std::size_t slash = name.find('/');; slash = name.find('/', slash + 1)) {
-    const htri_t found = H5Lexists(id(), name.substr(0, slash).c_str(), H5P_DEFAULT);
-    if (found < 0) fail_here(fmt::format("cannot look up '{}'", name));
-    if (found == 0) return false;
-    if (slash == std::string::npos) break;
-  }
+  const htri_t found = find_link(id(), name);
+  if (found < 0) fail_here(fmt::format("cannot look up '{}'", name));
+  if (found == 0) return false;
   const hid_t object = H5Oopen(id(), name.c_str(), H5P_DEFAULT);
   if (object < 0) fail_here(fmt::format("cannot open '{}'", name));
   const H5I_type_t type = H5Iget_type(object);

@@ -153,6 +153,20 @@ TEST(Hdf5, AttributesAndText) {
   EXPECT_TRUE(contains(error_of([&] { (void)file.int_attribute("absent"); }), "attribute 'absent' is missing"));
   EXPECT_TRUE(contains(error_of([&] { (void)file.int_attribute("name"); }), "is not an integer"));
   EXPECT_TRUE(contains(error_of([&] { (void)file.open_dataset("x/y"); }), "there is no dataset '/x/y'"));
+  EXPECT_TRUE(contains(error_of([&] { (void)file.open_dataset("a/b"); }), "there is no dataset '/a/b'"));  // a group
+}
+
+// Groups on the way are made where they are missing, some or all; a dataset is no group.
+TEST(Hdf5, GroupsOnTheWay) {
+  const TemporaryFolder folder;
+  File file = File::create(folder / "groups.h5");
+  for (const char* name : {"a/b/c/first", "a/b/c/second", "a/b/other/deep/third", "fourth"})
+    file.create_dataset(name, Element::i32, {}).write<std::int32_t>(std::vector<std::int32_t>{4});
+  EXPECT_TRUE(file.has_group("a/b/other/deep"));
+  EXPECT_EQ(file.open_group("a/b").children(), (std::vector<std::string>{"c", "other"}));
+  EXPECT_EQ(file.open_group("a/b/c").children(), (std::vector<std::string>{"first", "second"}));
+  EXPECT_TRUE(contains(error_of([&] { file.create_dataset("a/b/c/first/x", Element::i32, {}); }), "'a/b/c/first/x'"));
+  EXPECT_TRUE(contains(error_of([&] { file.create_dataset("fourth/x/y", Element::i32, {}); }), "cannot look up 'fourth/x'"));
 }
 
 TEST(Hdf5, SameContentSameBytes) {
