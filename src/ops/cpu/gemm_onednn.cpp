@@ -29,8 +29,8 @@ cpu::TileKernel kernel_of_gradient(const MatrixView& c, Count terms) {
 }
 
 // The same of C = A op(B).
-cpu::TileKernel kernel_of_linear(const MatrixView& c, Count terms) {
-  return cpu::pays_as_linear_product(c, terms, host_threads()) && avx512_allowed() ? cpu::tile_kernel() : nullptr;
+cpu::TileKernel kernel_of_linear(const MatrixView& c, Count terms, Transpose transpose_b) {
+  return cpu::pays_as_linear_product(c, terms, transpose_b, host_threads()) && avx512_allowed() ? cpu::tile_kernel() : nullptr;
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
 bool fused_gemm(const MatrixView& c, const MatrixView& a, const MatrixView& b, Transpose transpose_b, const MatrixView& residual,
                 const float* bias) {
   const auto sizes = gemm_sizes(c, a, Transpose::no, b, transpose_b);
-  const auto kernel = kernel_of_linear(c, sizes.k);
+  const auto kernel = kernel_of_linear(c, sizes.k, transpose_b);
   if (kernel == nullptr) return false;
   cpu::linear_product(kernel, c, a, b, transpose_b, residual, bias);
   return true;

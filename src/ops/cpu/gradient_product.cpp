@@ -11,7 +11,7 @@
 namespace cohort::ops::cpu {
 namespace {
 
-constexpr Count kBlockRows = 32 * kTileRows;
+constexpr Count kBlockRows = 48 * kTileRows;
 constexpr Count kLeastTiles = 4;  // of a thread
 
 void add_product_of_blocks(TileKernel kernel, const MatrixView& c, const float* a, const float* b, Count terms) {
@@ -22,8 +22,7 @@ void add_product_of_blocks(TileKernel kernel, const MatrixView& c, const float* 
               .columns = tile.columns,
               .terms = terms,
               .a = a + i * terms,
-              .a_row = 1,
-              .a_term = kTileRows,
+              .a_row = 0,
               .b = b + j * terms,
               .c = tile.data,
               .c_row = tile.stride,

@@ -11,8 +11,8 @@ namespace {
 constexpr Count kLeastPanels = 4;  // of a thread
 constexpr Count kLeastRows = 256;  // of a thread, where each copies all of B: the copies then take a twentieth of the time
 constexpr Count kLeastTerms = 32;  // of which a sum is worth the loads and stores around it
-// Smaller products were not measured.
-constexpr Count kLeastMultiplications = Count{1} << 22;
+constexpr Count kMostBeyond = 16;  // of the columns at most one in so many may be computed for nothing, beside C
+constexpr Count kLeastMultiplications = Count{1} << 24;  // smaller products were not measured
 
 // C, what is added to it, and A: what is shared out among threads.
 struct Product {
@@ -52,7 +52,6 @@ void multiply_block(TileKernel kernel, const Product& p, const float* panels, Co
               .terms = terms,
               .a = p.a.data + i * p.a.stride + term,
               .a_row = p.a.stride,
-              .a_term = 1,
               .b = panels + j * terms,
               .c = tile.data,
               .c_row = tile.stride,
@@ -80,8 +79,10 @@ bool by_columns(const MatrixView& c, Count threads) { return pieces(c.columns, k
 
 }  // namespace
 
-bool pays_as_linear_product(const MatrixView& c, Count terms, int threads) {
-  return c.rows >= kLeastRows && terms >= kLeastTerms && c.columns >= kTileColumns &&
+bool pays_as_linear_product(const MatrixView& c, Count terms, Transpose transpose_b, int threads) {
+  const bool shape = transpose_b == Transpose::yes || c.columns > terms;
+  const Count beyond = pieces(c.columns, kTileColumns) * kTileColumns - c.columns;
+  return shape && beyond <= c.columns / kMostBeyond && c.rows >= kLeastRows && terms >= kLeastTerms &&
          c.rows * c.columns * terms >= kLeastMultiplications && (by_columns(c, threads) || c.rows >= kLeastRows * threads);
 }
 

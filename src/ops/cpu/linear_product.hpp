@@ -14,7 +14,8 @@ namespace cohort::ops::cpu {
 void linear_product(TileKernel kernel, const MatrixView& c, const MatrixView& a, const MatrixView& b, Transpose transpose_b,
                     const MatrixView& residual, const float* bias);
 
-/// Whether it is worth the copies that each thread makes of b, or of a part of it.
-bool pays_as_linear_product(const MatrixView& c, Count terms, int threads);
+/// Whether it is faster than the library's, as measured (docs/performance.md): worth the copies that each thread makes of b or of
+/// a part of it, and not where b is as it lies and c has fewer columns than there are terms.
+bool pays_as_linear_product(const MatrixView& c, Count terms, Transpose transpose_b, int threads);
 
 }  // namespace cohort::ops::cpu

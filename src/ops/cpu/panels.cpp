@@ -44,13 +44,13 @@ void pack_some_rows(float* to, const MatrixView& block, Count row) {
 
 }  // namespace
 
-// 9/16 of the cache, and the rest is for A and C. On that Xeon these are the 24 tiles that were measured; other caches were not.
-// More than 24 would only take memory.
+// 9/16 of the cache, and the rest is for A and C. On that Xeon these are the 16 tiles that were measured; other caches were not.
+// More than 16 would only take memory.
 Count block_columns() {
   static const Count columns = [] {
     constexpr Bytes kPanel = kBlockTerms * kTileColumns * static_cast<Bytes>(sizeof(float));
     const Bytes known = second_level_cache(), cache = known > 0 ? known : kMiB;
-    return std::clamp<Count>(cache * 9 / 16 / kPanel, 4, 24) * kTileColumns;
+    return std::clamp<Count>(cache * 9 / 16 / kPanel, 3, 16) * kTileColumns;
   }();
   return columns;
 }

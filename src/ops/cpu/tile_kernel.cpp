@@ -1,7 +1,10 @@
 #include "ops/cpu/tile_kernel.hpp"
 
 #if defined(__x86_64__)
+#pragma GCC diagnostic push  // gcc 12 warns of what its own header leaves undefined on purpose
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #include <utility>
 #endif
@@ -22,10 +25,9 @@ void transpose_plainly(const float* from, Count from_row, float* to, Count to_ro
 namespace {
 
 constexpr int kVectorLanes = 16, kVectors = kTileColumns / kVectorLanes;
-// b is fetched so many terms ahead: it comes from the second-level cache, a from the first.
-constexpr int kTermsAhead = 8;
-// Rows of a that share a pointer: a processor's addresses know a stride once, twice, four and eight times.
-constexpr int kRowsOfPointer = 3;
+// With packed rows of a gcc would keep too much of several terms in registers.
+template <bool kPacked>
+constexpr int kTermsAtOnce = kPacked ? 1 : 4;
 
 // The lanes of the vector that c has.
 __mmask16 lanes_of(const Tile& tile, int vector) {
@@ -35,14 +37,13 @@ __mmask16 lanes_of(const Tile& tile, int vector) {
 
 template <int kHeight>
 [[gnu::target("avx512f"), gnu::always_inline]] inline void store_tile(const Tile& tile, const __m512 (&sums)[kHeight][kVectors]) {
-  const __m512 scale = _mm512_set1_ps(tile.scale);
-#pragma GCC unroll 2
+#pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const __mmask16 lanes = lanes_of(tile, v);
     const __m512 bias = tile.bias != nullptr ? _mm512_maskz_loadu_ps(lanes, tile.bias + v * kVectorLanes) : _mm512_setzero_ps();
-#pragma GCC unroll 12
+#pragma GCC unroll 8
     for (int i = 0; i < kHeight; ++i) {
-      __m512 sum = _mm512_mul_ps(sums[i][v], scale);
+      __m512 sum = sums[i][v];
       if (tile.addend != nullptr)
         sum = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, tile.addend + i * tile.addend_row + v * kVectorLanes), sum);
       if (tile.bias != nullptr) sum = _mm512_add_ps(sum, bias);
@@ -51,48 +52,72 @@ template <int kHeight>
   }
 }
 
+// Where a tile's rows of a are at one term, by threes: addresses know a stride once and twice. With a pointer for each row gcc
+// would run out of registers. Those beyond the last row are not used.
+struct RowsOfA {
+  const float *first, *fourth, *seventh;
+  Count stride;
+
+  RowsOfA(const float* a, Count row) : first(a), fourth(a + 3 * row), seventh(a + 6 * row), stride(row) {}
+  [[gnu::always_inline]] void advance(Count elements) {
+    first += elements, fourth += elements, seventh += elements;
+    asm("" : "+r"(first), "+r"(fourth), "+r"(seventh));  // which gcc would otherwise make one for each row
+  }
+  [[gnu::always_inline]] float at(int i, Count offset) const {
+    const float* const three = i < 3 ? first : i < 6 ? fourth : seventh;
+    return three[i % 3 * stride + offset];
+  }
+};
+
 // Loops of known lengths, which the compiler must unroll: sums are registers.
-template <int kHeight, bool kRowsAreNeighbours>
+template <int kHeight>
+[[gnu::target("avx512f"), gnu::always_inline]] inline void add_term(__m512 (&sums)[kHeight][kVectors], const RowsOfA& a,
+                                                                    Count offset, const float* b) {
+  __m512 vectors[kVectors];
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) vectors[v] = _mm512_loadu_ps(b + v * kVectorLanes);
+#pragma GCC unroll 8
+  for (int i = 0; i < kHeight; ++i) {
+    const __m512 ai = _mm512_set1_ps(a.at(i, offset));
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = _mm512_fmadd_ps(ai, vectors[v], sums[i][v]);
+  }
+}
+
+template <int kHeight, bool kPacked>
 [[gnu::target("avx512f")]] void add_tile(const Tile& tile) {
   for (int i = 0; i < kHeight; ++i) {
-    _mm_prefetch(tile.c + i * tile.c_row, _MM_HINT_T0);
-    _mm_prefetch(tile.c + i * tile.c_row + kVectorLanes, _MM_HINT_T0);
+    for (int v = 0; v < kVectors; ++v) _mm_prefetch(tile.c + i * tile.c_row + v * kVectorLanes, _MM_HINT_T0);
   }
-  constexpr int kPointers = (kHeight + kRowsOfPointer - 1) / kRowsOfPointer;
-  const Count row = kRowsAreNeighbours ? 1 : tile.a_row, next = kRowsAreNeighbours ? tile.a_term : 1;
-  const float* a[kPointers];
-  for (int p = 0; p < kPointers; ++p) a[p] = tile.a + p * kRowsOfPointer * row;
+  constexpr Count kNext = kPacked ? kTileRows : 1;
+  RowsOfA a(tile.a, kPacked ? 1 : tile.a_row);
   const float* b = tile.b;
   __m512 sums[kHeight][kVectors] = {};
-  for (Count term = 0; term < tile.terms; ++term) {
-    _mm_prefetch(b + kTermsAhead * kTileColumns, _MM_HINT_T0);
-    _mm_prefetch(b + kTermsAhead * kTileColumns + kVectorLanes, _MM_HINT_T0);
-    const __m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + kVectorLanes);
-#pragma GCC unroll 12
-    for (int i = 0; i < kHeight; ++i) {
-      const __m512 ai = _mm512_set1_ps(a[i / kRowsOfPointer][i % kRowsOfPointer * row]);
-      sums[i][0] = _mm512_fmadd_ps(ai, b0, sums[i][0]);
-      sums[i][1] = _mm512_fmadd_ps(ai, b1, sums[i][1]);
-    }
+  constexpr int kAtOnce = kTermsAtOnce<kPacked>;
+  Count term = 0;
+  for (; term + kAtOnce <= tile.terms; term += kAtOnce) {
 #pragma GCC unroll 4
-    for (int p = 0; p < kPointers; ++p) {
-      a[p] += next;
-      asm("" : "+r"(a[p]));  // or gcc makes a pointer of each row, for which there are no registers
-    }
+    for (int t = 0; t < kAtOnce; ++t) add_term(sums, a, t * kNext, b + t * kTileColumns);
+    a.advance(kAtOnce * kNext);
+    b += kAtOnce * kTileColumns;
+  }
+  for (; term < tile.terms; ++term) {
+    add_term(sums, a, 0, b);
+    a.advance(kNext);
     b += kTileColumns;
   }
   store_tile<kHeight>(tile, sums);
 }
 
-template <bool kRowsAreNeighbours, int... kFewer>
+template <bool kPacked, int... kFewer>
 void add_tile_of_any_height(const Tile& tile, std::integer_sequence<int, kFewer...>) {
-  static constexpr TileKernel kOfHeight[] = {add_tile<kFewer + 1, kRowsAreNeighbours>...};
+  static constexpr TileKernel kOfHeight[] = {add_tile<kFewer + 1, kPacked>...};
   kOfHeight[tile.rows - 1](tile);
 }
 
 void add_any_tile(const Tile& tile) {
   constexpr std::make_integer_sequence<int, kTileRows> kHeights;
-  return tile.a_row == 1 ? add_tile_of_any_height<true>(tile, kHeights) : add_tile_of_any_height<false>(tile, kHeights);
+  return tile.a_row == 0 ? add_tile_of_any_height<true>(tile, kHeights) : add_tile_of_any_height<false>(tile, kHeights);
 }
 
 // Pairs of rows, then pairs of pairs, interleaved within each quarter of a vector; then the quarters find their places.
