@@ -21,6 +21,10 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
               static_cast<int>(c.stride));
 }
 
+bool fused_gemm(const MatrixView&, const MatrixView&, const MatrixView&, Transpose, const MatrixView&, const float*) {
+  return false;
+}
+
 #ifdef OPENBLAS_VERSION
 std::string gemm_backend() { return fmt::format("CBLAS ({})", openblas_get_config()); }
 void set_gemm_threads(int threads) { openblas_set_num_threads(threads); }

@@ -6,6 +6,7 @@
 
 #include "ops/cpu/gemm_checks.hpp"
 #include "ops/cpu/gradient_product.hpp"
+#include "ops/cpu/linear_product.hpp"
 #include "ops/host_loop.hpp"
 
 namespace cohort::ops {
@@ -27,6 +28,11 @@ cpu::TileKernel kernel_of_gradient(const MatrixView& c, Count terms) {
   return pays && avx512_allowed() ? cpu::tile_kernel() : nullptr;
 }
 
+// The same of C = A op(B).
+cpu::TileKernel kernel_of_linear(const MatrixView& c, Count terms, Transpose transpose_b) {
+  return cpu::pays_as_linear_product(c, terms, transpose_b, host_threads()) && avx512_allowed() ? cpu::tile_kernel() : nullptr;
+}
+
 }  // namespace
 
 void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose transpose_a, const MatrixView& b,
@@ -37,9 +43,19 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
   if (transpose_a == Transpose::yes && transpose_b == Transpose::no && alpha == 1.0f && beta == 1.0f) {
     if (const auto kernel = kernel_of_gradient(c, k)) return cpu::add_gradient_product(kernel, c, a, b);
   }
+  if (transpose_a == Transpose::no && alpha == 1.0f && beta == 0.0f && fused_gemm(c, a, b, transpose_b)) return;
   const dnnl_status_t status = dnnl_sgemm(transpose_a == Transpose::yes ? 'T' : 'N', transpose_b == Transpose::yes ? 'T' : 'N', m,
                                           n, k, alpha, a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
   COHORT_CHECK(status == dnnl_success, "oneDNN sgemm of m={}, n={}, k={} returned status {}", m, n, k, static_cast<int>(status));
+}
+
+bool fused_gemm(const MatrixView& c, const MatrixView& a, const MatrixView& b, Transpose transpose_b, const MatrixView& residual,
+                const float* bias) {
+  const auto sizes = gemm_sizes(c, a, Transpose::no, b, transpose_b);
+  const auto kernel = kernel_of_linear(c, sizes.k, transpose_b);
+  if (kernel == nullptr) return false;
+  cpu::linear_product(kernel, c, a, b, transpose_b, residual, bias);
+  return true;
 }
 
 std::string gemm_backend() {

@@ -4,112 +4,50 @@
 #include "ops/cpu/gradient_product.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
-#include <new>
 
-#include "base/machine.hpp"
+#include "ops/cpu/panels.hpp"
 #include "ops/host_loop.hpp"
 
 namespace cohort::ops::cpu {
 namespace {
 
-// Of a block, as measured on a Xeon (family 6, model 207) with 2 MB of second-level cache a core; 256 and 512 terms were not
-// faster.
-constexpr Count kBlockTerms = 384, kBlockRows = 32 * kTileRows;
-
-// Columns of a block of B, which each tile of rows reads again: 9/16 of the second-level cache, and the rest is for A and C. On
-// that Xeon these are the 24 tiles that were measured; other caches were not. More than 24 would only take memory.
-Count block_columns() {
-  static const Count columns = [] {
-    constexpr Bytes kPanel = kBlockTerms * kTileColumns * static_cast<Bytes>(sizeof(float));
-    const Bytes known = second_level_cache(), cache = known > 0 ? known : kMiB;
-    return std::clamp<Count>(cache * 9 / 16 / kPanel, 4, 24) * kTileColumns;
-  }();
-  return columns;
-}
-
+constexpr Count kBlockRows = 48 * kTileRows;
 constexpr Count kLeastTiles = 4;  // of a thread
-
-// The block's columns in panels of kWidth: panel p is [rows, kWidth] at p * rows * kWidth. The last one is filled up with zeros.
-template <Count kWidth>
-void pack(float* panels, const MatrixView& block) {
-  // Few rows at a time: panels begin at distances that are alike to a cache, which could not hold one line of each.
-  constexpr Count kRowsAtOnce = 8;
-  for (Count begin = 0; begin < block.rows; begin += kRowsAtOnce) {
-    const Count end = std::min(begin + kRowsAtOnce, block.rows);
-    for (Count column = 0; column < block.columns; column += kWidth) {
-      float* const panel = panels + column * block.rows;
-      const Count width = std::min(kWidth, block.columns - column);
-      for (Count r = begin; r < end; ++r) {
-        const float* const from = block.data + r * block.stride + column;
-        float* const to = panel + r * kWidth;
-        __builtin_prefetch(from + kRowsAtOnce * block.stride);
-        if (width == kWidth) {
-          std::memcpy(to, from, kWidth * sizeof(float));
-        } else {
-          std::fill(std::copy_n(from, width, to), to + kWidth, 0.0f);
-        }
-      }
-    }
-  }
-}
-
-MatrixView block_of(const MatrixView& m, Count row, Count column, Count most_rows, Count most_columns) {
-  return {m.data + row * m.stride + column, std::min(most_rows, m.rows - row), std::min(most_columns, m.columns - column),
-          m.stride};
-}
-
-// A thread's copies of a block of B, and behind it of one of A. Vectors of B lie in one line of the cache each.
-class Panels {
- public:
-  float* b() const { return memory_.get(); }
-  float* a() const { return memory_.get() + kBlockTerms * block_columns(); }
-
- private:
-  static constexpr std::align_val_t kLine{64};
-  struct Release {
-    void operator()(float* memory) const { ::operator delete(memory, kLine); }
-  };
-  static float* allocate(Count elements) {
-    return static_cast<float*>(::operator new(static_cast<std::size_t>(elements) * sizeof(float), kLine));
-  }
-  std::unique_ptr<float, Release> memory_{allocate(kBlockTerms * (block_columns() + kBlockRows))};
-};
 
 void add_product_of_blocks(TileKernel kernel, const MatrixView& c, const float* a, const float* b, Count terms) {
   for (Count i = 0; i < c.rows; i += kTileRows) {
     for (Count j = 0; j < c.columns; j += kTileColumns) {
       const MatrixView tile = block_of(c, i, j, kTileRows, kTileColumns);
-      kernel({tile.rows, tile.columns, terms, a + i * terms, b + j * terms, tile.data, tile.stride});
+      kernel({.rows = tile.rows,
+              .columns = tile.columns,
+              .terms = terms,
+              .a = a + i * terms,
+              .a_row = 0,
+              .b = b + j * terms,
+              .c = tile.data,
+              .c_row = tile.stride,
+              .addend = tile.data,
+              .addend_row = tile.stride});
     }
   }
 }
 
 void add_product_by_one_thread(TileKernel kernel, const MatrixView& c, const MatrixView& a, const MatrixView& b) {
-  thread_local const Panels panels;
+  float* const panels_b = panels_of_block();
+  thread_local const PanelMemory memory_of_a(kBlockTerms * kBlockRows);
+  float* const panels_a = memory_of_a.data();
   const Count columns = block_columns();
   for (Count term = 0; term < a.rows; term += kBlockTerms) {
     const Count terms = std::min(kBlockTerms, a.rows - term);
     for (Count column = 0; column < c.columns; column += columns) {
-      pack<kTileColumns>(panels.b(), block_of(b, term, column, terms, columns));
+      pack_columns(panels_b, block_of(b, term, column, terms, columns));
       for (Count row = 0; row < c.rows; row += kBlockRows) {
-        if (column == 0 || c.rows > kBlockRows) pack<kTileRows>(panels.a(), block_of(a, term, row, terms, kBlockRows));
-        add_product_of_blocks(kernel, block_of(c, row, column, kBlockRows, columns), panels.a(), panels.b(), terms);
+        if (column == 0 || c.rows > kBlockRows) pack_narrow_columns(panels_a, block_of(a, term, row, terms, kBlockRows));
+        add_product_of_blocks(kernel, block_of(c, row, column, kBlockRows, columns), panels_a, panels_b, terms);
       }
     }
   }
 }
-
-MatrixView columns_between(const MatrixView& m, Count begin, Count end) {
-  return {m.data + begin, m.rows, end - begin, m.stride};
-}
-
-MatrixView rows_between(const MatrixView& m, Count begin, Count end) {
-  return {m.data + begin * m.stride, end - begin, m.columns, m.stride};
-}
-
-Count pieces(Count size, Count piece) { return (size + piece - 1) / piece; }
 
 // Of the time that the threads have, what they work: all wait for the one with the most tiles.
 double balance(Count tiles, Count threads) {

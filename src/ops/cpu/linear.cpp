@@ -19,6 +19,8 @@ void check_unpadded(const Tensor& y, const Tensor& weight) {
   COHORT_CHECK(y.shape().columns() == weight.shape()[0], "linear: {} from weight {}", y.shape().str(), weight.shape().str());
 }
 
+const float* data_of(const Tensor& bias) { return bias.defined() ? bias.f32() : nullptr; }
+
 }  // namespace
 
 void linear_forward(const Exec& exec, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -26,10 +28,11 @@ void linear_forward(const Exec& exec, const Tensor& y, const Tensor& x, const Te
     Fp32Copies fp32;
     return cpu::linear_forward(exec, fp32.inout(y), fp32.in(x), fp32.in(weight), fp32.in(bias));  // inout: keeps the padding
   }
-  gemm(exec, first_columns(y, weight.shape()[0]), as_matrix(x), Transpose::no, as_matrix(weight), Transpose::yes);
-  if (!bias.defined()) return;
-  check_unpadded(y, weight);
-  add_bias(exec, y, bias);
+  if (bias.defined()) check_unpadded(y, weight);
+  const MatrixView product = first_columns(y, weight.shape()[0]);
+  if (fused_gemm(product, as_matrix(x), as_matrix(weight), Transpose::yes, {}, data_of(bias))) return;
+  gemm(exec, product, as_matrix(x), Transpose::no, as_matrix(weight), Transpose::yes);
+  if (bias.defined()) add_bias(exec, y, bias);
 }
 
 void linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& residual, const Tensor& x, const Tensor& weight,
@@ -39,6 +42,7 @@ void linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& re
     return cpu::linear_residual_forward(exec, fp32.out(y), fp32.in(residual), fp32.in(x), fp32.in(weight), fp32.in(bias));
   }
   check_unpadded(y, weight);
+  if (fused_gemm(as_matrix(y), as_matrix(x), as_matrix(weight), Transpose::yes, as_matrix(residual), data_of(bias))) return;
   if (y.raw() == residual.raw()) {
     gemm(exec, as_matrix(y), as_matrix(x), Transpose::no, as_matrix(weight), Transpose::yes, 1.0f, 1.0f);
     if (bias.defined()) add_bias(exec, y, bias);

@@ -6,23 +6,34 @@
 
 namespace cohort::ops::cpu {
 
-// 24 registers of sums, 2 of b and 1 of a, of the 32 of AVX-512: two FMA units of a latency of 4 need 8 sums to be busy.
-inline constexpr Count kTileRows = 12, kTileColumns = 32;
+// 24 registers of sums, 3 of b and 1 of a, of the 32 of AVX-512: two FMA units of a latency of 4 need 8 sums to be busy. 12 rows
+// of 32 load more for as many sums, and were slower where the core's other thread was at work.
+inline constexpr Count kTileRows = 8, kTileColumns = 48;
 
-/// c [rows, columns] += a^T b: each sum begins with 0, takes its terms in order and each with one rounding, and is then added to
-/// c. So its bits depend neither on the size of the tile nor on the kernel.
+/// c [rows, columns] = addend + a b + bias: each sum of a b begins with 0, takes its terms in order and each with one
+/// rounding; then addend and bias follow in this order. So its bits depend neither on the size of the tile nor on the
+/// kernel.
 struct Tile {
   Count rows, columns;  // at least 1, at most kTileRows and kTileColumns
   Count terms;
-  const float* a;  // [terms, kTileRows]
+  const float* a;  // row i and term t at a[i * a_row + t]; a_row 0: packed, at a[t * kTileRows + i]
+  Count a_row;
   const float* b;  // [terms, kTileColumns]
   float* c;
-  Count c_stride;
+  Count c_row;                    // elements from one row to the next
+  const float* addend = nullptr;  // null: none; as c, and may be c
+  Count addend_row = 0;
+  const float* bias = nullptr;  // [columns]; null: none
 };
 
 using TileKernel = void (*)(const Tile& tile);
 
 /// Null: this processor has none.
 TileKernel tile_kernel();
+
+inline constexpr Count kTransposed = 16;
+
+/// to[j * to_row + i] = from[i * from_row + j] for i and j below kTransposed.
+void transpose(const float* from, Count from_row, float* to, Count to_row);
 
 }  // namespace cohort::ops::cpu
