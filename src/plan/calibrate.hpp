@@ -25,6 +25,7 @@ struct Calibration {
   Communicator& world;    // of the host
   Communicator& tensors;  // the same ranks, where tensors travel: between GPUs, or `world`
   int nodes = 1;          // which ranks fill one after the other, with as many on each
+  int rows_of_calls = 5;  // as in seconds_of_call(), of each op
   std::function<void(const std::string& what)> progress;
 };
 
@@ -44,7 +45,7 @@ MachineProfile calibrate(const Calibration& calibration);
 /// What the one op of `call` notes.
 OpWork work_of_call(const std::function<void()>& call);
 
-/// Seconds of one of several calls in a row, on this rank: the median of several such rows. On a GPU the device's time.
-double seconds_of_call(DeviceKind device, const std::function<void()>& call);
+/// Seconds of one of several calls in a row, on this rank: the median of `rows` such rows. On a GPU the device's time.
+double seconds_of_call(DeviceKind device, const std::function<void()>& call, int rows = 5);
 
 }  // namespace cohort

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 
@@ -107,12 +106,14 @@ class OpMeter {
  private:
   Tensor made(const Shape& shape, DType dtype) const { return Tensor::zeros("calibration", shape, dtype, exec_.device); }
   Tensor fp32(const Shape& shape) const { return made(shape, DType::f32); }
-  // Small numbers, since zeros cost a GPU less power.
+  // Small numbers, since zeros cost a GPU less power; some thousands of them, again and again.
   TurningTensor values(const Shape& shape) const {
+    constexpr Count kPeriod = 4099;  // a prime: no row of usual length is like the one before
     const CounterRandom random(1, RandomPurpose::test);
     const Tensor host = Tensor::zeros("calibration", shape);
-    for (Count i = 0; i < host.elements(); ++i)
+    for (Count i = 0; i < std::min(kPeriod, host.elements()); ++i)
       host.f32()[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(i)) - 0.5);
+    for (Count i = kPeriod; i < host.elements(); ++i) host.f32()[i] = host.f32()[i - kPeriod];
     const DType dtype = type_.dtype == DType::u8 ? DType::bf16 : type_.dtype;  // of which copies in 8 bits are made
     const Tensor narrow = Tensor::zeros("calibration", shape, dtype);
     convert(narrow, host);
@@ -254,7 +255,8 @@ class OpMeter {
   void measure(const Call& call) {
     const OpWork work = work_of_call([&] { call(0); });
     std::size_t turn = 0;
-    const double own = seconds_of_call(exec_.device, [&] { call(turn++); });
+    const double own = seconds_of_call(
+        exec_.device, [&] { call(turn++); }, calibration_.rows_of_calls);
     const double mean = all_reduce_value(calibration_.world, own, ReduceOp::sum) / calibration_.world.size();
     samples_.push_back({std::string(work.op), work.kind, work.dtype, work.tf32, work.m, work.n, work.k, work.flops, work.bytes,
                         mean, grid_ && work.n > 0});
@@ -298,16 +300,16 @@ OpWork work_of_call(const std::function<void()>& call) {
   return std::get<OpWork>(tape.entries().front());
 }
 
-double seconds_of_call(DeviceKind device, const std::function<void()>& call) {
+double seconds_of_call(DeviceKind device, const std::function<void()>& call, int rows) {
   constexpr double kRow = 2e-3;  // seconds, so that the clock and waking the device do not count
-  constexpr int kRows = 5;
   const auto time_row = [&](int calls) { return seconds_of_row(device, calls, call) / calls; };
   time_row(1);
   const int calls = std::clamp(static_cast<int>(kRow / std::max(time_row(1), 1e-8)), 1, 1000);
-  std::array<double, kRows> seconds{};
+  std::vector<double> seconds(static_cast<std::size_t>(rows));
   for (double& one : seconds) one = time_row(calls);
-  std::nth_element(seconds.begin(), seconds.begin() + kRows / 2, seconds.end());
-  return seconds[kRows / 2];
+  const auto median = seconds.begin() + rows / 2;
+  std::nth_element(seconds.begin(), median, seconds.end());
+  return *median;
 }
 
 std::vector<OpSample> measure_ops(const Calibration& calibration) {

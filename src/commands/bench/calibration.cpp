@@ -29,6 +29,7 @@ struct CalibrationOptions {
   std::string device = "cpu";
   std::vector<std::string> precisions;
   Count threads = 1;
+  Count repeats = 5;
   bool overwrite = false;
 };
 
@@ -119,6 +120,7 @@ int bench_calibration(const CalibrationOptions& options) {
                                       .world = *world,
                                       .tensors = between_gpus ? *between_gpus : *world,
                                       .nodes = runtime.node_count(),
+                                      .rows_of_calls = static_cast<int>(options.repeats),
                                       .progress = progress});
   fail_together(*world, "writing the profile", [&] {
     if (world->rank() != 0) return;
@@ -149,6 +151,11 @@ void add_bench_calibration(CLI::App& bench, Action& action) {
       ->delimiter(',')
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp8"}));
   command->add_option("--threads", options->threads, "cpu: threads per rank")->check(integer_from(1))->capture_default_str();
+  command
+      ->add_option("--repeats", options->repeats,
+                   "Each op's time is the median of so many rows of calls: fewer are quicker, and not for plans to rely on")
+      ->check(integer_from(1, 1000))
+      ->capture_default_str();
   add_overwrite_option(*command, options->overwrite, "FILE");
   command->callback([&action, options] { action = [options] { return bench_calibration(*options); }; });
 }
