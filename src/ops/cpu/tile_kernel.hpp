@@ -7,7 +7,7 @@
 namespace cohort::ops::cpu {
 
 // 24 registers of sums, 3 of b and 1 of a, of the 32 of AVX-512: two FMA units of a latency of 4 need 8 sums to be busy. 12 rows
-// of 32 load more for as many sums, and were slower where the core's other thread was at work.
+// of 32 load more for as many sums, and were slower on a busy machine (docs/performance.md).
 inline constexpr Count kTileRows = 8, kTileColumns = 48;
 
 /// c [rows, columns] = addend + a b + bias: each sum of a b begins with 0, takes its terms in order and each with one
