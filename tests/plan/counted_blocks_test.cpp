@@ -75,8 +75,9 @@ void expect_same_time(const RunConfig& config, const CountedStep& shared, const 
     EXPECT_EQ(a.clock.at(static_cast<std::size_t>(one.start)), b.clock.at(static_cast<std::size_t>(other.start)));
     EXPECT_EQ(a.clock.at(static_cast<std::size_t>(one.end)), b.clock.at(static_cast<std::size_t>(other.end)));
   }
-  if (config.parallel.pp == 1)
+  if (config.parallel.pp == 1) {
     EXPECT_EQ(predict_step_time(config, {shared}, profile, 2).seconds, predict_step_time(config, {whole}, profile, 2).seconds);
+  }
 }
 
 // Few micro-batches, so that count_step() runs all that count_whole_step() does; three with pp = 1, four in a pipeline.
