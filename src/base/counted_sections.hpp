@@ -1,6 +1,6 @@
 // Sections of a step that are alike, on a thread that counts (base/counting.hpp): they need not all be run. Who counts remembers
 // what the first one told who listens, and takes it again for the others. Who runs such sections (nn/counted_blocks.hpp) says
-// where they begin and end; what memory they take of arenas, and what they give, it sees to itself.
+// where they begin and end, and itself accounts for the memory that they take of arenas.
 #pragma once
 
 #include <cstddef>

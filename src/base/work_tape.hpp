@@ -29,8 +29,8 @@ struct CollectiveWait {
   std::size_t id = 0;
 };
 
-/// The entries from `begin` up to `end`, which come before, once more (base/counted_sections.hpp). None of them is such an entry,
-/// and each collective of them is awaited among them, so that it may have the same id again.
+/// The entries from `begin` to before `end`, which come earlier on the tape, once more (base/counted_sections.hpp). None of them
+/// is such an entry, and each collective of them is awaited among them, so that it may have the same id again.
 struct TakenAgain {
   std::size_t begin = 0, end = 0;
 };

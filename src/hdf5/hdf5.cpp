@@ -149,7 +149,8 @@ std::string Group::full_name(const std::string& name) const { return name_ == "/
 void Group::create_parents(const std::string& name) {
   const std::size_t slash = name.rfind('/');
   if (slash == std::string::npos) return;
-  const std::string parent = name.substr(0, slash);
+  const std::string parent = name.substr(0, name.find_last_not_of('/', slash) + 1);
+  if (parent.empty()) return;
   const htri_t found = find_link(id(), parent);
   if (found < 0) fail_here(fmt::format("cannot look up '{}'", parent));
   if (found == 0) create_group(parent);

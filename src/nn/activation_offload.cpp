@@ -128,7 +128,7 @@ void ActivationOffload::copy(const Tensor& to, const Tensor& from) const {
 }
 
 void ActivationOffload::note_copies(const char* operation, Lane& lane, Bytes bytes) const {
-  if (bytes == 0) return;  // a chunk's first block that keeps but its input, which is a message
+  if (bytes == 0) return;  // a chunk's first block that keeps nothing but its input, which is a message
   static const std::string kGroup(kHostGroup);
   static const auto kMembers = std::make_shared<const std::vector<int>>(1, 0);
   if (CountingListener* const listener = counting_listener())

@@ -13,10 +13,11 @@
 // memory is pinned, taken once, and touched by the copy stream alone, which goes in order: it can be given away while a copy from
 // it is still to come. Passes may follow in any order, as in pipelines: each has its own host memory.
 //
-// Of one block's forward to the end of the forward of the next but one, its copy has the time of one block; what does not fit in
-// there makes the compute stream wait. The last blocks of a forward pass are still in their lanes if their backward is next.
+// From the end of a block's forward to the start of that of the next but one its copy has the time of one block; what does not
+// fit in there makes the compute stream wait. The last blocks of a forward pass are still in their lanes if their backward is
+// next.
 //
-// On a CPU lanes and host memory are the same memory, copies happen at once, and nothing is gained: for tests.
+// On a CPU lanes and host buffers lie in the same memory, copies happen at once, and nothing is gained: for tests.
 #pragma once
 
 #include <array>

@@ -57,8 +57,8 @@ class Linear {
 
   /// What the products of backward read of dy [R, outputs]; in memory of the arena.
   OutputGradient output_gradient(const StepContext& context, const Tensor& dy) const;
-  /// For a layer split by inputs: the same of all rows of `dy`, the own ones. Calls work(block, its gradient) for blocks of rows
-  /// as they arrive (TensorParallel::gather_rows). // Collective over: tp
+  /// For a layer split by inputs: the same of all rows, gathered from the own ones in `dy`. Calls work(block, its gradient) for
+  /// blocks of rows as they arrive (TensorParallel::gather_rows). // Collective over: tp
   using GradientWork = std::function<void(const RowBlock& block, const OutputGradient& dy)>;
   OutputGradient gather_output_gradient(const StepContext& context, const Tensor& dy, const GradientWork& work) const;
   /// dx [R, inputs] = dy weight, of this part.

@@ -14,12 +14,11 @@
 //
 // Overlap (Wang et al. 2023, "Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models",
 // sections 4 and 5): the product that follows a gathering, or precedes a sum, is made of blocks of rows, one of each part, and a
-// block travels around the ring of parts while another is multiplied. With N parts, part p
-//   gathers   its own block, then those of p-1, p-2, ... : each is multiplied while it is sent on to p+1, and the next one
-//   arrives; sums      the block of p-1 first, then those of p-2, ... and its own last: the terms of one block are computed while
-//   the sum
-//             of the block before is sent to p+1, and what the parts behind p have added to this one arrives.
-// The terms of block b are thus added in the order b+1, b+2, ..., b: the same in every run.
+// block travels around the ring of parts while another is multiplied. Part p gathers its own block, then those of p-1, p-2, ...:
+// each is multiplied while it is sent on to p+1 and the next one arrives. It sums the block of p-1 first, then those of p-2, ...
+// and its own last: the terms of one block are computed while the sum of the block before is sent to p+1, and what the parts
+// behind p have added to this one arrives. The terms of block b are thus added in the order b+1, b+2, ..., b: the same in every
+// run.
 //
 // Legend: "own" rows are R/parts with sequence parallelism, else all R. Everything is one of the two and layers need not ask
 // which. (A prompt of any length may be run, too: where the parts cannot divide its rows, all are everyone's own in that pass.)
@@ -88,11 +87,13 @@ class TensorParallel {
   void start_sum_rows(const Tensor& own, const Tensor& terms);
   void sum_rows(const Tensor& own, const Tensor& terms);
 
-  // The same around a product of the rows, all of them at once or, with overlap, block by block. `work` puts a product on its way
-  // and may start another operation at the last block.
+  // The same around a product of the rows, all of them at once or, with overlap, block by block. `work` puts a product on its
+  // way; that of a gathering may start another operation at the last block.
   using RowWork = std::function<void(const RowBlock& block, const Tensor& rows)>;
 
-  /// Gathers all rows of `own` into `all`, and calls work(block, its rows) for each block as it arrives. // Collective over: tp
+  /// Gathers all rows of `own` into `all`, which is whole on return, and calls work(block, its rows) for each block as it
+  /// arrives.
+  // Collective over: tp
   void gather_rows(const Tensor& all, const Tensor& own, const RowWork& work);
   /// The same without keeping the rows. // Collective over: tp
   void read_rows(const StepContext& context, const Tensor& own, const RowWork& work);

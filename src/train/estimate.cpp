@@ -71,8 +71,8 @@ void check_device_memory(const RunConfig& config, const CountedStep& counted) {
   const MemoryEstimate need = estimate_memory(counted);
   if (const Memory host = machine_memory(); host.available > 0 && need.host > host.available) {
     fail(ExitCode::memory,
-         "what the run offloads does not fit into the memory of this node: a rank needs {}, and {} of {} is available; turn off "
-         "model.activation_offload or parallel.offload, or lower train.micro_batch (now {})",
+         "what the run offloads does not fit into the memory of this node: a rank needs {}, and {} of {} is available. Lower "
+         "train.micro_batch (now {}), or offload less (model.activation_offload, parallel.offload)",
          human_bytes(need.host), human_bytes(host.available), human_bytes(host.total), config.train.micro_batch);
   }
   const gpu::MemoryInfo have = gpu::memory();

@@ -66,7 +66,7 @@ struct StepArenas {
   std::vector<Bytes> under_way = {};  // pipelines: of micro-batches under way
   ActivationOffload::Memory offload = {};
 };
-/// What reserve() adds to each: an evaluation may need a little more than a step.
+/// What reserve() adds to `step` and each of `under_way`: an evaluation may need a little more than a step.
 inline constexpr Bytes kArenaReserve = kMiB;
 
 class TrainStep {

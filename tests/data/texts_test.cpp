@@ -57,7 +57,7 @@ std::string all_of(const std::string& path) {
 
 TEST(Texts, CompressedOnesAreToldByTheirBytesAndRead) {
   const TemporaryFolder folder;
-  const std::string text = sample_text(700'000), empty;
+  const std::string text = sample_text(700'000);
   const std::string path = folder / "text";
   for (const std::string& content : {text, gzipped(text), zstandard(text)}) {
     write_file_atomically(path, content);

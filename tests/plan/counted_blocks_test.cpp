@@ -48,6 +48,8 @@ void expect_same(const CountedStep& shared, const CountedStep& whole) {
   EXPECT_EQ(shared.host, whole.host);
   EXPECT_EQ(shared.arenas.step, whole.arenas.step);
   EXPECT_EQ(shared.arenas.under_way, whole.arenas.under_way);
+  EXPECT_EQ(shared.arenas.offload.lanes, whole.arenas.offload.lanes);
+  EXPECT_EQ(shared.arenas.offload.host, whole.arenas.offload.host);
   EXPECT_EQ(shared.traffic.size(), whole.traffic.size());
   for (const auto& [key, totals] : whole.traffic) {
     ASSERT_TRUE(shared.traffic.contains(key)) << key.first << " " << key.second;
@@ -98,6 +100,25 @@ TEST(CountedBlocks, AreCountedAsIfAllOfThemRan) {
                                    divided ? "train.micro_batch=4" : "train.micro_batch=2"},
                                   false);
         ASSERT_EQ(config.train.accumulation, 3);
+        const CountedStep shared = count_step(config, 0), whole = count_whole_step(config, 0);
+        expect_same(shared, whole);
+        expect_same_time(config, shared, whole);
+        EXPECT_LT(shared.runs[0].tape.entries().size(), whole.runs[0].tape.entries().size()) << "blocks are taken again";
+      }
+    }
+  }
+}
+
+// Copies to the host and turns around the ring are told, too.
+TEST(CountedBlocks, WithOffloadAndOverlapAreCountedAsIfAllOfThemRan) {
+  for (const char* more : {"model.activation_offload=true", "parallel.tensor_overlap=true"}) {
+    for (const char* keep : {"none", "selective", "full"}) {
+      for (const bool pipelined : {false, true}) {
+        std::vector<std::string> overrides{more, "parallel.tp=2", "parallel.sequence=true", "train.micro_batch=4",
+                                           std::string("model.activation_checkpointing=") + keep};
+        if (pipelined) overrides.insert(overrides.end(), {"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2"});
+        SCOPED_TRACE(fmt::format("{} {} {}", more, keep, pipelined ? "interleaved" : "alone"));
+        const RunConfig config = run_of(overrides, pipelined);
         const CountedStep shared = count_step(config, 0), whole = count_whole_step(config, 0);
         expect_same(shared, whole);
         expect_same_time(config, shared, whole);

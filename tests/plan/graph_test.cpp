@@ -105,6 +105,21 @@ TEST(Graph, KeepsAndSendsWhatIsPlannedInEveryLayout) {
   }
 }
 
+// Three blocks' worth is on the device at a time, and it is not scratch.
+TEST(Graph, LanesOfOffloadHoldWhatBlocksKeep) {
+  const GraphStage stage = record_graph(
+      config_of("gpt2",
+                {"model.layers=7", "device.kind=cuda", "model.activation_offload=true", "model.activation_checkpointing=full"},
+                1),
+      0);
+  for (const std::string name : {"embedding", "blocks.0", "blocks.1"}) {  // who made the inputs of the first three blocks
+    const auto unit =
+        std::find_if(stage.units.begin(), stage.units.end(), [&](const GraphUnit& one) { return one.name == name; });
+    ASSERT_NE(unit, stage.units.end());
+    EXPECT_GT(unit->kept, 0) << name;
+  }
+}
+
 TEST(Graph, KnowsEveryFamily) {
   for (const ModelFamily* family : all_model_families()) {
     SCOPED_TRACE(family->rules.kind);

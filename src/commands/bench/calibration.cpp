@@ -153,7 +153,7 @@ void add_bench_calibration(CLI::App& bench, Action& action) {
   command->add_option("--threads", options->threads, "cpu: threads per rank")->check(integer_from(1))->capture_default_str();
   command
       ->add_option("--repeats", options->repeats,
-                   "Each op's time is the median of so many rows of calls: fewer are quicker, and not for plans to rely on")
+                   "Each op's time is the median of so many rows of calls: fewer are quicker, but too rough to plan by")
       ->check(integer_from(1, 1000))
       ->capture_default_str();
   add_overwrite_option(*command, options->overwrite, "FILE");

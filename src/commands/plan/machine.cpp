@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/work_tape.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/plan/machine_plan.hpp"
 #include "commands/plan/machine_words.hpp"
@@ -48,9 +49,12 @@ void print_split(const StepTime& time) {
   line("bubble", time.split.bubble);
   line("all", time.seconds);
   fmt::print("\n{}", table.str());
-  if (time.communication > 0.0)
+  if (time.communication > 0.0) {
+    const auto host = time.split.exposed.find(std::string(kHostGroup));  // copies, which are no collectives
+    const double copies = host == time.split.exposed.end() ? 0.0 : host->second;
     fmt::print("Collectives take {:.4g} ms, of which {:.0f} % are hidden behind computation.\n", 1e3 * time.communication,
-               100.0 * std::max(0.0, 1.0 - time.split.communicating() / time.communication));
+               100.0 * std::max(0.0, 1.0 - (time.split.communicating() - copies) / time.communication));
+  }
 }
 
 void print_curve(const std::vector<ScalingPoint>& points, const char* title) {

@@ -52,6 +52,8 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
 bool fused_gemm(const MatrixView& c, const MatrixView& a, const MatrixView& b, Transpose transpose_b, const MatrixView& residual,
                 const float* bias) {
   const auto sizes = gemm_sizes(c, a, Transpose::no, b, transpose_b);
+  COHORT_CHECK(residual.data == nullptr || (residual.rows == c.rows && residual.columns == c.columns),
+               "a residual of [{}, {}] for a product of [{}, {}]", residual.rows, residual.columns, c.rows, c.columns);
   const auto kernel = kernel_of_linear(c, sizes.k, transpose_b);
   if (kernel == nullptr) return false;
   cpu::linear_product(kernel, c, a, b, transpose_b, residual, bias);

@@ -1,4 +1,4 @@
-// The linear layers of ops/linear.hpp by the library's products (ops/gemm.hpp), which know fp32 alone.
+// The linear layers of ops/linear.hpp by matrix products (ops/gemm.hpp), which know fp32 alone.
 #include "ops/cpu/fp32_copies.hpp"
 #include "ops/cpu/kernels.hpp"
 #include "ops/gemm.hpp"
@@ -19,7 +19,11 @@ void check_unpadded(const Tensor& y, const Tensor& weight) {
   COHORT_CHECK(y.shape().columns() == weight.shape()[0], "linear: {} from weight {}", y.shape().str(), weight.shape().str());
 }
 
-const float* data_of(const Tensor& bias) { return bias.defined() ? bias.f32() : nullptr; }
+const float* data_of(const Tensor& bias, const Tensor& weight) {
+  if (!bias.defined()) return nullptr;
+  COHORT_CHECK(bias.elements() == weight.shape()[0], "linear: a bias {} for weight {}", bias.shape().str(), weight.shape().str());
+  return bias.f32();
+}
 
 }  // namespace
 
@@ -30,7 +34,7 @@ void linear_forward(const Exec& exec, const Tensor& y, const Tensor& x, const Te
   }
   if (bias.defined()) check_unpadded(y, weight);
   const MatrixView product = first_columns(y, weight.shape()[0]);
-  if (fused_gemm(product, as_matrix(x), as_matrix(weight), Transpose::yes, {}, data_of(bias))) return;
+  if (fused_gemm(product, as_matrix(x), as_matrix(weight), Transpose::yes, {}, data_of(bias, weight))) return;
   gemm(exec, product, as_matrix(x), Transpose::no, as_matrix(weight), Transpose::yes);
   if (bias.defined()) add_bias(exec, y, bias);
 }
@@ -42,7 +46,8 @@ void linear_residual_forward(const Exec& exec, const Tensor& y, const Tensor& re
     return cpu::linear_residual_forward(exec, fp32.out(y), fp32.in(residual), fp32.in(x), fp32.in(weight), fp32.in(bias));
   }
   check_unpadded(y, weight);
-  if (fused_gemm(as_matrix(y), as_matrix(x), as_matrix(weight), Transpose::yes, as_matrix(residual), data_of(bias))) return;
+  if (fused_gemm(as_matrix(y), as_matrix(x), as_matrix(weight), Transpose::yes, as_matrix(residual), data_of(bias, weight)))
+    return;
   if (y.raw() == residual.raw()) {
     gemm(exec, as_matrix(y), as_matrix(x), Transpose::no, as_matrix(weight), Transpose::yes, 1.0f, 1.0f);
     if (bias.defined()) add_bias(exec, y, bias);

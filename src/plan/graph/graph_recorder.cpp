@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/work_tape.hpp"
 #include "tensor/memory_kind.hpp"
 
 namespace cohort {
@@ -41,17 +42,19 @@ void GraphRecorder::unit_begins(std::string_view name, bool backward) {
   passed_.insert(at_);
   const auto found = std::find_if(units_.begin(), units_.end(), [&](const GraphUnit& unit) { return unit.name == name; });
   COHORT_CHECK(found != units_.end(), "a unit '{}' that the model has not", name);
-  if (backward && !backward_) {
-    for (const auto& [base, use] : arenas_) {
-      for (const Taken& taken : use.live) {
-        if (!taken.backward) kept_.insert(taken.id);
-      }
-    }
-  }
+  if (backward && !backward_) keep_what_is_live();
   unit_ = static_cast<std::size_t>(found - units_.begin());
   backward_ = backward;
   at_ = {unit_, backward_};
   first_pass_ = !passed_.contains(at_);
+}
+
+void GraphRecorder::keep_what_is_live() {
+  for (const auto& [base, use] : arenas_) {
+    for (const Taken& taken : use.live) {
+      if (!taken.backward) kept_.insert(taken.id);
+    }
+  }
 }
 
 std::size_t GraphRecorder::place_of(GraphOp op) {
@@ -75,6 +78,8 @@ void GraphRecorder::op(std::string_view name, std::span<const CountedTensor> rea
 }
 
 std::size_t GraphRecorder::communicates(const Operation& operation) {
+  // What a block keeps leaves the device: another block will have its place when backward begins (nn/activation_offload.hpp).
+  if (operation.group == kHostGroup && !backward_) keep_what_is_live();
   std::vector<GraphTraffic>& traffic = unit().traffic;
   auto found = std::find_if(traffic.begin(), traffic.end(), [&](const GraphTraffic& one) {
     return one.operation == operation.name && one.group == operation.group && one.backward == backward_;

@@ -65,6 +65,7 @@ class GraphRecorder : public CountingListener {
   void write(const CountedTensor& tensor, std::size_t op);
   std::vector<GraphOp::Input> producers_of(std::span<const CountedTensor> tensors) const;
   std::vector<std::string> parameters_in(std::span<const CountedTensor> reads, std::span<const CountedTensor> writes) const;
+  void keep_what_is_live();  // what forward has taken and not given back is for backward
   static void keep_peak(ArenaUse& use);
 
   const Model* model_ = nullptr;
@@ -76,7 +77,7 @@ class GraphRecorder : public CountingListener {
   std::set<std::pair<std::size_t, bool>> passed_;  // likewise: those that were left
   std::map<const void*, ArenaUse> arenas_;
   std::map<const std::byte*, Written> written_;  // by where the tensor begins
-  std::set<Count> kept_;                         // what backward found there
+  std::set<Count> kept_;                         // what forward keeps
   Count next_id_ = 0;
 };
 

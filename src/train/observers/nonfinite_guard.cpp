@@ -55,7 +55,7 @@ class NonfiniteGuard : public StepObserver {
     // step.
     run_.batches.load(step - 1);
     const std::string own = run_.train_step.first_unit_not_finite(run_.batches.inputs());
-    const std::string output = first_not_finite_in_words(run_.world, own);
+    std::string output = first_not_finite_in_words(run_.world, own);
     if (step < run_.config.train.steps) run_.batches.load(step);
     if (!output.empty()) return output;
     // Backward begins at the loss, whose parameters are the last rank's where ranks have different ones.
