@@ -39,6 +39,11 @@ enum class ReduceOp { sum, max, avg };
 /// The largest tag that every MPI must offer (MPI 4.0, section 9.1.2: MPI_TAG_UB is at least 32767), less one kept in hand.
 inline constexpr int kMaxTag = 32766;
 
+/// Of messages around a ring (parallel/ring_turn.hpp), from each rank to the next: all ranks post a send and then a receive of
+/// the same length, in the same order, and no other messages with this tag. NCCL's backend moves them without its kernels where
+/// it can (comm/peer_ring.hpp); the first message, and one longer than all before it, then waits for the device.
+inline constexpr int kRingTag = 1;
+
 /// An operation in flight. Move-only. Destroying it (or assigning over it) before wait() is a bug in the caller: the destructor
 /// then waits and swallows errors. While an exception unwinds the stack it waits two seconds at most, since the peers may never
 /// come: the rank must reach main, which ends the job.
@@ -121,10 +126,10 @@ class Communicator {
   Request broadcast_async(void* data, Count elements, DType dtype, int root, Site site = Site::current());
   void broadcast(void* data, Count elements, DType dtype, int root, Site site = Site::current());
 
-  /// Point to point. Matching: same pair, same tag (0 to kMaxTag; only 0 on NCCL), in order of posting; both sides name the same
-  /// count and type, also when it is 0. A blocking send may wait for its receive. A rank does not send to itself. Not collective.
-  /// Messages that depend on each other (a rank receives from one side and sends to the other) are all posted before the first is
-  /// tested or waited for.
+  /// Point to point. Matching: same pair, same tag (0 to kMaxTag; only 0 and kRingTag on NCCL), in order of posting; both sides
+  /// name the same count and type, also when it is 0. A blocking send may wait for its receive. A rank does not send to itself.
+  /// Not collective. Messages that depend on each other (a rank receives from one side and sends to the other) are all posted
+  /// before the first is tested or waited for.
   Request send_async(const void* data, Count elements, DType dtype, int to, int tag = 0, Site site = Site::current());
   void send(const void* data, Count elements, DType dtype, int to, int tag = 0, Site site = Site::current());
   Request recv_async(void* data, Count elements, DType dtype, int from, int tag = 0, Site site = Site::current());

@@ -12,6 +12,7 @@
 #include "comm/consensus.hpp"
 #include "comm/nccl_queue.hpp"
 #include "comm/nccl_version.hpp"
+#include "comm/peer_ring.hpp"
 
 namespace cohort {
 namespace {
@@ -106,12 +107,15 @@ class NcclCommunicator : public Communicator {
   /// `elements` is what messages say of it; 0 elements are nothing to do, on all ranks alike.
   Request start(const char* operation, Count elements, DType dtype, const NcclQueue::Call& call);
   Request post(const char* operation, Count elements, DType dtype, int tag, NcclQueue::Call call);
+  /// For messages of kRingTag; null: NCCL sends them, too. // Collective over: host
+  PeerRing* ring_for(Bytes bytes);
   void begin_connecting(const ncclUniqueId& id);
   bool wait_until_connected() const;
 
   Communicator& host_;
   std::unique_ptr<Communicator> owned_host_;  // of a split; null if the caller owns it
   NcclGroup group_;
+  std::optional<std::unique_ptr<PeerRing>> ring_;  // once there was a message for it; null: there cannot be one
 };
 
 NcclCommunicator::~NcclCommunicator() {
@@ -121,6 +125,7 @@ NcclCommunicator::~NcclCommunicator() {
   if (group_.comm == nullptr) return;
   try {
     queue.leave(group_);
+    ring_.reset();
     ncclCommDestroy(group_.comm);
   } catch (const std::exception&) {  // the queue has aborted the communicator; a destructor has nobody to tell
   }
@@ -185,7 +190,7 @@ Request NcclCommunicator::start(const char* operation, Count elements, DType dty
 }
 
 Request NcclCommunicator::post(const char* operation, Count elements, DType dtype, int tag, NcclQueue::Call call) {
-  if (tag != 0) {
+  if (tag != 0 && tag != kRingTag) {
     fail_operation(operation, fmt::format("tag {}: NCCL has no tags and matches messages in order; use tag 0", tag));
   }
   if (elements == 0) return {};
@@ -208,7 +213,14 @@ Request NcclCommunicator::do_reduce_scatter(const void* send, void* recv, Count 
 }
 
 Request NcclCommunicator::do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) {
+  const Bytes block = block_elements * size_of(dtype);
+  // Where messages go around a ring beside products, so shall this.
+  PeerRing* const ring = ring_ && block > 0 ? ring_for(block) : nullptr;
   return start("all_gather", block_elements * size(), dtype, [&] {
+    if (ring != nullptr) {
+      ring->all_gather(send, recv, block);
+      return ncclSuccess;
+    }
     return ncclAllGather(send, recv, count_of(block_elements), nccl_type(dtype), group_.comm, gpu::communication_stream());
   });
 }
@@ -219,15 +231,34 @@ Request NcclCommunicator::do_broadcast(void* data, Count elements, DType dtype, 
   });
 }
 
+PeerRing* NcclCommunicator::ring_for(Bytes bytes) {
+  if (ring_ && (*ring_ == nullptr || bytes <= (*ring_)->room())) return ring_->get();
+  NcclQueue::of_process().flush();  // a neighbour may wait on its device for what was posted here
+  if (!ring_) ring_ = PeerRing::make(host_);
+  group_.ring = ring_->get();
+  if (group_.ring != nullptr) group_.ring->reserve(bytes);
+  return group_.ring;
+}
+
 Request NcclCommunicator::do_send(const void* data, Count elements, DType dtype, int to, int tag) {
+  const Bytes bytes = elements * size_of(dtype);
+  PeerRing* const ring = tag == kRingTag && bytes > 0 ? ring_for(bytes) : nullptr;
   return post("send", elements, dtype, tag, [=, this] {
-    return ncclSend(data, count_of(elements), nccl_type(dtype), to, group_.comm, gpu::communication_stream());
+    if (ring == nullptr)
+      return ncclSend(data, count_of(elements), nccl_type(dtype), to, group_.comm, gpu::communication_stream());
+    ring->send(data, bytes);
+    return ncclSuccess;
   });
 }
 
 Request NcclCommunicator::do_recv(void* data, Count elements, DType dtype, int from, int tag) {
+  const Bytes bytes = elements * size_of(dtype);
+  PeerRing* const ring = tag == kRingTag && bytes > 0 ? ring_for(bytes) : nullptr;
   return post("recv", elements, dtype, tag, [=, this] {
-    return ncclRecv(data, count_of(elements), nccl_type(dtype), from, group_.comm, gpu::communication_stream());
+    if (ring == nullptr)
+      return ncclRecv(data, count_of(elements), nccl_type(dtype), from, group_.comm, gpu::communication_stream());
+    ring->receive(data, bytes);
+    return ncclSuccess;
   });
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/peer_ring.hpp"
 
 namespace cohort {
 namespace {
@@ -229,6 +230,7 @@ void NcclQueue::stop(const std::string& why) noexcept {
     std::vector<ncclComm_t> comms;
     for (NcclGroup* group : groups_) {
       *group->stopped = why;
+      if (group->ring != nullptr) group->ring->let_go();
       comms.push_back(std::exchange(group->comm, nullptr));
     }
     groups_.clear();

@@ -25,13 +25,16 @@
 
 namespace cohort {
 
+class PeerRing;
+
 /// An NCCL communicator and what is said of it. Owned by the NcclCommunicator, known to the queue while it lives.
 struct NcclGroup {
   std::string name;
   int rank = 0;
   int size = 1;
   ncclComm_t comm = nullptr;
-  Count collectives = 0;  // started so far
+  PeerRing* ring = nullptr;  // if messages go around one
+  Count collectives = 0;     // started so far
   Count messages = 0;
   std::shared_ptr<std::string> stopped =
       std::make_shared<std::string>();  // why, once NCCL was aborted; shared with its operations

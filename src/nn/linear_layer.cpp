@@ -123,6 +123,12 @@ void Linear::gelu_backward(const StepContext& context, const Tensor& dbefore, co
 }
 
 void Linear::start_backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const {
+  if (parallel_->overlap()) {
+    return parallel_->sum_rows(context, dx, [&](const RowBlock& block, const Tensor& terms) {
+      COHORT_CHECK(!context.exec.fp8, "blocks of rows in 8 bits");  // refused by config/fp8_rules.hpp
+      backward_input(context, terms, block.of(dy.dy));
+    });
+  }
   const Tensor terms = parallel_->take_all_rows(context, dx);
   backward_input(context, terms, dy);
   parallel_->start_sum_rows(dx, terms);

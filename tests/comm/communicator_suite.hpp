@@ -163,6 +163,42 @@ TYPED_TEST_P(CommunicatorTest, SendAndReceiveAroundARing) {
   });
 }
 
+// Messages grow from turn to turn; the second of each two goes out before the first is waited for.
+TYPED_TEST_P(CommunicatorTest, TurnsOfARing) {
+  using Buffer = typename TypeParam::template Buffer<float>;
+  const int n = this->comm_->size();
+  if (n == 1) GTEST_SKIP() << "one rank has nobody to send to";
+  const int rank = this->comm_->rank();
+  const int right = (rank + 1) % n, left = (rank + n - 1) % n;
+  const auto post = [&](Buffer& out, Buffer& in, Count count) {
+    Request sent = this->comm_->send_async(out.data(), count, DType::f32, right, kRingTag);
+    return std::pair(std::move(sent), this->comm_->recv_async(in.data(), count, DType::f32, left, kRingTag));
+  };
+  for (const Count count : {Count{1}, Count{1000}, this->kLarge, Count{3'000'000}, Count{7}}) {
+    SCOPED_TRACE(count);
+    Buffer own(test_values<float>(rank, count));
+    Buffer other(test_values<float>(rank + n, 2 * count));
+    Buffer first(std::vector<float>(static_cast<std::size_t>(count), 99.0f));
+    Buffer second(std::vector<float>(static_cast<std::size_t>(2 * count), 99.0f));
+    Buffer all(std::vector<float>(static_cast<std::size_t>(count * n)));
+    auto turn = post(own, first, count);
+    auto next_turn = post(other, second, 2 * count);
+    turn.first.test();
+    next_turn.second.wait();
+    turn.second.wait();
+    turn.first.wait();
+    next_turn.first.wait();
+    this->comm_->all_gather(first.data(), all.data(), count, DType::f32);
+    EXPECT_EQ(first.host(), test_values<float>(left, count));
+    EXPECT_EQ(second.host(), test_values<float>(left + n, 2 * count));
+    const std::vector<float> gathered = all.host();
+    for (int r = 0; r < n; ++r) {
+      const auto begin = gathered.begin() + r * count;
+      EXPECT_EQ(std::vector<float>(begin, begin + count), test_values<float>((r + n - 1) % n, count)) << "block " << r;
+    }
+  }
+}
+
 TYPED_TEST_P(CommunicatorTest, SeveralInFlightWaitedForInAnyOrder) {
   using Buffer = typename TypeParam::template Buffer<float>;
   const int n = this->comm_->size();
@@ -253,7 +289,7 @@ TYPED_TEST_P(CommunicatorTest, BarrierWaitsForAll) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(CommunicatorTest, AllReduce, ReduceScatter, ReduceScatterInPlace, AllGather, AllGatherInPlace,
-                            BroadcastFromEachRoot, SendAndReceiveAroundARing, SeveralInFlightWaitedForInAnyOrder,
+                            BroadcastFromEachRoot, SendAndReceiveAroundARing, TurnsOfARing, SeveralInFlightWaitedForInAnyOrder,
                             NotDoneBeforeAllHaveStarted, SplitOrdersByKeyAndLeavesOut, BarrierWaitsForAll);
 
 }  // namespace cohort::test

@@ -64,6 +64,28 @@ TEST_F(NcclFaults, APeerThatIsLostFromTheStart) {
   nccl.reset();
 }
 
+// The device waits for a neighbour that will not send: messages around a ring are not NCCL's, where GPUs reach each other.
+TEST_F(NcclFaults, ANeighbourOfARingThatIsLost) {
+  auto nccl = NcclBackend::make();
+  const int n = nccl->size(), right = (nccl->rank() + 1) % n, left = (nccl->rank() + n - 1) % n;
+  DeviceBuffer<float> x(std::vector<float>(1000, 1.0f)), y(std::vector<float>(1000));
+  const auto turn = [&] {
+    Request sent = nccl->send_async(x.data(), 1000, DType::f32, right, kRingTag);
+    Request received = nccl->recv_async(y.data(), 1000, DType::f32, left, kRingTag);
+    sent.wait();
+    received.wait();
+    gpu::synchronize(check_nccl_progress);
+  };
+  turn();
+  if (nccl->rank() == 0) {
+    EXPECT_ERROR(turn(), ExitCode::lost, "send of 1000 fp32 on group 'world'", "rank 0 of", "not finished after 2 s");
+    gpu::synchronize();  // nothing waits on the device any more
+  }
+  host_world().barrier();
+  if (nccl->rank() != 0) EXPECT_EQ(y.host(), std::vector<float>(1000, 1.0f));
+  nccl.reset();
+}
+
 // As an error elsewhere would: the request and the communicator are destroyed while the peers are still to come.
 TEST_F(NcclFaults, UnwindingDoesNotWaitForPeersThatNeverCome) {
   DeviceBuffer<float> x(std::vector<float>(1000, 1.0f));
