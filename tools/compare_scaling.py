@@ -35,7 +35,9 @@ def layouts(ranks, shape):
     if ranks == 1:
         return [("one GPU", {"data": "bucketed"}, samples, 1)]
     found = [(f"dp={ranks}, {name}", {"data": name}, samples, 1) for name in DATA]
-    found += [(f"tp={ranks}", {"tp": ranks}, ranks * samples, 1), (f"tp={ranks}, sequence", {"tp": ranks, "sequence": "true"}, ranks * samples, 1),
+    sequence = {"tp": ranks, "sequence": "true"}
+    found += [(f"tp={ranks}", {"tp": ranks}, ranks * samples, 1), (f"tp={ranks}, sequence", sequence, ranks * samples, 1),
+              (f"tp={ranks}, tensor_overlap", {**sequence, "tensor_overlap": "true"}, ranks * samples, 1),
               (f"pp={ranks}, {pieces} micro-batches", {"pp": ranks}, ranks * samples // pieces, pieces), (f"cp={ranks}", {"cp": ranks}, ranks * samples, 1)]
     if ranks >= 4:
         found.append((f"dp={ranks // 2}, tp=2", {"tp": 2}, 2 * samples, 1))

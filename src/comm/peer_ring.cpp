@@ -22,8 +22,20 @@ namespace {
 constexpr Bytes kArrived = 0;  // written by the rank before
 constexpr Bytes kTaken = 256;  // written by the next rank
 constexpr Bytes kSlot = 4096;
-// cudaMalloc gives memory in such pieces; a handle of less would also open what shares the piece.
-constexpr Bytes kPiece = 2 * kMiB;
+// cudaMalloc gives memory in granules of this size; a handle of less would also open what shares the granule.
+constexpr Bytes kGranule = 2 * kMiB;
+
+// Fewer leave more to copy when the last has arrived; each costs some microseconds of the copy engine.
+constexpr Bytes kPieces = 4;
+
+// Calls work(offset, bytes) for each piece of a message.
+template <class Work>
+void for_each_piece(Bytes bytes, const Work& work) {
+  for (Bytes piece = 0; piece < kPieces; ++piece) {
+    const Bytes begin = bytes * piece / kPieces;
+    work(begin, bytes * (piece + 1) / kPieces - begin);
+  }
+}
 
 // Counters are compared as the driver does, modulo 2^32: half of the range is ahead.
 constexpr std::uint32_t kFarAhead = 1U << 30;
@@ -77,12 +89,20 @@ std::unique_ptr<PeerRing> PeerRing::make(Communicator& host) {
   const std::string node = forbidden() ? "" : boot_id();
   if (!same_on_all_ranks(host, node) || node.empty()) return nullptr;
   std::unique_ptr<PeerRing> ring(new PeerRing(host));
-  return ring->open(kPiece - kSlot) ? std::move(ring) : nullptr;
+  return ring->open(kGranule - kSlot) ? std::move(ring) : nullptr;
+}
+
+PeerRing::PeerRing(Communicator& host) : host_(host) {
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "reading stream priorities");
+  check(cudaStreamCreateWithPriority(&taking_, cudaStreamNonBlocking, greatest), "creating a stream");
 }
 
 PeerRing::~PeerRing() {
   // Of a process that is about to end they may be in use.
-  if (!let_go_ && std::uncaught_exceptions() == 0) close_neighbours();
+  if (let_go_ || std::uncaught_exceptions() > 0) return;
+  close_neighbours();
+  cudaStreamDestroy(taking_);
 }
 
 void PeerRing::reserve(Bytes bytes) {
@@ -92,7 +112,7 @@ void PeerRing::reserve(Bytes bytes) {
 }
 
 bool PeerRing::open(Bytes bytes) {
-  const Bytes size = (kSlot + bytes + kPiece - 1) / kPiece * kPiece;
+  const Bytes size = (kSlot + bytes + kGranule - 1) / kGranule * kGranule;
   cudaIpcMemHandle_t handle{};
   bool exported = false;
   fail_together(host_, "making room for messages between GPUs", [&] {
@@ -140,16 +160,23 @@ void PeerRing::close() {
 void PeerRing::send(const void* data, Bytes bytes) {
   COHORT_CHECK(bytes <= room_, "a message of {} bytes in a slot of {}", bytes, room_);
   const gpu::Stream stream = gpu::communication_stream();
+  begun_.record(stream);
   await_counter(stream, own_ + kTaken, sent_);
-  gpu::copy_async(next_ + kSlot, data, bytes, stream);
-  write_counter(stream, next_ + kArrived, ++sent_);
+  for_each_piece(bytes, [&](Bytes begin, Bytes length) {
+    gpu::copy_async(next_ + kSlot + begin, static_cast<const std::byte*>(data) + begin, length, stream);
+    write_counter(stream, next_ + kArrived, ++sent_);
+  });
 }
 
 void PeerRing::receive(void* data, Bytes bytes) {
-  const gpu::Stream stream = gpu::communication_stream();
-  await_counter(stream, own_ + kArrived, ++received_);
-  gpu::copy_async(data, own_ + kSlot, bytes, stream);
-  write_counter(stream, before_ + kTaken, received_);
+  begun_.order(taking_);
+  for_each_piece(bytes, [&](Bytes begin, Bytes length) {
+    await_counter(taking_, own_ + kArrived, ++received_);
+    gpu::copy_async(static_cast<std::byte*>(data) + begin, own_ + kSlot + begin, length, taking_);
+  });
+  write_counter(taking_, before_ + kTaken, received_);
+  taken_.record(taking_);
+  taken_.order(gpu::communication_stream());
 }
 
 void PeerRing::all_gather(const void* own, void* all, Bytes block) {

@@ -29,7 +29,20 @@ MATRIX = [
     ("stop:rank=1,step=15", (LOST,), ["rank 1 of 2 on ", STOPPED]),
     ("nan:rank=1,step=18", (8,), ["step 18: loss nan", "on rank 1"]),
 ]
-chain = FaultChain(training, verify_run, lambda words: job.run(words, 2), SECONDS, device__kind="cuda")
-chain.run("gpus", MATRIX)
+# Within a pass the other rank's device waits for a message that no kernel of NCCL's would bring.
+RING = [
+    ("kill:rank=1,step=3,phase=backward", (137, LOST), [("process rank 1 ", "rank 1 of 2 on ")]),
+    ("hang:rank=0,step=9,phase=backward", (LOST,), ["rank 0 of 2 on ", STUCK]),
+    ("throw:rank=1,step=12,phase=forward", (1,), ["rank 1 of 2 on "]),
+]
+OVERLAP = {"parallel__tp": 2, "parallel__sequence": "true", "parallel__tensor_overlap": "true"}
+
+
+def start(words):
+    return job.run(words, 2)
+
+
+FaultChain(training, verify_run, start, SECONDS, device__kind="cuda").run("gpus", MATRIX)
+FaultChain(training, verify_run, start, SECONDS, device__kind="cuda", **OVERLAP).run("ring", RING)
 folder.cleanup()
 job.finish()
