@@ -174,7 +174,10 @@ TYPED_TEST_P(CommunicatorTest, TurnsOfARing) {
     Request sent = this->comm_->send_async(out.data(), count, DType::f32, right, kRingTag);
     return std::pair(std::move(sent), this->comm_->recv_async(in.data(), count, DType::f32, left, kRingTag));
   };
-  for (const Count count : {Count{1}, Count{1000}, this->kLarge, Count{3'000'000}, Count{7}}) {
+  // The longest outgrow the memory that a ring of GPUs begins with; where messages are cut into pieces of a few elements, they
+  // would be too many.
+  const Count longest = TypeParam::kLimit < 1000 ? this->kLarge : 500'000;
+  for (const Count count : {Count{1}, Count{1000}, this->kLarge, longest, Count{7}}) {
     SCOPED_TRACE(count);
     Buffer own(test_values<float>(rank, count));
     Buffer other(test_values<float>(rank + n, 2 * count));
