@@ -8,6 +8,7 @@
 #include "comm/consensus.hpp"
 #include "comm/nccl_communicator.hpp"
 #include "gpu/device.hpp"
+#include "gpu/stopwatch.hpp"
 
 namespace cohort {
 namespace {
@@ -87,14 +88,13 @@ void check_result(DeviceCollective collective, Communicator& device, Communicato
 /// Seconds of one operation on this rank: a barrier, then `calls` in a row. // Collective over: host
 double time_device_once(DeviceCollective collective, Communicator& device, Communicator& host, const Message& message,
                         int calls) {
-  gpu::Event begin(gpu::Event::Kind::timing);
-  gpu::Event end(gpu::Event::Kind::timing);
+  gpu::Stopwatch stopwatch;
   host.barrier();
-  begin.record(gpu::compute_stream());
+  stopwatch.start();
   for (int call = 0; call < calls; ++call) run(collective, device, message);
-  end.record(gpu::compute_stream());
+  stopwatch.stop();
   gpu::synchronize(check_nccl_progress);
-  return gpu::milliseconds_between(begin, end) / 1e3 / calls;
+  return stopwatch.seconds() / calls;
 }
 
 DeviceTiming measure(DeviceCollective collective, Communicator& device, Communicator& host, const Message& message, int repeats) {

@@ -38,7 +38,8 @@ herr_t collect(unsigned depth, const H5E_error2_t* entry, void* data) {
 // missing: what is not found at once is looked for prefix by prefix.
 htri_t find_link(hid_t group, const std::string& name) {
   if (H5Lexists(group, name.c_str(), H5P_DEFAULT) > 0) return 1;
-  for (std::size_t slash = name.find('/');; slash = name.find('/', slash + 1)) {
+  const std::size_t first = name.find_first_not_of('/');  // a prefix of slashes alone is the root
+  for (std::size_t slash = name.find('/', first);; slash = name.find('/', slash + 1)) {
     const htri_t found = H5Lexists(group, name.substr(0, slash).c_str(), H5P_DEFAULT);
     if (found <= 0 || slash == std::string::npos) return found;
   }

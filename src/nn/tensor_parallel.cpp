@@ -48,56 +48,56 @@ Tensor TensorParallel::take_all_rows(const StepContext& context, const Tensor& o
   return divided_ ? context.take({all_rows(own.shape().rows()), own.shape().columns()}) : own;
 }
 
-void TensorParallel::start_gather_rows(const Tensor& all, const Tensor& own) {
-  if (divided_) do_gather(all, own);
+void TensorParallel::start_gather_rows(const Tensor& all, const Tensor& own, const Site& site) {
+  if (divided_) do_gather(all, own, site);
 }
 
-Tensor TensorParallel::gather_rows(const StepContext& context, const Tensor& own) {
+Tensor TensorParallel::gather_rows(const StepContext& context, const Tensor& own, const Site& site) {
   const Tensor all = take_all_rows(context, own);
-  start_gather_rows(all, own);
+  start_gather_rows(all, own, site);
   finish();
   return all;
 }
 
-void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& terms) {
+void TensorParallel::start_sum_rows(const Tensor& own, const Tensor& terms, const Site& site) {
   if (parts_ == 1) return;
   if (divided_) {
-    do_sum_scatter(own, terms);
+    do_sum_scatter(own, terms, site);
   } else {
     COHORT_CHECK(own.raw() == terms.raw(), "a sum over the parts is made in place");
-    do_sum(own);
+    do_sum(own, site);
   }
 }
 
-void TensorParallel::sum_rows(const Tensor& own, const Tensor& terms) {
-  start_sum_rows(own, terms);
+void TensorParallel::sum_rows(const Tensor& own, const Tensor& terms, const Site& site) {
+  start_sum_rows(own, terms, site);
   finish();
 }
 
-void TensorParallel::gather_rows(const Tensor& all, const Tensor& own, const RowWork& work) {
+void TensorParallel::gather_rows(const Tensor& all, const Tensor& own, const RowWork& work, const Site& site) {
   if (in_blocks()) {
-    pass_around(all, own, work);
+    pass_around(all, own, work, site);
     block_behind(0, own.shape().rows()).of(all).copy_from(own);
   } else {
-    start_gather_rows(all, own);
+    start_gather_rows(all, own, site);
     finish();
     work({.begin = 0, .end = all.shape().rows()}, all);
   }
 }
 
-void TensorParallel::read_rows(const StepContext& context, const Tensor& own, const RowWork& work) {
+void TensorParallel::read_rows(const StepContext& context, const Tensor& own, const RowWork& work, const Site& site) {
   const Arena::Scope scratch(*context.activations);
   const Tensor all = take_all_rows(context, own);
-  if (in_blocks()) return pass_around(all, own, work);
-  gather_rows(all, own, work);
+  if (in_blocks()) return pass_around(all, own, work, site);
+  gather_rows(all, own, work, site);
 }
 
-void TensorParallel::sum_rows(const StepContext& context, const Tensor& own, const RowWork& work) {
+void TensorParallel::sum_rows(const StepContext& context, const Tensor& own, const RowWork& work, const Site& site) {
   const Arena::Scope scratch(*context.activations);
-  if (in_blocks()) return sum_around(context, own, work);
+  if (in_blocks()) return sum_around(context, own, work, site);
   const Tensor terms = take_all_rows(context, own);
   work({.begin = 0, .end = terms.shape().rows()}, terms);
-  sum_rows(own, terms);
+  sum_rows(own, terms, site);
 }
 
 RowBlock TensorParallel::block_behind(int steps, Count own) const {
@@ -105,7 +105,7 @@ RowBlock TensorParallel::block_behind(int steps, Count own) const {
   return {.begin = owner * own, .end = (owner + 1) * own, .last = false};
 }
 
-void TensorParallel::pass_around(const Tensor& all, const Tensor& own, const RowWork& work) {
+void TensorParallel::pass_around(const Tensor& all, const Tensor& own, const RowWork& work, const Site& site) {
   const Count rows = own.shape().rows();
   Tensor here = own;
   for (int step = 0; step < parts_; ++step) {
@@ -113,21 +113,21 @@ void TensorParallel::pass_around(const Tensor& all, const Tensor& own, const Row
     block.last = step + 1 == parts_;
     if (block.last) return work(block, here);
     const Tensor next = block_behind(step + 1, rows).of(all);
-    do_pass_on(here, next);
+    do_pass_on(here, next, site);
     work(block, here);
     finish();
     here = next;
   }
 }
 
-void TensorParallel::sum_around(const StepContext& context, const Tensor& own, const RowWork& work) {
+void TensorParallel::sum_around(const StepContext& context, const Tensor& own, const RowWork& work, const Site& site) {
   const Count rows = own.shape().rows();
   Tensor sum = context.take(own.shape());  // of the terms that the parts up to this one have added to a block
   const Tensor incoming = context.take(own.shape());
   Tensor terms = parts_ > 2 ? context.take(own.shape()) : own;
   work(block_behind(1, rows), sum);
   for (int step = 2; step <= parts_; ++step) {
-    do_pass_on(sum, incoming);
+    do_pass_on(sum, incoming, site);
     RowBlock block = block_behind(step, rows);
     block.last = step == parts_;  // the own one
     if (block.last) terms = own;
@@ -138,23 +138,23 @@ void TensorParallel::sum_around(const StepContext& context, const Tensor& own, c
   }
 }
 
-void TensorParallel::sum(const Tensor& x) {
+void TensorParallel::sum(const Tensor& x, const Site& site) {
   if (parts_ == 1) return;
-  do_sum(x);
+  do_sum(x, site);
   wait();
 }
 
-void TensorParallel::max(const Tensor& x) {
+void TensorParallel::max(const Tensor& x, const Site& site) {
   if (parts_ == 1) return;
-  do_max(x);
+  do_max(x, site);
   wait();
 }
 
-void TensorParallel::gather(const Tensor& all, const Tensor& own) {
+void TensorParallel::gather(const Tensor& all, const Tensor& own, const Site& site) {
   COHORT_CHECK(all.elements() == parts_ * own.elements(), "gather {} from {} parts of {}", all.shape().str(), parts_,
                own.shape().str());
   if (parts_ == 1) return all.copy_from(own.reshaped(all.shape()));
-  do_gather(all, own);
+  do_gather(all, own, site);
   wait();
 }
 
@@ -162,11 +162,11 @@ void TensorParallel::finish() {
   if (parts_ > 1) wait();
 }
 
-void TensorParallel::do_sum(const Tensor&) { fail_without_group(); }
-void TensorParallel::do_max(const Tensor&) { fail_without_group(); }
-void TensorParallel::do_gather(const Tensor&, const Tensor&) { fail_without_group(); }
-void TensorParallel::do_sum_scatter(const Tensor&, const Tensor&) { fail_without_group(); }
-void TensorParallel::do_pass_on(const Tensor&, const Tensor&) { fail_without_group(); }
+void TensorParallel::do_sum(const Tensor&, const Site&) { fail_without_group(); }
+void TensorParallel::do_max(const Tensor&, const Site&) { fail_without_group(); }
+void TensorParallel::do_gather(const Tensor&, const Tensor&, const Site&) { fail_without_group(); }
+void TensorParallel::do_sum_scatter(const Tensor&, const Tensor&, const Site&) { fail_without_group(); }
+void TensorParallel::do_pass_on(const Tensor&, const Tensor&, const Site&) { fail_without_group(); }
 void TensorParallel::wait() { fail_without_group(); }
 
 PartialGradients::PartialGradients(TensorParallel& parallel, const std::vector<Parameter*>& parameters) : parallel_(&parallel) {

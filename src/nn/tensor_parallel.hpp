@@ -25,6 +25,7 @@
 #pragma once
 
 #include <functional>
+#include <source_location>
 
 #include "nn/context.hpp"
 #include "tensor/parameter.hpp"
@@ -74,18 +75,20 @@ class TensorParallel {
   ops::DropoutKey rows_of(ops::DropoutKey key, const Tensor& x) const;
 
   // What follows is collective over tp. One operation may be under way at a time; finish() waits for it (on a GPU: orders the
-  // compute stream after it), and until then its tensors must be left alone.
+  // compute stream after it), and until then its tensors must be left alone. `site` is whom the flight recorder names when an
+  // operation hangs: the layer, which leaves it to the compiler.
+  using Site = std::source_location;
 
   /// Where all rows [R, C] belong of which `own` [own rows, C] are this part's: `own` itself, or memory of the arena.
   Tensor take_all_rows(const StepContext& context, const Tensor& own) const;
 
   /// All rows of the own ones, where take_all_rows() said. The first form has finished. // Collective over: tp
-  Tensor gather_rows(const StepContext& context, const Tensor& own);
-  void start_gather_rows(const Tensor& all, const Tensor& own);
+  Tensor gather_rows(const StepContext& context, const Tensor& own, const Site& site = Site::current());
+  void start_gather_rows(const Tensor& all, const Tensor& own, const Site& site = Site::current());
 
   /// own = the own rows of the sum over the parts of `terms`, which lie where take_all_rows() said. // Collective over: tp
-  void start_sum_rows(const Tensor& own, const Tensor& terms);
-  void sum_rows(const Tensor& own, const Tensor& terms);
+  void start_sum_rows(const Tensor& own, const Tensor& terms, const Site& site = Site::current());
+  void sum_rows(const Tensor& own, const Tensor& terms, const Site& site = Site::current());
 
   // The same around a product of the rows, all of them at once or, with overlap, block by block. `work` puts a product on its
   // way; that of a gathering may start another operation at the last block.
@@ -94,30 +97,30 @@ class TensorParallel {
   /// Gathers all rows of `own` into `all`, which is whole on return, and calls work(block, its rows) for each block as it
   /// arrives.
   // Collective over: tp
-  void gather_rows(const Tensor& all, const Tensor& own, const RowWork& work);
+  void gather_rows(const Tensor& all, const Tensor& own, const RowWork& work, const Site& site = Site::current());
   /// The same without keeping the rows. // Collective over: tp
-  void read_rows(const StepContext& context, const Tensor& own, const RowWork& work);
+  void read_rows(const StepContext& context, const Tensor& own, const RowWork& work, const Site& site = Site::current());
   /// own = the own rows of a sum over the parts, of which work(block, terms) writes this part's terms. // Collective over: tp
-  void sum_rows(const StepContext& context, const Tensor& own, const RowWork& work);
+  void sum_rows(const StepContext& context, const Tensor& own, const RowWork& work, const Site& site = Site::current());
 
   /// x <- sum, or largest, over the parts of x, elementwise.
   // Collective over: tp
-  void sum(const Tensor& x);
-  void max(const Tensor& x);
+  void sum(const Tensor& x, const Site& site = Site::current());
+  void max(const Tensor& x, const Site& site = Site::current());
   /// `all` [parts * n, ...] <- the blocks `own` [n, ...] of all parts in order.
   // Collective over: tp
-  void gather(const Tensor& all, const Tensor& own);
+  void gather(const Tensor& all, const Tensor& own, const Site& site = Site::current());
 
   void finish();
 
  protected:
   // An implementation starts these on its group; wait() ends the last one. Called with two parts or more.
-  virtual void do_sum(const Tensor& x);
-  virtual void do_max(const Tensor& x);
-  virtual void do_gather(const Tensor& all, const Tensor& own);
-  virtual void do_sum_scatter(const Tensor& own, const Tensor& terms);
+  virtual void do_sum(const Tensor& x, const Site& site);
+  virtual void do_max(const Tensor& x, const Site& site);
+  virtual void do_gather(const Tensor& all, const Tensor& own, const Site& site);
+  virtual void do_sum_scatter(const Tensor& own, const Tensor& terms, const Site& site);
   /// `outgoing` to the next part of the ring, `incoming`, as large, from the one before.
-  virtual void do_pass_on(const Tensor& outgoing, const Tensor& incoming);
+  virtual void do_pass_on(const Tensor& outgoing, const Tensor& incoming, const Site& site);
   virtual void wait();
 
  private:
@@ -125,8 +128,8 @@ class TensorParallel {
   // The rows of part part_ - steps, of `own` rows each.
   RowBlock block_behind(int steps, Count own) const;
   // work() of all blocks as they arrive. Of `all`, the own block is not written.
-  void pass_around(const Tensor& all, const Tensor& own, const RowWork& work);
-  void sum_around(const StepContext& context, const Tensor& own, const RowWork& work);
+  void pass_around(const Tensor& all, const Tensor& own, const RowWork& work, const Site& site);
+  void sum_around(const StepContext& context, const Tensor& own, const RowWork& work, const Site& site);
 
   int parts_;
   int part_;

@@ -45,8 +45,10 @@ FlightRecorder& FlightRecorder::of_process() {
 }
 
 OperationRecord* FlightRecorder::find(Id id) {
-  // An operation that outlived kRecords others has lost its place.
-  return id == kNone || id + kRecords <= last_ ? nullptr : &ring_[id % kRecords];
+  if (id == kNone) return nullptr;
+  if (id + kRecords > last_) return &ring_[id % kRecords];
+  const auto outlived = outlived_.find(id);
+  return outlived == outlived_.end() ? nullptr : &outlived->second;
 }
 
 FlightRecorder::Id FlightRecorder::begin(OperationRecord record) {
@@ -55,7 +57,9 @@ FlightRecorder::Id FlightRecorder::begin(OperationRecord record) {
   record.started = clock_();
   ++progress_;
   const Id id = ++last_;
-  ring_[id % kRecords] = std::move(record);
+  OperationRecord& place = ring_[id % kRecords];
+  if (id > kRecords && place.finished == 0.0) outlived_.emplace_hint(outlived_.end(), id - kRecords, std::move(place));
+  place = std::move(record);
   return id;
 }
 
@@ -73,6 +77,9 @@ void FlightRecorder::finish(Id id) {
   record->finished = clock_();
   last_finished_ = id;
   if (on_finish_ != nullptr) on_finish_(*record);
+  if (id + kRecords > last_) return;
+  finished_outlived_ = std::move(*record);
+  outlived_.erase(id);
 }
 
 void FlightRecorder::on_finish(Listener listener) {
@@ -151,6 +158,7 @@ std::uint64_t FlightRecorder::progress() const {
 std::vector<OperationRecord> FlightRecorder::records() const {
   const std::lock_guard lock(mutex_);
   std::vector<OperationRecord> records;
+  for (const auto& [id, record] : outlived_) records.push_back(record);
   for (Id id = last_ >= kRecords ? last_ - kRecords + 1 : 1; id <= last_; ++id) records.push_back(ring_[id % kRecords]);
   return records;
 }
@@ -160,8 +168,8 @@ FlightRecorder::State FlightRecorder::state() const {
   for (OperationRecord& record : records()) {
     if (record.waits()) state.waiting.push_back(std::move(record));
   }
-  std::sort(state.waiting.begin(), state.waiting.end(),
-            [](const OperationRecord& a, const OperationRecord& b) { return a.waiting_since < b.waiting_since; });
+  std::stable_sort(state.waiting.begin(), state.waiting.end(),
+                   [](const OperationRecord& a, const OperationRecord& b) { return a.waiting_since < b.waiting_since; });
   const std::lock_guard lock(mutex_);
   state.step = step_;
   state.activity = activity_;
@@ -169,7 +177,8 @@ FlightRecorder::State FlightRecorder::state() const {
   state.seconds_in_activity = state.now - activity_since_;
   state.progress = progress_by(state.now);
   state.changes = changes_;
-  if (last_finished_ != kNone && last_finished_ + kRecords > last_) state.finished = ring_[last_finished_ % kRecords];
+  if (last_finished_ != kNone)
+    state.finished = last_finished_ + kRecords > last_ ? ring_[last_finished_ % kRecords] : finished_outlived_;
   return state;
 }
 

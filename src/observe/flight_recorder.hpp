@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,6 +52,9 @@ struct OperationRecord {
 
 class FlightRecorder {
  public:
+  /// Of the operations that have ended, those among the last so many to begin are kept; one that is in flight is kept however
+  /// many began after it. On a host that is history enough to find where ranks part: none gets further ahead of another than an
+  /// operation, or a turn around a ring, lets it. A device has a step's operations in flight, thousands of them.
   static constexpr std::size_t kRecords = 256;
   using Id = std::uint64_t;
   static constexpr Id kNone = 0;
@@ -117,7 +121,7 @@ class FlightRecorder {
   State state() const;
   /// A number that rises with all that is recorded, and in a LongCall with time: when it stops rising, this process hangs.
   std::uint64_t progress() const;
-  /// Oldest first.
+  /// By when they began, the oldest first.
   std::vector<OperationRecord> records() const;
 
  private:
@@ -129,8 +133,10 @@ class FlightRecorder {
   Listener on_finish_ = nullptr;
   mutable std::mutex mutex_;
   std::array<OperationRecord, kRecords> ring_{};
-  Id last_ = kNone;  // number n is in slot n % kRecords
+  Id last_ = kNone;                         // number n is in slot n % kRecords
+  std::map<Id, OperationRecord> outlived_;  // in flight, and kRecords or more began after it
   Id last_finished_ = kNone;
+  OperationRecord finished_outlived_;  // the last of outlived_ that ended
   Count step_ = 0;
   std::string_view activity_ = "starting";
   double activity_since_;

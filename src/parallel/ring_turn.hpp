@@ -11,12 +11,13 @@ namespace cohort {
 class RingTurn {
  public:
   RingTurn() = default;  // nothing in flight
-  // Collective over: group
-  RingTurn(Communicator& group, const Tensor& outgoing, const Tensor& incoming)
-      : sent_(
-            group.send_async(outgoing.raw(), outgoing.elements(), outgoing.dtype(), (group.rank() + 1) % group.size(), kRingTag)),
+  /// `site`: see Communicator. // Collective over: group
+  RingTurn(Communicator& group, const Tensor& outgoing, const Tensor& incoming,
+           const Communicator::Site& site = Communicator::Site::current())
+      : sent_(group.send_async(outgoing.raw(), outgoing.elements(), outgoing.dtype(), (group.rank() + 1) % group.size(), kRingTag,
+                               site)),
         received_(group.recv_async(incoming.raw(), incoming.elements(), incoming.dtype(),
-                                   (group.rank() + group.size() - 1) % group.size(), kRingTag)) {}
+                                   (group.rank() + group.size() - 1) % group.size(), kRingTag, site)) {}
 
   // NCCL launches what has been posted at the first call, which is to come before the work of the step is put on the device: that
   // work would take every multiprocessor, and the messages would wait for one. MPI moves large messages only while it is called.

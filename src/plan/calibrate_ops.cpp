@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/work_tape.hpp"
-#include "gpu/device.hpp"
+#include "gpu/stopwatch.hpp"
 #include "observe/clock.hpp"
 #include "ops/activation.hpp"
 #include "ops/adamw.hpp"
@@ -279,12 +279,12 @@ double seconds_of_row(DeviceKind device, int calls, const std::function<void()>&
     row();
     return steady_seconds() - begin;
   }
-  gpu::Event begin(gpu::Event::Kind::timing), end(gpu::Event::Kind::timing);
-  begin.record(gpu::compute_stream());
+  gpu::Stopwatch stopwatch;
+  stopwatch.start();
   row();
-  end.record(gpu::compute_stream());
+  stopwatch.stop();
   gpu::synchronize();
-  return 1e-3 * gpu::milliseconds_between(begin, end);
+  return stopwatch.seconds();
 }
 
 }  // namespace

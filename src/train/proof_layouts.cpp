@@ -110,8 +110,11 @@ std::vector<Layout> all_layouts(const RunConfig& run, int ranks, std::vector<std
       if (!refused_with_stages || !told) add(degrees + ",data=" + strategy);
       told = told || (refused_with_stages && strategy == "zero3");
     }
-    if (mesh.size(Axis::tp) > 1)
-      add(degrees + ",sequence=true" + (mesh.size(Axis::pp) > 1 || replicas == 1 ? "" : ",data=zero3"));
+    if (mesh.size(Axis::tp) > 1) {
+      const std::string sequence = degrees + ",sequence=true" + (mesh.size(Axis::pp) > 1 || replicas == 1 ? "" : ",data=zero3");
+      add(sequence);
+      add(sequence + ",tensor_overlap=true");
+    }
     if (mesh.size(Axis::pp) > 1) {
       add(degrees + ",schedule=gpipe");
       add(degrees + ",schedule=interleaved,chunks=2" + (replicas > 1 ? ",data=zero1" : ""));

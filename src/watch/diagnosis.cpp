@@ -96,8 +96,10 @@ std::vector<int> roots_of(const std::map<int, std::set<int>>& edges) {
 /// "Ranks 0, 1 and 3 wait in all_reduce of ...", a line an operation.
 std::string describe_waiting(const std::vector<RankView>& ranks) {
   std::map<std::string, std::vector<int>> by_text;
+  std::size_t unreported = 0;
   for (const RankView& view : ranks) {
     for (const ReportedOperation& operation : view.report.waiting) by_text[operation.text].push_back(view.report.rank);
+    unreported = std::max(unreported, view.report.more_waiting);
   }
   std::string lines;
   std::size_t shown = 0;
@@ -108,6 +110,9 @@ std::string describe_waiting(const std::vector<RankView>& ranks) {
     }
     lines += fmt::format("\n  {} {} in {}", name_ranks(waiting), waiting.size() == 1 ? "waits" : "wait", text);
   }
+  if (unreported > 0)
+    lines += fmt::format("\n  ... and behind those up to {} of a rank",
+                         counted(static_cast<std::int64_t>(unreported), "more operation"));
   return lines;
 }
 

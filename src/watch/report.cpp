@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/file.hpp"
 #include "observe/clock.hpp"
@@ -51,8 +53,10 @@ RankReport make_report(int rank, const std::string& host, const FlightRecorder& 
                     .activity = std::string(state.activity),
                     .seconds_in_activity = state.seconds_in_activity,
                     .progress = state.progress};
-  for (const OperationRecord& record : state.waiting)
+  const std::size_t reported = std::min(state.waiting.size(), RankReport::kMostReported);
+  for (const OperationRecord& record : std::span(state.waiting).first(reported))
     report.waiting.push_back(report_of(record, state.now - record.waiting_since));
+  report.more_waiting = state.waiting.size() - reported;
   if (state.finished) report.finished = report_of(*state.finished, state.now - state.finished->finished);
   return report;
 }
@@ -62,6 +66,7 @@ Json to_json(const RankReport& report) {
             {"step", report.step},         {"activity", report.activity}, {"seconds_in_activity", report.seconds_in_activity},
             {"progress", report.progress}, {"waiting", Json::array()}};
   for (const ReportedOperation& operation : report.waiting) json["waiting"].push_back(to_json(operation));
+  if (report.more_waiting > 0) json["more_waiting"] = report.more_waiting;
   if (report.finished) json["finished"] = to_json(*report.finished);
   return json;
 }
@@ -75,6 +80,7 @@ RankReport report_from(const Json& json) {
                     .seconds_in_activity = json.at("seconds_in_activity"),
                     .progress = json.at("progress")};
   for (const Json& operation : json.at("waiting")) report.waiting.push_back(operation_from(operation));
+  report.more_waiting = json.value("more_waiting", std::size_t{0});
   if (json.contains("finished")) report.finished = operation_from(json["finished"]);
   return report;
 }

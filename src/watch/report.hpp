@@ -28,6 +28,9 @@ struct ReportedOperation {
 };
 
 struct RankReport {
+  /// The oldest operations hold up the others, so no more of them travel to rank 0.
+  static constexpr std::size_t kMostReported = 256;
+
   int rank = 0;
   std::string host;
   std::int64_t process = 0;  // its number on the host
@@ -35,7 +38,8 @@ struct RankReport {
   std::string activity;      // "": not known
   double seconds_in_activity = 0.0;
   std::uint64_t progress = 0;
-  std::vector<ReportedOperation> waiting{};  // oldest first
+  std::vector<ReportedOperation> waiting{};  // oldest first, at most kMostReported
+  std::size_t more_waiting = 0;              // operations behind those, of which a device may have thousands in flight
   std::optional<ReportedOperation> finished{};
 
   bool operator==(const RankReport&) const = default;

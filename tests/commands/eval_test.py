@@ -32,7 +32,8 @@ job.check("... with all figures", set(alone) == {"step", "validation_loss", "val
                                                  "of"}, str(alone))
 job.check("... of all samples, a byte a token", alone["targets"] == 32 * alone["samples"] and
           abs(alone["validation_bits_per_byte"] - alone["validation_loss"] / 0.6931471805599453) < 1e-9, str(alone))
-layouts = [(ranks, None) for ranks in (1, 2, 3, 4)] + [(2, "tp=2"), (2, "cp=2"), (4, "tp=2,sequence=true"), (2, "dp=2,data=zero3"), (3, "dp=3")]
+layouts = [(ranks, None) for ranks in (1, 2, 3, 4)] + [(2, "tp=2"), (2, "cp=2"), (4, "tp=2,sequence=true"),
+                                                      (2, "tp=2,sequence=true,tensor_overlap=true"), (2, "dp=2,data=zero3"), (3, "dp=3")]
 for ranks, layout in layouts:
     figures = evaluated(f"eval, {ranks} ranks, {layout}", RUN, *(["--layout", layout] if layout else []), ranks=ranks)
     near = abs(figures.get("validation_loss", 0.0) - alone["validation_loss"]) < 1e-6 * alone["validation_loss"]

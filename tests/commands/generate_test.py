@@ -73,11 +73,13 @@ sections = generate("--prompts", plain, "--tokens", "40", "--samples", "2")
 job.check("as text", sections.startswith(f"== prompt 1, sample 1\nOnce {line['text']}\n== prompt 1, sample 2\nOnce "), sections)
 
 # 4. Over ranks: the same tokens.
-for layout in ("tp=2", "pp=2"):
+for layout in ("tp=2", "tp=2,sequence=true,tensor_overlap=true", "pp=2"):
     job.check(f"{layout}: the same texts", lines_of("--prompts", plain, "--tokens", "40", "--samples", "2", "--layout", layout, ranks=2) == many)
 generate("--prompt", "a", ranks=2, code=2, parts=["2 ranks", "--layout tp=N"])
 generate("--prompt", "a", "--set", "parallel.tp=2", code=2, parts=["--set parallel.tp=2", "--layout tp=2"])
 generate("--prompt", "a", "--layout", "tp=2", code=3, parts=["tp=2", "2 ranks"])
+generate("--prompt", "a", "--layout", "tp=2,tensor_overlap=true", ranks=2, code=3,
+         parts=["layout 'tp=2,tensor_overlap=true'", "no effect with parallel.sequence = false"])
 
 # 5. What cannot be done is said, with the place.
 generate(code=2, parts=["--prompt or --prompts"])

@@ -39,7 +39,8 @@ for layout in proof["layouts"]:
 # For people: a table and a picture, and rank 0 alone speaks.
 picture = training.path("proof.svg")
 code, stdout, stderr, _ = job.run(prove("--steps", "2", "--find", "--svg", picture), 2)
-job.check("the table of all layouts", code == 0 and stdout.count("Largest differences") == 1 and "dp 2, zero3" in stdout, stdout + stderr)
+job.check("the table of all layouts", code == 0 and stdout.count("Largest differences") == 1 and "dp 2, zero3" in stdout
+          and "tp 2, bucketed, sequence overlapped" in stdout, stdout + stderr)
 texts = [element.text for element in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
 job.check("a row of the picture for each", f"Drawn in {picture}" in stdout and "dp 2, zero3" in texts
           and all(texts.count(heading) == 1 for heading in ("loss", "gradient norm", "gradients", "weights")), texts)
@@ -55,7 +56,8 @@ for seed, tied in ((1, "false"), (4, "true")):
                                        "--steps", "3", "--json", *layouts("tp=2", "cp=2")], 2)
     job.check(f"rounding is no fault, seed {seed}", code == 0 and all(l["equal"] for l in json.loads(stdout)["layouts"]), stdout + stderr)
 
-job.expect("bf16", job.run(prove("--steps", "2", "--set", "precision.policy=bf16", *layouts("data=zero3", "cp=2")), 2), 0, lines=0)
+job.expect("bf16", job.run(prove("--steps", "2", "--set", "precision.policy=bf16",
+                                 *layouts("data=zero3", "cp=2", "tp=2,sequence=true,tensor_overlap=true")), 2), 0, lines=0)
 
 job.expect("bf16, gradients summed in it", job.run(prove("--steps", "2", "--set", "precision.policy=bf16", "--set", "precision.reduction=compute",
                                                          *layouts("data=zero3", "data=bucketed")), 2), 0, lines=0)
@@ -90,6 +92,8 @@ job.expect("ranks with different options", job.run(
 job.expect("a layout by --set", job.run(prove("--set", "parallel.tp=2"), 2), 2, ["--layout tp=2"], lines=1)
 job.expect("an empty layout", job.run(prove(*layouts("")), 2), 3, ["empty layout"], lines=1)
 job.expect("more ranks than there are", job.run(prove(*layouts("dp=3")), 2), 3, ["needs 3 ranks"], lines=1)
+job.expect("overlap without a sequence", job.run(prove(*layouts("tp=2,tensor_overlap=true")), 2), 3,
+           ["layout 'tp=2,tensor_overlap=true'", "parallel.tensor_overlap has no effect with parallel.sequence = false"], lines=1)
 job.expect("a key that is none", job.run(prove(*layouts("zero=3")), 2), 3, ["parallel.zero"], lines=1)
 job.expect("a sequence that does not divide", job.run(prove("--set", "model.context=30", *layouts("cp=2")), 2), 3,
            ["context = 30", "28 or 32"], lines=1)

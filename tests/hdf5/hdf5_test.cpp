@@ -169,6 +169,30 @@ TEST(Hdf5, GroupsOnTheWay) {
   EXPECT_TRUE(contains(error_of([&] { file.create_dataset("fourth/x/y", Element::i32, {}); }), "cannot look up 'fourth/x'"));
 }
 
+// As to HDF5, several slashes are one, and one at the begin is the root: no group has an empty name.
+TEST(Hdf5, SeveralSlashesAreOne) {
+  const TemporaryFolder folder;
+  File file = File::create(folder / "slashes.h5");
+  file.create_dataset("a//b", Element::i32, {}).write<std::int32_t>(std::vector<std::int32_t>{1});
+  file.create_dataset("a/c///d//e", Element::i32, {}).write<std::int32_t>(std::vector<std::int32_t>{2});
+  file.create_dataset("//f/g", Element::i32, {}).write<std::int32_t>(std::vector<std::int32_t>{3});
+  file.open_group("a/").create_dataset("h", Element::i32, {});
+  EXPECT_EQ(file.children(), (std::vector<std::string>{"a", "f"}));
+  EXPECT_EQ(file.open_group("a").children(), (std::vector<std::string>{"b", "c", "h"}));
+  EXPECT_EQ(file.open_group("a//c").children(), (std::vector<std::string>{"d"}));
+  const auto value_of = [&](const std::string& name) {
+    std::vector<std::int32_t> value(1);
+    file.open_dataset(name).read<std::int32_t>(value);
+    return value[0];
+  };
+  for (const char* name : {"a/b", "a//b", "/a/b", "//a///b"}) EXPECT_EQ(value_of(name), 1) << name;
+  for (const char* name : {"a/c/d/e", "a//c//d//e"}) EXPECT_EQ(value_of(name), 2) << name;
+  EXPECT_EQ(value_of("f/g"), 3);
+  EXPECT_TRUE(file.has_group("a//c") && file.has_dataset("a//b") && !file.has_dataset("a//x") && !file.has_group("x//y"));
+  EXPECT_TRUE(contains(error_of([&] { (void)file.open_dataset("a//x"); }), "there is no dataset '/a//x'"));
+  EXPECT_TRUE(contains(error_of([&] { file.create_dataset("a/b", Element::i32, {}); }), "'a/b'")) << "it is there as a//b";
+}
+
 TEST(Hdf5, SameContentSameBytes) {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& path) {

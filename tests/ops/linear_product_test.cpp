@@ -11,6 +11,7 @@
 #include "ops/padded.hpp"
 #include "ops/plain_tile_kernel.hpp"
 #include "ops/reference/matmul.hpp"
+#include "support/expect_error.hpp"
 
 namespace cohort::ops {
 namespace {
@@ -156,6 +157,24 @@ TEST(LinearLayersByTheKernel, HaveItsBits) {
   EXPECT_EQ(values_of(y), p.product(cpu::tile_kernel(), Plus::both).values());
   linear_residual_forward(Exec{}, residual, residual, x, weight);
   EXPECT_EQ(values_of(residual), p.product(cpu::tile_kernel(), Plus::residual).values());
+}
+
+// The kernel would read beyond one that is too short.
+TEST(LinearLayersByTheKernel, RefuseAResidualOrABiasOfAnotherSize) {
+  constexpr Count kRows = 300, kOutputs = 285, kInputs = 400;
+  const auto zeros = [](const Shape& shape) { return Tensor::zeros("test", shape); };
+  const Tensor x = zeros({kRows, kInputs}), weight = zeros({kOutputs, kInputs}), y = zeros({kRows, kOutputs});
+  const Tensor residual = zeros({kRows, kOutputs}), bias = zeros({kOutputs});
+  EXPECT_NO_THROW(linear_residual_forward(Exec{}, y, residual, x, weight, bias));
+  EXPECT_ERROR(linear_residual_forward(Exec{}, y, zeros({kRows - 1, kOutputs}), x, weight, bias), ExitCode::internal,
+               "a residual of [299, 285] for a product of [300, 285]");
+  EXPECT_ERROR(linear_residual_forward(Exec{}, y, zeros({kRows, kOutputs + 1}), x, weight, {}), ExitCode::internal,
+               "a residual of [300, 286]");
+  for (const Count length : {kOutputs - 1, kOutputs + 1}) {
+    const std::string wrong = fmt::format("a bias [{}] for weight [285, 400]", length);
+    EXPECT_ERROR(linear_residual_forward(Exec{}, y, residual, x, weight, zeros({length})), ExitCode::internal, wrong.c_str());
+    EXPECT_ERROR(linear_forward(Exec{}, y, x, weight, zeros({length})), ExitCode::internal, wrong.c_str());
+  }
 }
 
 TEST(PaysAsLinearProduct, WhereItWasMeasuredToBeFaster) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 #include "comm/mpi_communicator.hpp"
 #include "gpu/device.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 const std::vector<std::vector<std::int32_t>> kPrompts{{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12}, {200, 7, 300}};
 
-RunConfig run_of(const char* kind, Count tp, Count pp, bool sequence) {
+RunConfig run_of(const char* kind, Count tp, Count pp, bool sequence, bool overlap) {
   RunConfig config;
   config.model = wide_config(kind);
   config.model.layers = 4;
@@ -28,6 +29,7 @@ RunConfig run_of(const char* kind, Count tp, Count pp, bool sequence) {
   config.parallel.tp = tp;
   config.parallel.pp = pp;
   config.parallel.sequence = sequence;
+  config.parallel.tensor_overlap = overlap;
   config.train.accumulation = 1;
   return config;
 }
@@ -50,10 +52,10 @@ class GenerateLayouts : public ::testing::Test {
     for (const char* kind : {"gpt2", "llama", "qwen3"}) {
       for (const Count tp : {1, 2, 4}) {
         if (ranks() % tp != 0) continue;
-        for (const bool sequence : {false, true}) {
+        for (const auto& [sequence, overlap] : {std::pair{false, false}, {true, false}, {true, true}}) {
           if (sequence && tp == 1) continue;
-          SCOPED_TRACE(fmt::format("{} tp {} pp {} sequence {}", kind, tp, ranks() / tp, sequence));
-          test(run_of(kind, tp, ranks() / tp, sequence));
+          SCOPED_TRACE(fmt::format("{} tp {} pp {} sequence {} overlap {}", kind, tp, ranks() / tp, sequence, overlap));
+          test(run_of(kind, tp, ranks() / tp, sequence, overlap));
         }
       }
     }

@@ -72,12 +72,21 @@ TEST_F(Precision, ACheckpointGoesOnInAnotherTypeIfAllowed) {
 }
 
 TEST_F(Precision, Bf16GoesOnBitForBit) {
-  const std::string policy = "precision.policy=bf16";
-  ASSERT_EQ(train(config({"run.name=ten", policy})), ExitCode::success);
-  ASSERT_EQ(train(config({"run.name=twice", policy, "train.steps=5"})), ExitCode::success);
-  ASSERT_EQ(train(config({"run.name=twice", policy}), ExistingRun::resume), ExitCode::success);
-  EXPECT_EQ(remains("twice").tensors, remains("ten").tensors);
-  EXPECT_EQ(remains("twice").series("loss"), remains("ten").series("loss"));
+  std::vector<Overrides> layouts{{}};
+  if (world_->size() % 2 == 0) layouts.push_back({"parallel.tp=2", "parallel.sequence=true", "parallel.tensor_overlap=true"});
+  for (const Overrides& layout : layouts) {
+    const std::string ring = layout.empty() ? "" : "_ring";
+    const auto run = [&](const std::string& name, const char* steps, ExistingRun existing) {
+      Overrides all{"run.name=" + name + ring, fmt::format("train.steps={}", steps), "precision.policy=bf16"};
+      all.insert(all.end(), layout.begin(), layout.end());
+      ASSERT_EQ(train(config(all), existing), ExitCode::success);
+    };
+    run("ten", "10", ExistingRun::refuse);
+    run("twice", "5", ExistingRun::refuse);
+    run("twice", "10", ExistingRun::resume);
+    EXPECT_EQ(remains("twice" + ring).tensors, remains("ten" + ring).tensors);
+    EXPECT_EQ(remains("twice" + ring).series("loss"), remains("ten" + ring).series("loss"));
+  }
 }
 
 // A factor that no run file may ask for: the first steps overflow, each halves it, and then the run goes on.

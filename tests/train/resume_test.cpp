@@ -60,6 +60,7 @@ TEST_F(Resume, PartsGoOnBitForBitAndAsAWhole) {
   if (world_->size() % 2 != 0) GTEST_SKIP() << "the model's two heads and layers are for even numbers of ranks";
   const std::vector<Overrides> layouts{
       {"parallel.tp=2", "parallel.sequence=true", "parallel.data=zero1"},
+      {"parallel.tp=2", "parallel.sequence=true", "parallel.tensor_overlap=true"},
       {"parallel.pp=2", "train.micro_batch=3"},
       {"parallel.pp=2", "train.micro_batch=3", "parallel.data=zero1", "parallel.schedule=gpipe"}};
   for (std::size_t i = 0; i < layouts.size(); ++i) {
@@ -80,6 +81,28 @@ TEST_F(Resume, PartsGoOnBitForBitAndAsAWhole) {
     ASSERT_EQ(losses.size(), wanted.size());
     for (std::size_t step = 0; step < wanted.size(); ++step)
       EXPECT_NEAR(losses[step], wanted[step], kDrift * wanted[step]) << step;
+  }
+}
+
+// Blocks around the ring are a layout like others: a run takes them up, or leaves them, without being asked to allow it.
+TEST_F(Resume, OverlapOfTensorParallelismMayChange) {
+  if (world_->size() % 2 != 0) GTEST_SKIP() << "the model's two heads are for even numbers of ranks";
+  const auto run = [&](const std::string& name, bool overlap, const char* steps, ExistingRun existing) {
+    ASSERT_EQ(train(config({"run.name=" + name, fmt::format("train.steps={}", steps), "parallel.tp=2", "parallel.sequence=true",
+                            fmt::format("parallel.tensor_overlap={}", overlap)}),
+                    existing),
+              ExitCode::success);
+  };
+  run("without", false, "10", ExistingRun::refuse);
+  const std::vector<double> wanted = remains("without").series("loss");
+  for (const bool first : {false, true}) {
+    const std::string name = first ? "left" : "taken_up";
+    run(name, first, "5", ExistingRun::refuse);
+    run(name, !first, "10", ExistingRun::resume);
+    const std::vector<double> losses = remains(name).series("loss");
+    ASSERT_EQ(losses.size(), wanted.size());
+    for (std::size_t step = 0; step < wanted.size(); ++step)
+      EXPECT_NEAR(losses[step], wanted[step], kDrift * wanted[step]) << name << ", step " << step;
   }
 }
 

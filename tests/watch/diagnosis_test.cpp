@@ -134,6 +134,16 @@ TEST(Diagnosis, NobodyWaitsAndNobodyMoves) {
   expect_says(found, {"no rank waits for a missing one", "rank 0 at step 14: forward for 8 s", "rank 1 at step 14"});
 }
 
+TEST(Diagnosis, SaysHowManyMoreOperationsWait) {
+  auto ranks = job(2);
+  ranks[0].report.waiting = {collective("all_reduce of 9 fp32", "dp", {0, 1}, 5)};
+  expect_says(diagnose(ranks, 8.0), {"rank 0 waits in all_reduce of 9 fp32"});
+  EXPECT_EQ(diagnose(ranks, 8.0).text.find("behind"), std::string::npos);
+  ranks[0].report.more_waiting = 1000;
+  expect_says(diagnose(ranks, 8.0),
+              {"rank 0 waits in all_reduce of 9 fp32", "behind those up to 1000 more operations of a rank"});
+}
+
 // All are there, and the operation does not end.
 TEST(Diagnosis, TheNetworkOrADevice) {
   auto ranks = job(2);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "support/temporary_folder.hpp"
 
@@ -85,17 +88,65 @@ TEST_F(FlightRecorderTest, ALongCallGoesOnForALimitedTime) {
   EXPECT_FALSE(moves_in(10.0));
 }
 
-TEST_F(FlightRecorderTest, TheRingKeepsTheLastAndForgetsTheRest) {
-  const auto first = recorder_.begin(all_reduce(1));
-  recorder_.wait(first);
-  for (std::uint64_t n = 2; n <= FlightRecorder::kRecords + 1; ++n) recorder_.finish(recorder_.begin(all_reduce(n)));
+TEST_F(FlightRecorderTest, TheLastThatEndedAreKept) {
+  for (std::uint64_t n = 1; n <= 3 * FlightRecorder::kRecords; ++n) recorder_.finish(recorder_.begin(all_reduce(n)));
   const auto records = recorder_.records();
   ASSERT_EQ(records.size(), FlightRecorder::kRecords);
-  EXPECT_EQ(records.front().number, 2U);
-  EXPECT_EQ(records.back().number, FlightRecorder::kRecords + 1);
-  recorder_.finish(first);  // its place is another's now
-  EXPECT_EQ(recorder_.records().front().finished, 100.0);
-  EXPECT_EQ(recorder_.records().front().number, 2U);
+  EXPECT_EQ(records.front().number, 2 * FlightRecorder::kRecords + 1);
+  EXPECT_EQ(records.back().number, 3 * FlightRecorder::kRecords);
+}
+
+// The one that hangs, while others are begun after it, some of which end: it is what must be told.
+TEST_F(FlightRecorderTest, WhatIsInFlightIsKeptHoweverManyBeginAfterIt) {
+  constexpr std::uint64_t kMany = 4 * FlightRecorder::kRecords;
+  const auto first = recorder_.begin(all_reduce(1));
+  now = 101.0;
+  recorder_.wait(first);
+  for (std::uint64_t n = 2; n <= kMany; ++n) recorder_.finish(recorder_.begin(all_reduce(n)));
+  auto records = recorder_.records();
+  ASSERT_EQ(records.size(), FlightRecorder::kRecords + 1);
+  EXPECT_EQ(records[0].number, 1U);
+  EXPECT_EQ(records[1].number, kMany - FlightRecorder::kRecords + 1);
+  ASSERT_EQ(recorder_.state().waiting.size(), 1U);
+  EXPECT_EQ(recorder_.state().waiting[0].waiting_since, 101.0);
+  now = 105.0;
+  recorder_.finish(first);
+  EXPECT_EQ(recorder_.records().size(), FlightRecorder::kRecords) << "it makes room";
+  EXPECT_TRUE(recorder_.state().waiting.empty());
+  ASSERT_TRUE(recorder_.state().finished);
+  EXPECT_EQ(recorder_.state().finished->number, 1U) << "the last to end";
+  EXPECT_EQ(recorder_.state().finished->finished, 105.0);
+  recorder_.finish(first);  // has no place any more
+  EXPECT_EQ(recorder_.records().size(), FlightRecorder::kRecords);
+}
+
+// As on a device, whose operations end long after the host began the next ones.
+TEST_F(FlightRecorderTest, AStepOfOperationsInFlight) {
+  constexpr std::uint64_t kStep = 20000;
+  std::vector<FlightRecorder::Id> ids;
+  for (std::uint64_t n = 1; n <= kStep; ++n) {
+    ids.push_back(recorder_.begin(all_reduce(n)));
+    recorder_.wait(ids.back());
+  }
+  const auto numbers = [&] {
+    std::vector<std::uint64_t> all;
+    for (const OperationRecord& record : recorder_.records()) all.push_back(record.number);
+    return all;
+  };
+  const auto in_flight = numbers();
+  ASSERT_EQ(in_flight.size(), kStep);
+  EXPECT_TRUE(std::is_sorted(in_flight.begin(), in_flight.end()));
+  static std::uint64_t told = 0;
+  told = 0;
+  recorder_.on_finish([](const OperationRecord&) { ++told; });
+  for (std::uint64_t n = 1; n <= kStep; ++n) {
+    recorder_.finish(ids[n - 1]);
+    if (n % 1000 == 0) {
+      ASSERT_EQ(recorder_.state().finished->number, n);
+    }
+  }
+  EXPECT_EQ(told, kStep) << "none is missing in a trace";
+  EXPECT_EQ(numbers().size(), FlightRecorder::kRecords);
   EXPECT_TRUE(recorder_.state().waiting.empty());
 }
 

@@ -41,6 +41,19 @@ TEST(Report, SurvivesTheWire) {
   EXPECT_EQ(report_from(nlohmann::json::parse(to_json(report).dump())), report);
 }
 
+// Of a device's thousands the oldest travel, and how many there are is said.
+TEST(Report, OfManyOperationsTheOldestAreNamedAndTheOthersCounted) {
+  FlightRecorder many(report_clock);
+  constexpr std::uint64_t kMany = RankReport::kMostReported + 1000;
+  for (std::uint64_t n = 1; n <= kMany; ++n) many.wait(many.begin({.operation = "all_reduce", .group = "tp", .number = n}));
+  const RankReport report = make_report(0, "node1", many);
+  ASSERT_EQ(report.waiting.size(), RankReport::kMostReported);
+  EXPECT_EQ(report.waiting.front().number, 1U);
+  EXPECT_EQ(report.waiting.back().number, RankReport::kMostReported);
+  EXPECT_EQ(report.more_waiting, 1000U);
+  EXPECT_EQ(report_from(nlohmann::json::parse(to_json(report).dump())), report);
+}
+
 TEST(Report, ADumpIsAFileThatCanBeRead) {
   const TemporaryFolder folder;
   const RankReport report = make_report(3, "node1", recorder());

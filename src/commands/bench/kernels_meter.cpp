@@ -4,6 +4,7 @@
 
 #include "base/dtype.hpp"
 #include "base/random.hpp"
+#include "gpu/stopwatch.hpp"
 #include "observe/clock.hpp"
 #include "ops/cuda/optimizer/adamw.hpp"
 
@@ -54,20 +55,19 @@ void Meter::flush_cache() {
 double Meter::median_milliseconds(const std::function<void()>& run, bool flush) {
   constexpr double kWarmUp = 400.0, kTimed = 200.0;  // milliseconds of device time
   constexpr std::size_t kFewestRuns = 15, kMostRuns = 300;
-  std::vector<gpu::Event> events;
-  for (std::size_t i = 0; i < 2 * kMostRuns; ++i) events.emplace_back(gpu::Event::Kind::timing);
-  const auto timed_run = [&](std::size_t i) {
+  std::vector<gpu::Stopwatch> stopwatches(kMostRuns);
+  const auto timed_run = [&](gpu::Stopwatch& stopwatch) {
     if (flush) flush_cache();
-    events[2 * i].record(gpu::compute_stream());
+    stopwatch.start();
     run();
-    events[2 * i + 1].record(gpu::compute_stream());
+    stopwatch.stop();
   };
   const auto times_of = [&](std::size_t runs) {
-    for (std::size_t i = 0; i < runs; ++i) timed_run(i);
+    for (std::size_t i = 0; i < runs; ++i) timed_run(stopwatches[i]);
     gpu::check_launch("launching a kernel of the benchmark");
     gpu::synchronize();
     std::vector<double> times;
-    for (std::size_t i = 0; i < runs; ++i) times.push_back(gpu::milliseconds_between(events[2 * i], events[2 * i + 1]));
+    for (std::size_t i = 0; i < runs; ++i) times.push_back(1e3 * stopwatches[i].seconds());
     std::sort(times.begin(), times.end());
     return times;
   };

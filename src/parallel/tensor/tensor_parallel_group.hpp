@@ -28,11 +28,11 @@ class TensorParallelGroup : public TensorParallel {
       : TensorParallel(group.size(), group.rank(), sequence, overlap), group_(group) {}
 
  protected:
-  void do_sum(const Tensor& x) override;
-  void do_max(const Tensor& x) override;
-  void do_gather(const Tensor& all, const Tensor& own) override;
-  void do_sum_scatter(const Tensor& own, const Tensor& terms) override;
-  void do_pass_on(const Tensor& outgoing, const Tensor& incoming) override;
+  void do_sum(const Tensor& x, const Site& site) override;
+  void do_max(const Tensor& x, const Site& site) override;
+  void do_gather(const Tensor& all, const Tensor& own, const Site& site) override;
+  void do_sum_scatter(const Tensor& own, const Tensor& terms, const Site& site) override;
+  void do_pass_on(const Tensor& outgoing, const Tensor& incoming, const Site& site) override;
   void wait() override;
 
  private:

@@ -1,11 +1,19 @@
 // Products of blocks of rows, around the ring of parts (TensorParallel with overlap): which block comes when, what it holds, and
 // in which order the terms of a sum are added.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <source_location>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "parallel/tensor/training.hpp"
+#include "watch/report.hpp"
 
 namespace cohort::test {
 namespace {
@@ -19,9 +27,9 @@ class Noting : public TensorParallelGroup {
   std::vector<std::string> notes;
 
  protected:
-  void do_pass_on(const Tensor& outgoing, const Tensor& incoming) override {
+  void do_pass_on(const Tensor& outgoing, const Tensor& incoming, const Site& site) override {
     notes.emplace_back("turn begins");
-    TensorParallelGroup::do_pass_on(outgoing, incoming);
+    TensorParallelGroup::do_pass_on(outgoing, incoming, site);
   }
   void wait() override {
     TensorParallelGroup::wait();
@@ -108,6 +116,38 @@ TEST_F(AroundTheRing, TermsAreAddedInTheOrderOfTheRing) {
     expected.insert(expected.end(), kColumns, sum);
   }
   EXPECT_EQ(values_of(own), expected);
+}
+
+// Part 0 does not come until part 1, which waits for it, has been seen to say where: here, not in the files that pass it on.
+TEST_F(AroundTheRing, WhoHangsIsNamedWithItsPlace) {
+  const Count job = all_reduce_value(ranks_.host(), part_ == 0 ? static_cast<Count>(getpid()) : Count{0}, ReduceOp::sum);
+  const std::filesystem::path seen = std::filesystem::temp_directory_path() / fmt::format("cohort_seen_{}", job);
+  std::optional<ReportedOperation> stuck;
+  std::thread observer;
+  if (part_ == 1) {
+    observer = std::thread([&] {
+      while (!stuck) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        for (const ReportedOperation& operation : make_report(1, "node1", FlightRecorder::of_process()).waiting)
+          if (operation.peer == 0 && operation.kind.starts_with("recv")) stuck = operation;
+      }
+      std::ofstream(seen) << "seen";
+    });
+  } else if (part_ == 0) {
+    while (!std::filesystem::exists(seen)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::filesystem::remove(seen);
+  }
+  const Tensor own = device_tensor({kRows, kColumns}, rows_of(part_));
+  const auto here = std::source_location::current();
+  parallel_.read_rows(context_, own, [](const RowBlock&, const Tensor&) {});
+  if (observer.joinable()) observer.join();
+  const std::string place = fmt::format("around_the_ring_test.cpp:{})", here.line() + 1);
+  EXPECT_TRUE(!stuck || stuck->text.ends_with(place)) << stuck->text;
+
+  // And so with the collectives.
+  const auto last = [] { return FlightRecorder::of_process().records().back().str(); };
+  parallel_.sum(own);
+  EXPECT_NE(last().find("around_the_ring_test.cpp:"), std::string::npos) << last();
 }
 
 }  // namespace

@@ -105,17 +105,17 @@ class Listening : public TensorParallelGroup {
   int overlapped() const { return overlapped_; }
 
  protected:
-  void do_sum(const Tensor& x) override {
+  void do_sum(const Tensor& x, const Site& site) override {
     at_start_ = now();
-    TensorParallelGroup::do_sum(x);
+    TensorParallelGroup::do_sum(x, site);
   }
-  void do_gather(const Tensor& all, const Tensor& own) override {
+  void do_gather(const Tensor& all, const Tensor& own, const Site& site) override {
     at_start_ = now();
-    TensorParallelGroup::do_gather(all, own);
+    TensorParallelGroup::do_gather(all, own, site);
   }
-  void do_sum_scatter(const Tensor& own, const Tensor& partials) override {
+  void do_sum_scatter(const Tensor& own, const Tensor& partials, const Site& site) override {
     at_start_ = now();
-    TensorParallelGroup::do_sum_scatter(own, partials);
+    TensorParallelGroup::do_sum_scatter(own, partials, site);
   }
   void wait() override {
     if (!at_start_.empty() && at_start_ != now()) ++overlapped_;

@@ -38,11 +38,11 @@ class Faulty : public TensorParallelGroup {
   }
 
  protected:
-  void do_sum(const Tensor& x) override {
-    if (x.shape().dims() == 1) return sum_partial_gradients(x);
+  void do_sum(const Tensor& x, const Site& site) override {
+    if (x.shape().dims() == 1) return sum_partial_gradients(x, site);
     if (x.shape()[0] == 2) {
       if (fault_ == Fault::padding_in_the_softmax) add_padding(x);
-      return TensorParallelGroup::do_sum(x);
+      return TensorParallelGroup::do_sum(x, site);
     }
     // Of each micro-batch: 0 the embedding, 1 to 2 L the branches, then the head's backward and 2 L of the branches'.
     const Count branches = 2 * model_.layers;
@@ -54,18 +54,18 @@ class Faulty : public TensorParallelGroup {
       const Tensor bias = biases_[static_cast<std::size_t>(number - 1)].to_host();
       change(x, [&](Count i, float& value) { value += bias.f32()[i % bias.elements()]; });
     }
-    TensorParallelGroup::do_sum(x);
+    TensorParallelGroup::do_sum(x, site);
   }
   // Of each micro-batch: four times around the ring for every block forward, twice backward.
-  void do_pass_on(const Tensor& outgoing, const Tensor& incoming) override {
+  void do_pass_on(const Tensor& outgoing, const Tensor& incoming, const Site& site) override {
     const Count number = turns_++ / (parts() - 1) % (6 * model_.layers);
     if ((fault_ == Fault::rows_not_passed_on && number == 4) || (fault_ == Fault::terms_not_passed_on && number == 1) ||
         (fault_ == Fault::gradient_rows_not_passed_on && number == 4 * model_.layers + 1))
       return incoming.zero();
-    TensorParallelGroup::do_pass_on(outgoing, incoming);
+    TensorParallelGroup::do_pass_on(outgoing, incoming, site);
   }
-  void do_max(const Tensor& x) override {
-    TensorParallelGroup::do_max(x);
+  void do_max(const Tensor& x, const Site& site) override {
+    TensorParallelGroup::do_max(x, site);
     largest_ = x;
   }
 
@@ -85,7 +85,7 @@ class Faulty : public TensorParallelGroup {
     });
   }
   // One message for each block and the last norm.
-  void sum_partial_gradients(const Tensor& message) {
+  void sum_partial_gradients(const Tensor& message, const Site& site) {
     if (fault_ == Fault::partial_gradients_not_summed) return;
     const std::size_t units = static_cast<std::size_t>(model_.layers) + 1;
     const std::size_t number = messages_++ % (units * kAccumulation);
@@ -93,7 +93,7 @@ class Faulty : public TensorParallelGroup {
       const Tensor& earlier = earlier_.at(number - units);
       change(message, [&](Count i, float& value) { value += earlier.f32()[i]; });
     }
-    TensorParallelGroup::do_sum(message);
+    TensorParallelGroup::do_sum(message, site);
     wait();
     if (number == 0) earlier_.clear();
     earlier_.push_back(Tensor::zeros("test", message.shape()));
