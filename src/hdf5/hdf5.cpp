@@ -61,11 +61,14 @@ Handle make_space(std::span<const Count> shape) {
   return space;
 }
 
-Handle make_dataset_access_list() {
-  Handle list = make_property_list(H5P_DATASET_ACCESS);
-  COHORT_CHECK(H5Pset_chunk_cache(list.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, kLargestChunk, H5D_CHUNK_CACHE_W0_DEFAULT) >= 0,
-               "HDF5 cannot set its chunk cache: {}", take_reason());
-  return list;
+hid_t dataset_access_list() {
+  static const hid_t kept = [] {
+    Handle list = make_property_list(H5P_DATASET_ACCESS);
+    COHORT_CHECK(H5Pset_chunk_cache(list.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, kLargestChunk, H5D_CHUNK_CACHE_W0_DEFAULT) >= 0,
+                 "HDF5 cannot set its chunk cache: {}", take_reason());
+    return list.release();
+  }();
+  return kept;
 }
 
 Handle make_creation_list(hid_t list_class) {
@@ -160,8 +163,8 @@ void Group::create_parents(const std::string& name) {
 Group Group::create_group(const std::string& name) {
   const Turn turn;
   create_parents(name);
-  const Handle creation = make_creation_list(H5P_GROUP_CREATE);
-  Handle group(Handle::Kind::group, H5Gcreate2(id(), name.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT));
+  static const hid_t creation = make_creation_list(H5P_GROUP_CREATE).release();
+  Handle group(Handle::Kind::group, H5Gcreate2(id(), name.c_str(), H5P_DEFAULT, creation, H5P_DEFAULT));
   if (group.id() < 0) fail_here(fmt::format("cannot create the group '{}'", name));
   return Group(std::move(group), origin_, full_name(name));
 }
@@ -176,7 +179,7 @@ Group Group::open_group(const std::string& name) const {
 
 Dataset Group::open_dataset(const std::string& name) const {
   const Turn turn;
-  Handle dataset(Handle::Kind::dataset, H5Dopen2(id(), name.c_str(), make_dataset_access_list().id()));
+  Handle dataset(Handle::Kind::dataset, H5Dopen2(id(), name.c_str(), dataset_access_list()));
   if (dataset.id() < 0) {
     const std::string reason = take_reason();  // before the next call
     if (!has_dataset(name)) throw Error(origin_->code, fmt::format("{}: there is no dataset '{}'", path(), full_name(name)));

@@ -42,7 +42,7 @@ void check_layout(const DatasetLayout& layout, const std::string& where, bool pa
 Handle Group::make_dataset(const std::string& name, std::int64_t type, std::int64_t space, std::int64_t creation) {
   create_parents(name);
   Handle dataset(Handle::Kind::dataset,
-                 H5Dcreate2(id(), name.c_str(), type, space, H5P_DEFAULT, creation, make_dataset_access_list().id()));
+                 H5Dcreate2(id(), name.c_str(), type, space, H5P_DEFAULT, creation, dataset_access_list()));
   if (dataset.id() < 0) fail_here(fmt::format("cannot create the dataset '{}'", name));
   return dataset;
 }

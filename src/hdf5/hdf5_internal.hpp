@@ -38,8 +38,9 @@ Handle make_creation_list(hid_t list_class);
 Handle make_file_access_list(const FileOptions& options);
 
 /// Properties for opening and creating datasets: a chunk cache that holds the largest chunk, so that a chunk that two slabs share
-/// is neither unpacked nor packed twice.
-Handle make_dataset_access_list();
+/// is neither unpacked nor packed twice. Made once and never closed, as HDF5 is never ended: a list for each of many small
+/// datasets takes a good part of the time in which they are written.
+hid_t dataset_access_list();
 
 /// Whether ranks write the file together.
 bool is_parallel(hid_t file);
