@@ -80,7 +80,8 @@ Suggestions suggest_layouts(const RunConfig& config, int ranks, const PlannedMac
 
 std::string words_of_split(const StepSplit& split) {
   const double total = split.total();
-  std::vector<std::pair<double, std::string>> parts{{split.computing(), "computing"}, {split.bubble, "bubble"}};
+  std::vector<std::pair<double, std::string>> parts{
+      {split.computing(), "computing"}, {split.host_copies, "waiting for host copies"}, {split.bubble, "bubble"}};
   for (const auto& [group, seconds] : split.exposed) parts.emplace_back(seconds, "waiting for " + group);
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   constexpr double kLeast = 0.005;
