@@ -123,27 +123,29 @@ nlohmann::ordered_json json_of(const std::vector<ScalingPoint>& points) {
 
 nlohmann::ordered_json json_of(const MachinePlan& plan) {
   nlohmann::ordered_json json = to_json(plan.found);
-  nlohmann::ordered_json answer{{"machine", plan.machine.profile.name},
-                                {"basis", plan.machine.profile.basis},
-                                {"estimate", !plan.machine.profile.measured},
-                                {"ranks", plan.ranks},
-                                {"ranks_per_node", plan.machine.ranks_per_node},
-                                {"memory_of_rank", plan.machine.memory},
-                                {"parameters", plan.parameters},
-                                {"best", plan.best().layout.name},
-                                {"step", json_of(plan.best().time)},
-                                {"tokens_per_second", plan.tokens_per_second()},
-                                {"mfu", plan.mfu ? nlohmann::ordered_json(*plan.mfu) : nullptr},
-                                {"tokens", plan.tokens},
-                                {"days", plan.days()},
-                                {"gpu_hours", plan.gpu_hours()},
-                                {"cost", plan.price > 0.0 ? nlohmann::ordered_json(plan.price * plan.gpu_hours()) : nullptr},
-                                {"failure_seconds", plan.goodput.failure_seconds},
-                                {"checkpoint_interval_seconds", plan.goodput.interval_seconds},
-                                {"goodput", plan.goodput.share},
-                                {"explanation", explanation(plan)},
-                                {"weak_scaling", json_of(plan.curve.weak)},
-                                {"strong_scaling", json_of(plan.curve.strong)}};
+  nlohmann::ordered_json answer{
+      {"machine", plan.machine.profile.name},
+      {"basis", plan.machine.profile.basis},
+      {"estimate", !plan.machine.profile.measured},
+      {"ranks", plan.ranks},
+      {"ranks_per_node", plan.machine.ranks_per_node},
+      {"memory_of_rank", plan.machine.memory},
+      {"host_memory_of_node", plan.machine.host_memory > 0 ? nlohmann::ordered_json(plan.machine.host_memory) : nullptr},
+      {"parameters", plan.parameters},
+      {"best", plan.best().layout.name},
+      {"step", json_of(plan.best().time)},
+      {"tokens_per_second", plan.tokens_per_second()},
+      {"mfu", plan.mfu ? nlohmann::ordered_json(*plan.mfu) : nullptr},
+      {"tokens", plan.tokens},
+      {"days", plan.days()},
+      {"gpu_hours", plan.gpu_hours()},
+      {"cost", plan.price > 0.0 ? nlohmann::ordered_json(plan.price * plan.gpu_hours()) : nullptr},
+      {"failure_seconds", plan.goodput.failure_seconds},
+      {"checkpoint_interval_seconds", plan.goodput.interval_seconds},
+      {"goodput", plan.goodput.share},
+      {"explanation", explanation(plan)},
+      {"weak_scaling", json_of(plan.curve.weak)},
+      {"strong_scaling", json_of(plan.curve.strong)}};
   answer.update(json);
   return answer;
 }
