@@ -87,6 +87,36 @@ nlohmann::ordered_json json_of(const Suggestion& one) {
           {"reason", one.time.seconds > 0.0 ? words_of_split(one.time.split) : ""}};
 }
 
+void print_fitting(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
+  const auto shown_end = found.fitting.begin() + static_cast<std::ptrdiff_t>(std::min(lines, found.fitting.size()));
+  const bool host = std::any_of(found.fitting.begin(), shown_end,
+                                [](const Suggestion& one) { return one.layout.config.device.kind == "cuda" && one.host > 0; });
+  std::vector<std::string> head{"layout", "batch", "memory"};
+  if (host) head.emplace_back("host memory");
+  head.insert(head.end(), {"step", "where the time goes"});
+  Table table(head);
+  for (std::size_t i = 0; i < std::min(found.fitting.size(), lines); ++i) {
+    const Suggestion& one = found.fitting[i];
+    const TrainSection& train = one.layout.config.train;
+    std::vector<std::string> line{one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation),
+                                  human_bytes(one.memory)};
+    if (host) line.push_back(one.host > 0 ? human_bytes(one.host) : "-");
+    line.insert(line.end(), {fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
+    table.add(line);
+  }
+  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
+             found.fitting.size() == 1 ? "fits" : "fit", words_of_limits(machine), table.str(head.size()));
+  if (found.fitting.size() > lines)
+    fmt::print("... and {} (--json lists all)\n", counted(static_cast<Count>(found.fitting.size() - lines), "slower layout"));
+  fmt::print("batch: micro-batch x accumulation; memory: of the rank that needs the most; step: on {},\n{}.\n",
+             machine.profile.name, machine.profile.basis);
+  if (host)
+    fmt::print("host memory: of the node that needs the most, for its {}; {}.\n",
+               counted(std::min(ranks, machine.ranks_per_node), "rank"),
+               machine.host_memory > 0 ? "it has " + human_bytes(machine.host_memory)
+                                       : "how much it has is not known: --host-memory-gib");
+}
+
 }  // namespace
 
 RunConfig reference_of_plan(const PlanRunOptions& options, DeviceKind device) {
@@ -140,32 +170,11 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
 }
 
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
-  const auto shown_end = found.fitting.begin() + static_cast<std::ptrdiff_t>(std::min(lines, found.fitting.size()));
-  const bool host = std::any_of(found.fitting.begin(), shown_end,
-                                [](const Suggestion& one) { return one.layout.config.device.kind == "cuda" && one.host > 0; });
-  std::vector<std::string> head{"layout", "batch", "memory"};
-  if (host) head.emplace_back("host memory");
-  head.insert(head.end(), {"step", "where the time goes"});
-  Table table(head);
-  for (std::size_t i = 0; i < std::min(found.fitting.size(), lines); ++i) {
-    const Suggestion& one = found.fitting[i];
-    const TrainSection& train = one.layout.config.train;
-    std::vector<std::string> line{one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation),
-                                  human_bytes(one.memory)};
-    if (host) line.push_back(one.host > 0 ? human_bytes(one.host) : "-");
-    line.insert(line.end(), {fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
-    table.add(line);
+  if (found.fitting.empty()) {
+    fmt::print("No layout of {} fits{} without parallel.offload.\n", counted(ranks, "rank"), words_of_limits(machine));
+  } else {
+    print_fitting(found, ranks, machine, lines);
   }
-  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
-             found.fitting.size() == 1 ? "fits" : "fit", words_of_limits(machine), table.str(head.size()));
-  if (found.fitting.size() > lines)
-    fmt::print("... and {} (--json lists all)\n", counted(static_cast<Count>(found.fitting.size() - lines), "slower layout"));
-  fmt::print("batch: micro-batch x accumulation; memory: of the rank that needs the most; step: on {},\n{}.\n",
-             machine.profile.name, machine.profile.basis);
-  if (host)
-    fmt::print("host memory: of the node that needs the most, for its {} ranks; {}.\n", machine.ranks_per_node,
-               machine.host_memory > 0 ? "it has " + human_bytes(machine.host_memory)
-                                       : "how much it has is not known: --host-memory-gib");
   print_untimed(found, machine);
   print_too_large(found, machine);
   print_refused(found, lines / 4);
