@@ -60,7 +60,7 @@ RunConfig reference_of_plan(const PlanRunOptions& options, DeviceKind device);
 /// Of --gpu, --profile and what else says something of it; without both a usual machine of the run file's kind.
 PlannedMachine machine_of_plan(const PlanRunOptions& options, const RunConfig& run);
 int ranks_of_machine(const PlanRunOptions& options, const RunConfig& run);
-/// Throws Error(config) with what would help if no layout fits but with parallel.offload.
+/// Throws Error(config) with what would help if no layout fits, or none but with parallel.offload.
 void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& machine);
 /// The table of layouts, then what does not fit and what is refused.
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines);

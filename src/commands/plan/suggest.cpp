@@ -153,20 +153,19 @@ int ranks_of_machine(const PlanRunOptions& options, const RunConfig& run) {
 
 void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& machine) {
   if (!found.fitting.empty()) return;
-  if (!found.untimed.empty()) {
-    const Suggestion& smallest = found.untimed.front();
-    fail(ExitCode::config,
-         "no layout of {} fits without parallel.offload, whose time is not planned; with it, {} takes {} on a rank and {}; "
-         "--suggest lists all such layouts",
-         counted(ranks, "rank"), smallest.layout.name, human_bytes(smallest.memory), words_of_host_memory(smallest, machine));
-  }
   if (found.too_large.empty())
     fail(ExitCode::config, "no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front());
   const Suggestion& smallest = found.too_large.front();
   const bool recomputes_all = smallest.layout.config.model.activation_checkpointing == "full";
-  fail(ExitCode::config, "no layout of {} fits{}: the smallest, {}, needs {}; give more ranks, lower train.micro_batch{}",
+  std::string offloading;
+  if (!found.untimed.empty()) {
+    const Suggestion& one = found.untimed.front();
+    offloading = fmt::format("; or set parallel.offload, whose time is not planned: {} takes {} on a rank and {}",
+                             one.layout.name, human_bytes(one.memory), words_of_host_memory(one, machine));
+  }
+  fail(ExitCode::config, "no layout of {} fits{}: the smallest, {}, needs {}; give more ranks, lower train.micro_batch{}{}",
        counted(ranks, "rank"), words_of_limits(machine), smallest.layout.name, smallest.lacks,
-       recomputes_all ? "" : " or set model.activation_checkpointing = \"full\"");
+       recomputes_all ? "" : " or set model.activation_checkpointing = \"full\"", offloading);
 }
 
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
