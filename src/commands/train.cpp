@@ -30,6 +30,7 @@
 #include "runtime/topology.hpp"
 #include "train/conversations.hpp"
 #include "train/estimate.hpp"
+#include "train/host_memory.hpp"
 #include "train/precision.hpp"
 #include "train/trainer.hpp"
 
@@ -115,12 +116,17 @@ void warn(Communicator& world, const std::string& warning) {
   if (world.rank() == 0 && !warning.empty()) print_error_line("warning: " + warning);
 }
 
-int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world) {
+// `ranks_per_node` 0: not known, as the run is not started here.
+int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communicator& world, int ranks_per_node) {
   const RunData data = open_data(world, config, DataUse::training);
   for (const std::string& warning : data_warnings(config, data)) warn(world, warning);
   warn(world, long_conversations_warning(config, data));
+  if (ranks_per_node > 0) {
+    const Bytes need = host_memory_of_node(config, count_stages(config), ranks_per_node);
+    warn(world, why_not_in_host_memory(config, need, ranks_per_node, this_node()));
+  }
   if (world.rank() == 0) {
-    fmt::print("{}{}", describe_run(config, data.dataset->samples(Split::train)), describe_mixture(config, data));
+    fmt::print("{}{}", describe_run(config, data.dataset->samples(Split::train), ranks_per_node), describe_mixture(config, data));
     for (const FaultSection& fault : faults) fmt::print("fault       {}\n", describe_fault(fault));
     fmt::print("The run file is valid; nothing was trained or written (--dry-run).\n");
     if (config.device.kind == "cuda" && gpu::visible_devices() == 0)
@@ -151,7 +157,7 @@ int train(const TrainOptions& options) {
   TrainerOptions trainer_options;
   fail_together(*world, "the faults", [&] { trainer_options.faults = faults_of(config, options.faults, ranks); });
   fail_together(*world, "the steps to trace", [&] { trainer_options.trace = parse_trace_range(options.trace, config); });
-  if (options.dry_run) return dry_run(config, trainer_options.faults, *world);
+  if (options.dry_run) return dry_run(config, trainer_options.faults, *world, options.ranks > 0 ? 0 : runtime.local_size());
   for (const std::string& warning : startup_warnings(runtime)) warn(*world, warning);
   const RunData data = open_data(*world, config, DataUse::training);
   for (const std::string& warning : data_warnings(config, data)) warn(*world, warning);

@@ -19,6 +19,14 @@ namespace {
 
 bool halves(const RunConfig& config) { return storage_of(config).compute != DType::f32; }
 
+// The output of a layer, and so the input of the next, in the paper's bytes.
+PaperMemory paper_output(const RunConfig& config) {
+  const Count positions = config.model.context / config.parallel.cp;  // of a rank
+  const auto sbh = static_cast<double>(positions * config.train.micro_batch * config.model.width);
+  if (config.parallel.sequence) return {2.0 * sbh / static_cast<double>(config.parallel.tp), "2 sbh/t"};
+  return {2.0 * sbh, "2 sbh"};
+}
+
 // s b h (...) of a layer and micro-batch, in the paper's bytes.
 PaperMemory paper_layer(const RunConfig& config) {
   const ModelSection& model = config.model;
@@ -27,8 +35,7 @@ PaperMemory paper_layer(const RunConfig& config) {
   const auto s = static_cast<double>(positions), h = static_cast<double>(model.width);
   const double sbh = s * static_cast<double>(config.train.micro_batch) * h;
   const double scores = 5.0 * static_cast<double>(model.heads) * s / h;
-  if (model.activation_checkpointing == "full" && config.parallel.sequence) return {2.0 * sbh / t, "2 sbh/t"};
-  if (model.activation_checkpointing == "full") return {2.0 * sbh, "2 sbh"};
+  if (model.activation_checkpointing == "full") return paper_output(config);  // of the one before
   if (model.activation_checkpointing == "selective") {
     if (config.parallel.sequence) return {4.0 * sbh / t, "4 sbh/t"};
     if (config.parallel.tp > 1) return {sbh * (2.0 + 2.0 / t), "sbh (2 + 2/t)"};
@@ -39,21 +46,38 @@ PaperMemory paper_layer(const RunConfig& config) {
   return {sbh * (34.0 + scores), "sbh (34 + 5as/h)"};
 }
 
+// What of a stage is on the device at once.
+struct KeptOnDevice {
+  Count layers = 0;   // times micro-batches under way
+  Count outputs = 0;  // of chunks, beside those
+};
+
+KeptOnDevice kept_on_device(const RunConfig& config, int stage) {
+  const PlannedPart part(config, stage);
+  const Count under_way = config.parallel.pp == 1 ? 1 : most_in_flight(part.schedule(), stage);
+  if (!config.model.activation_offload || !exec_of(config).gpu()) return {part.layers() * under_way / part.schedule().chunks};
+  // Chunks take turns in the lanes, and each fills as many as it has layers. The output of each one's last block was sent from
+  // where it stays.
+  return {std::min<Count>(part.layers_of_largest_chunk(), ActivationOffload::kLanes), config.parallel.pp == 1 ? 0 : under_way};
+}
+
 PaperMemory paper_activations(const RunConfig& config) {
   const PaperMemory layer = paper_layer(config);
-  Count most = 0;  // layers times micro-batches under way
-  for (const int stage : stages_to_count(config)) {
-    const PlannedPart part(config, stage);
-    const Count under_way = config.parallel.pp == 1 ? 1 : most_in_flight(part.schedule(), stage);
-    most = std::max(most, part.layers() * under_way / part.schedule().chunks);
-  }
-  // What is offloaded leaves so many blocks on a GPU, whatever is under way.
-  if (config.model.activation_offload && exec_of(config).gpu())
-    most = std::min<Count>(config.model.layers, ActivationOffload::kLanes);
+  const PaperMemory output = paper_output(config);
   const double width = halves(config) ? 1.0 : 2.0;
-  return {width * static_cast<double>(most) * layer.bytes,
-          fmt::format("{}{} x {} ({}Korthikanti 4)", halves(config) ? "" : "2 x ", layer.formula, counted(most, "layer"),
-                      config.model.activation_checkpointing == "none" ? "" : "in terms of ")};
+  PaperMemory most;
+  for (const int stage : stages_to_count(config)) {
+    const KeptOnDevice kept = kept_on_device(config, stage);
+    const double bytes =
+        width * (static_cast<double>(kept.layers) * layer.bytes + static_cast<double>(kept.outputs) * output.bytes);
+    if (bytes <= most.bytes) continue;
+    std::string sum = fmt::format("{} x {}", layer.formula, counted(kept.layers, "layer"));
+    if (kept.outputs > 0) sum += fmt::format(" + {} x {}", output.formula, counted(kept.outputs, "output"));
+    if (!halves(config)) sum = "2 x " + (kept.outputs > 0 ? "(" + sum + ")" : sum);
+    const bool own = config.model.activation_checkpointing != "none" || kept.outputs > 0;
+    most = {bytes, fmt::format("{} ({}Korthikanti 4)", sum, own ? "in terms of " : "")};
+  }
+  return most;
 }
 
 ByKind<Bytes> by_kind(const MemoryEstimate& estimate) {

@@ -1,5 +1,7 @@
 #include "plan/part.hpp"
 
+#include <algorithm>
+
 #include "config/model_rules.hpp"
 #include "config/pipeline.hpp"
 #include "train/model_of_rank.hpp"
@@ -22,6 +24,14 @@ Count PlannedPart::layers() const {
   Count layers = 0;
   for (const ChunkSpec& chunk : decoder->chunks()) layers += chunk.layers();
   return layers;
+}
+
+Count PlannedPart::layers_of_largest_chunk() const {
+  const auto* decoder = dynamic_cast<const Decoder*>(model_.get());
+  if (decoder == nullptr) return config_.model.layers;
+  Count most = 0;
+  for (const ChunkSpec& chunk : decoder->chunks()) most = std::max(most, chunk.layers());
+  return most;
 }
 
 Bytes PlannedPart::stream_bytes() const { return rows_ * config_.model.width * size_of(storage_of(config_).compute); }

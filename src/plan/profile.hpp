@@ -65,6 +65,7 @@ struct MachineProfile {
   bool measured = false;
   DeviceKind device = DeviceKind::gpu;
   Bytes memory = 0;        // that a step may take on a rank; 0: not known
+  Bytes host_memory = 0;   // that the ranks of a node may take together in its memory; 0: not known
   int ranks_per_node = 8;  // of which the links of a node are
   // Of a collective that runs beside work, the share that takes no time from that work.
   double hidden = 1.0;

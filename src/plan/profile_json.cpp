@@ -86,6 +86,7 @@ class ProfileReader {
     profile.basis = text(json, "basis");
     profile.device = device(text(json, "device"));
     profile.memory = static_cast<Bytes>(number(json, "memory_bytes", 0.0));
+    if (json.contains("host_memory_bytes")) profile.host_memory = static_cast<Bytes>(number(json, "host_memory_bytes", 0.0));
     profile.ranks_per_node = static_cast<int>(number(json, "ranks_per_node", 1.0, 1e6));
     profile.hidden = number(json, "hidden_share", 0.0, 1.0);
     profile.node = link(at(json, "node_link"));
@@ -170,6 +171,7 @@ std::string to_json(const MachineProfile& profile) {
                     {"basis", profile.basis},
                     {"device", profile.device == DeviceKind::gpu ? "cuda" : "cpu"},
                     {"memory_bytes", profile.memory},
+                    {"host_memory_bytes", profile.host_memory},
                     {"ranks_per_node", profile.ranks_per_node},
                     {"hidden_share", profile.hidden},
                     {"node_link", json_of(profile.node)},

@@ -37,8 +37,8 @@ class Player {
 
   struct Flight {
     double start = 0.0, end = 0.0;
-    const std::string* group = nullptr;  // null: not under way
-    double hidden = 1.0;                 // MachineProfile::hidden
+    double* waiting = nullptr;  // where what waits for it is summed; null: not under way
+    double hidden = 1.0;        // MachineProfile::hidden
   };
 
   void take(std::size_t i) {
@@ -63,13 +63,14 @@ class Player {
     const double start = std::max(now_, links_free_);
     links_free_ = start + seconds;
     played_.communication += seconds;
-    flight(one) = {start, links_free_, &one.group, profile_.hidden};
+    flight(one) = {start, links_free_, &exposed(one.group), profile_.hidden};
   }
 
   void copy(const CollectiveStart& one, double& seconds) {
     if (seconds == kUnknown) seconds = static_cast<double>(one.bytes) / profile_.host_bytes_per_second;
     host_link_free_ = std::max(now_, host_link_free_) + seconds;
-    flight(one) = {host_link_free_ - seconds, host_link_free_, &one.group};
+    played_.host_copies += seconds;
+    flight(one) = {host_link_free_ - seconds, host_link_free_, &played_.split.host_copies};
     if (profile_.device == DeviceKind::cpu) take(CollectiveWait{one.id}, seconds);
   }
 
@@ -79,15 +80,15 @@ class Player {
   }
 
   void take(const CollectiveWait& one, double& /*seconds*/) {
-    if (one.id >= flights_.size() || flights_[one.id].group == nullptr) return;
+    if (one.id >= flights_.size() || flights_[one.id].waiting == nullptr) return;
     Flight& flight = flights_[one.id];
     const double beside = std::clamp(now_ - flight.start, 0.0, flight.end - flight.start);
     const double slowed = (1.0 - flight.hidden) * beside;
     const double until = std::max(now_, flight.end) + slowed;
-    exposed(*flight.group) += until - now_;
-    if (*flight.group != kHostGroup) links_free_ += slowed;
+    *flight.waiting += until - now_;
+    links_free_ += slowed;  // nothing of a copy, beside which work goes on as if alone
     now_ = until;
-    flight.group = nullptr;
+    flight.waiting = nullptr;
   }
 
   void take(const TakenAgain& /*again*/, double& /*seconds*/) {}  // which has none in it
@@ -129,8 +130,8 @@ double StepSplit::communicating() const {
 
 StepSplit StepSplit::plus(const StepSplit& other, double factor) const {
   StepSplit sum = *this;
-  for (const auto part :
-       {&StepSplit::products, &StepSplit::attention, &StepSplit::pointwise, &StepSplit::optimizer, &StepSplit::bubble})
+  for (const auto part : {&StepSplit::products, &StepSplit::attention, &StepSplit::pointwise, &StepSplit::optimizer,
+                          &StepSplit::host_copies, &StepSplit::bubble})
     sum.*part += factor * other.*part;
   for (const auto& [group, seconds] : other.exposed) sum.exposed[group] += factor * seconds;
   return sum;

@@ -25,13 +25,13 @@ struct StepSplit {
   double attention = 0.0;
   double pointwise = 0.0;  // element by element: norms, activations, loss, copies
   double optimizer = 0.0;
-  // Waiting for collectives, by the first word of the group, "dp", "tp"; for copies from and to the host: "host".
-  std::map<std::string, double> exposed;
-  double bubble = 0.0;  // a pipeline: waiting for other stages
+  std::map<std::string, double> exposed;  // waiting for collectives, by the first word of the group: "dp", "tp"
+  double host_copies = 0.0;               // waiting for copies from and to the host
+  double bubble = 0.0;                    // a pipeline: waiting for other stages
 
   double computing() const { return products + attention + pointwise + optimizer; }
-  double communicating() const;
-  double total() const { return computing() + communicating() + bubble; }
+  double communicating() const;  // of `exposed`
+  double total() const { return computing() + communicating() + host_copies + bubble; }
   /// this + factor * other, part by part.
   StepSplit plus(const StepSplit& other, double factor) const;
 };
@@ -40,6 +40,7 @@ struct Replay {
   StepSplit split;
   std::vector<double> clock;   // before each entry, and after the last
   double communication = 0.0;  // of all collectives, hidden or not
+  double host_copies = 0.0;    // of all copies from and to the host, hidden or not
 };
 
 /// Messages of a pipeline take no time here: its schedule is simulated (step_time.hpp).

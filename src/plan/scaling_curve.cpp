@@ -51,8 +51,10 @@ void set_efficiency(std::vector<ScalingPoint>& points) {
 
 }  // namespace
 
-ScalingCurve scaling_curve(const RunConfig& reference, const Suggestion& best, const PlannedMachine& machine) {
+ScalingCurve scaling_curve(const RunConfig& run, const Suggestion& best, const PlannedMachine& machine) {
   const RunConfig& config = best.layout.config;
+  RunConfig reference = run;
+  reference.model.activation_offload = config.model.activation_offload;
   const auto of_replica = static_cast<int>(config.parallel.pp * config.parallel.cp * config.parallel.tp);
   std::set<int> replicas{static_cast<int>(config.parallel.dp)};
   for (int dp = 1; dp * of_replica <= kMostRanksOfScaling; dp *= 2) replicas.insert(dp);

@@ -16,7 +16,7 @@ StepTime without_pipeline(const RunConfig& config, const CountedStep& counted, c
                           int ranks_per_node) {
   const TapedStep& longer = counted.runs.back();
   const Replay all = replay(longer.tape, profile, ranks_per_node);
-  StepTime time{all.split.total(), all.split, all.communication};
+  StepTime time{all.split.total(), all.split, all.communication, all.host_copies};
   if (counted.runs.size() == 1) return time;
   const TapedStep& shorter = counted.runs.front();
   const Replay less = replay(shorter.tape, profile, ranks_per_node);
@@ -24,6 +24,7 @@ StepTime without_pipeline(const RunConfig& config, const CountedStep& counted, c
                        static_cast<double>(longer.micro_batches - shorter.micro_batches);
   time.split = all.split.plus(all.split.plus(less.split, -1.0), times);
   time.communication += times * (all.communication - less.communication);
+  time.host_copies += times * (all.host_copies - less.host_copies);
   time.seconds = time.split.total();
   return time;
 }

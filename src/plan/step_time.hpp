@@ -14,6 +14,7 @@ struct StepTime {
   double seconds = 0.0;
   StepSplit split;             // of the rank that has most to do; sums to `seconds`
   double communication = 0.0;  // of its collectives, hidden or not
+  double host_copies = 0.0;    // of its copies from and to the host, hidden or not
   double bubble() const { return seconds > 0.0 ? split.bubble / seconds : 0.0; }
 };
 

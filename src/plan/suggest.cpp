@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
 #include "mesh/mesh_shape.hpp"
+#include "parallel/zero/stage.hpp"
 #include "plan/memory.hpp"
 #include "plan/traffic.hpp"
+#include "train/host_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -44,6 +47,123 @@ std::vector<std::string> words_of_layouts(const RunConfig& config, int ranks, in
   return all;
 }
 
+std::string what_lacks(const Suggestion& one, const PlannedMachine& machine) {
+  if (machine.memory > 0 && one.memory > machine.memory) return human_bytes(one.memory) + " on a rank";
+  if (machine.host_memory > 0 && one.host > machine.host_memory) return human_bytes(one.host) + " of host memory on a node";
+  return "";
+}
+
+bool is_faster(const Suggestion& a, const Suggestion& b) { return a.time.seconds < b.time.seconds; }
+bool is_smaller(const Suggestion& a, const Suggestion& b) { return a.memory < b.memory; }
+
+double waiting_for_tp(const StepSplit& split) {
+  const auto found = split.exposed.find(std::string(name_of(Axis::tp)));
+  return found == split.exposed.end() ? 0.0 : found->second;
+}
+
+class Search {
+ public:
+  Search(const RunConfig& config, int ranks, const PlannedMachine& machine)
+      : config_(config),
+        ranks_(ranks),
+        machine_(machine),
+        may_offload_(machine.profile.device == DeviceKind::gpu),
+        may_offload_activations_(may_offload_ && !config.model.activation_offload && attention_of(config.model)) {}
+
+  Suggestions find() {
+    for (const std::string& words : words_of_layouts(config_, ranks_, machine_.ranks_per_node)) consider(words);
+    std::stable_sort(found_.fitting.begin(), found_.fitting.end(), is_faster);
+    overlap();
+    std::stable_sort(found_.fitting.begin(), found_.fitting.end(), is_faster);
+    if (may_offload_ && found_.fitting.empty()) offload_optimizers();
+    std::stable_sort(found_.untimed.begin(), found_.untimed.end(), is_smaller);
+    std::stable_sort(found_.too_large.begin(), found_.too_large.end(), is_smaller);
+    return std::move(found_);
+  }
+
+ private:
+  enum class Activations : std::uint8_t { as_told, offloaded };
+
+  // Nothing if the run refuses the layout, for which there is then a reason.
+  std::optional<Suggestion> weigh(const std::string& words, Activations activations = Activations::as_told) {
+    try {
+      RunConfig run = config_;
+      if (activations == Activations::offloaded) run.model.activation_offload = true;
+      Layout layout = layout_from_words(run, words, ranks_);
+      if (activations == Activations::offloaded) layout.name += ", activations offloaded";
+      Suggestion one = weigh_layout(std::move(layout), machine_);
+      one.words = words;
+      return one;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::config) throw;
+      const std::string reason = error.what();
+      auto& known = found_.refused;
+      if (std::find(known.begin(), known.end(), reason) == known.end()) known.push_back(reason);
+      return std::nullopt;
+    }
+  }
+
+  void consider(const std::string& words) {
+    std::optional<Suggestion> one = weigh(words);
+    if (one && !one->lacks.empty() && may_offload_activations_) {
+      if (std::optional<Suggestion> offloaded = weigh(words, Activations::offloaded)) {
+        if (offloaded->lacks.empty()) {
+          one = std::move(offloaded);
+        } else {
+          one->lacks += fmt::format("; with model.activation_offload = true {}", offloaded->lacks);
+        }
+      }
+    }
+    if (one) (one->lacks.empty() ? found_.fitting : found_.too_large).push_back(*std::move(one));
+  }
+
+  // No layout gains more than its waiting for tp.
+  void overlap() {
+    constexpr std::size_t kFastest = 20;
+    if (found_.fitting.empty()) return;
+    const double seconds_to_beat = found_.fitting[std::min(kFastest, found_.fitting.size()) - 1].time.seconds;
+    for (Suggestion& one : found_.fitting) {
+      const double waiting = waiting_for_tp(one.time.split);
+      if (!one.layout.config.parallel.sequence || waiting == 0.0 || one.time.seconds - waiting > seconds_to_beat) continue;
+      std::optional<Suggestion> overlapped = weigh(one.words + ",tensor_overlap=true", activations_of(one));
+      if (overlapped && overlapped->lacks.empty() && is_faster(*overlapped, one)) one = *std::move(overlapped);
+    }
+  }
+
+  Activations activations_of(const Suggestion& one) const {
+    const bool as_told = one.layout.config.model.activation_offload == config_.model.activation_offload;
+    return as_told ? Activations::as_told : Activations::offloaded;
+  }
+
+  // Of each layout that shares optimizer state, the least that has to be offloaded.
+  void offload_optimizers() {
+    for (const Suggestion& one : found_.too_large) {
+      const ParallelSection& p = one.layout.config.parallel;
+      const int stage = zero_stage(p.data);
+      if (p.dp * p.cp == 1) offload(one.words + ",data=zero1,offload=optimizer");  // which is then whole
+      if (stage > 0 && offload(one.words + ",offload=optimizer")) continue;
+      if (stage == 3) offload(one.words + ",offload=parameters");
+    }
+  }
+
+  bool offload(const std::string& words) {
+    for (const Activations activations : {Activations::as_told, Activations::offloaded}) {
+      if (activations == Activations::offloaded && !may_offload_activations_) continue;
+      std::optional<Suggestion> one = weigh(words, activations);
+      if (!one || !one->lacks.empty()) continue;
+      found_.untimed.push_back(*std::move(one));
+      return true;
+    }
+    return false;
+  }
+
+  const RunConfig& config_;
+  int ranks_;
+  const PlannedMachine& machine_;
+  bool may_offload_, may_offload_activations_;  // on CPUs it gains nothing
+  Suggestions found_;
+};
+
 }  // namespace
 
 Suggestion weigh_layout(Layout layout, const PlannedMachine& machine) {
@@ -52,35 +172,23 @@ Suggestion weigh_layout(Layout layout, const PlannedMachine& machine) {
   const RunConfig& config = one.layout.config;
   const std::vector<CountedStep> stages = count_stages(config);
   one.memory = predict_memory(stages).total;
+  one.host = machine.profile.device == DeviceKind::cpu ? one.memory * std::min(one.layout.ranks, machine.ranks_per_node)
+                                                       : host_memory_of_node(config, stages, machine.ranks_per_node);
   for (const Traffic& traffic : predict_traffic(stages)) one.moved += traffic.moved();
-  if (machine.memory == 0 || one.memory <= machine.memory)
+  one.lacks = what_lacks(one, machine);
+  if (one.lacks.empty() && config.parallel.offload == "none")
     one.time = predict_step_time(config, stages, machine.profile, machine.ranks_per_node);
   return one;
 }
 
 Suggestions suggest_layouts(const RunConfig& config, int ranks, const PlannedMachine& machine) {
-  Suggestions suggestions;
-  for (const std::string& words : words_of_layouts(config, ranks, machine.ranks_per_node)) {
-    try {
-      Suggestion one = weigh_layout(layout_from_words(config, words, ranks), machine);
-      (one.time.seconds > 0.0 ? suggestions.fitting : suggestions.too_large).push_back(std::move(one));
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::config) throw;
-      const std::string reason = error.what();
-      const auto& known = suggestions.refused;
-      if (std::find(known.begin(), known.end(), reason) == known.end()) suggestions.refused.push_back(reason);
-    }
-  }
-  std::stable_sort(suggestions.fitting.begin(), suggestions.fitting.end(),
-                   [](const Suggestion& a, const Suggestion& b) { return a.time.seconds < b.time.seconds; });
-  std::stable_sort(suggestions.too_large.begin(), suggestions.too_large.end(),
-                   [](const Suggestion& a, const Suggestion& b) { return a.memory < b.memory; });
-  return suggestions;
+  return Search(config, ranks, machine).find();
 }
 
 std::string words_of_split(const StepSplit& split) {
   const double total = split.total();
-  std::vector<std::pair<double, std::string>> parts{{split.computing(), "computing"}, {split.bubble, "bubble"}};
+  std::vector<std::pair<double, std::string>> parts{
+      {split.computing(), "computing"}, {split.host_copies, "waiting for host copies"}, {split.bubble, "bubble"}};
   for (const auto& [group, seconds] : split.exposed) parts.emplace_back(seconds, "waiting for " + group);
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   constexpr double kLeast = 0.005;

@@ -25,7 +25,7 @@ class CountedInput {
   explicit CountedInput(const RunConfig& config)
       : samples_(config.train.micro_batch),
         ids_(static_cast<std::size_t>(samples_ * units_per_sample(config.model) / config.parallel.cp)),
-        features_(static_cast<std::size_t>(samples_ * config.model.inputs)),
+        features_(attention_of(config.model) ? 0 : static_cast<std::size_t>(samples_ * config.model.inputs)),
         slots_(static_cast<std::size_t>(samples_)),
         first_keys_(config.data.documents == "separate" ? static_cast<std::size_t>(samples_ * config.model.context) : 0),
         positions_(first_keys_.empty() ? 0 : ids_.size()),
@@ -104,9 +104,6 @@ class TapedSections : public CountedSections {
   CommTrace::Table traffic_;
 };
 
-// Whether each block runs all micro-batches, or as few as there are to be heard (nn/counted_blocks.hpp).
-enum class Blocks : std::uint8_t { run_all, run_few };
-
 // One rank of a mesh that is not there, and its step.
 class Counting {
  public:
@@ -122,12 +119,11 @@ class Counting {
 
   const Model& model() const { return train_step_->model(); }
 
-  // The traffic of a step of so many micro-batches.
-  CommTrace::Table run(Count micro_batches, Blocks blocks) {
+  // The traffic of a step of so many micro-batches, of which each block runs as few as there are to be heard.
+  CommTrace::Table run(Count micro_batches) {
     taped_.micro_batches = micro_batches;
     TapedSections sections(taped_.tape, trace_);
-    std::optional<CountedBlocks> counted;
-    if (blocks == Blocks::run_few) counted.emplace(sections);
+    const CountedBlocks counted(sections);
     CommTrace::Table traffic = run(micro_batches, taped_.tape);
     add(traffic, sections.traffic(), 1);
     if (pipeline::Engine* const engine = train_step_->pipeline()) taped_.passes = engine->events();
@@ -207,9 +203,9 @@ Count micro_batches_to_run(const RunConfig& config, int stage) {
 }
 
 // All micro-batches of `config`, of a step that has `all`.
-CountedStep count_run(const RunConfig& config, int stage, int rank, Count all, Blocks blocks = Blocks::run_few) {
+CountedStep count_run(const RunConfig& config, int stage, int rank, Count all) {
   Counting counting(config, stage, rank);
-  CommTrace::Table traffic = counting.run(config.train.accumulation, blocks);
+  CommTrace::Table traffic = counting.run(config.train.accumulation);
   return counting.result(std::move(traffic), all);
 }
 
@@ -234,10 +230,6 @@ CountedStep count_step(const RunConfig& config, int stage, int rank) {
   }
   counted.runs.insert(counted.runs.begin(), std::move(without.runs.front()));
   return counted;
-}
-
-CountedStep count_whole_step(const RunConfig& config, int stage, int rank) {
-  return count_run(config, stage, rank, config.train.accumulation, Blocks::run_all);
 }
 
 void listen_to_step(const RunConfig& config, int stage, CountingListener& listener,

@@ -53,8 +53,6 @@ struct CountedStep {
 /// last; in a pipeline as many as it takes to have as much under way as in the whole step. Of these a block runs one or two
 /// (nn/counted_blocks.hpp).
 CountedStep count_step(const RunConfig& config, int stage, int rank = 0);
-/// The same with all micro-batches run by all blocks, for who wants to see that they are alike.
-CountedStep count_whole_step(const RunConfig& config, int stage, int rank = 0);
 
 /// `listener` hears the whole step of the stage's first rank, whose model is shown to it before.
 void listen_to_step(const RunConfig& config, int stage, CountingListener& listener,

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "config/model_rules.hpp"
 #include "config/rate_scaling.hpp"
 #include "gpu/device.hpp"
 #include "models/model.hpp"
 #include "train/check_optimizer.hpp"
+#include "train/host_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -69,12 +69,6 @@ std::string describe_memory(const LargestMemory& largest) {
 
 void check_device_memory(const RunConfig& config, const CountedStep& counted) {
   const MemoryEstimate need = estimate_memory(counted);
-  if (const Memory host = machine_memory(); host.available > 0 && need.host > host.available) {
-    fail(ExitCode::memory,
-         "what the run offloads does not fit into the memory of this node: a rank needs {}, and {} of {} is available. Lower "
-         "train.micro_batch (now {}), or offload less (model.activation_offload, parallel.offload)",
-         human_bytes(need.host), human_bytes(host.available), human_bytes(host.total), config.train.micro_batch);
-  }
   const gpu::MemoryInfo have = gpu::memory();
   if (need.total() + reserves_of(counted.arenas) <= have.free) return;
   fail(ExitCode::memory,
@@ -94,7 +88,7 @@ std::string batch_arithmetic(const RunConfig& config) {
   return text;
 }
 
-std::string describe_run(const RunConfig& config, Count training_samples) {
+std::string describe_run(const RunConfig& config, Count training_samples, int ranks_per_node) {
   const double samples = static_cast<double>(config.train.steps) * static_cast<double>(config.train.global_batch);
   std::string text = fmt::format("model       {}, {}\n", config.model.kind, parameters_in_words(config.model));
   text += fmt::format("batch       {}\n", batch_arithmetic(config));
@@ -108,8 +102,11 @@ std::string describe_run(const RunConfig& config, Count training_samples) {
     text += fmt::format("optimizer   {}\n", optimizers);
   if (const std::string rate = scaled_rate_in_words(config); !rate.empty()) text += fmt::format("rate        {}\n", rate);
   text += fmt::format("precision   {}\n", config.precision.policy);
-  text += fmt::format("memory      {}", describe_memory(largest_memory(config)));
-  return text + "\n";
+  const std::vector<CountedStep> stages = count_stages(config);
+  text += fmt::format("memory      {}\n", describe_memory(largest_memory(stages)));
+  const Bytes of_node = ranks_per_node > 1 ? host_memory_of_node(config, stages, ranks_per_node) : 0;
+  if (of_node > 0) text += fmt::format("host memory {} on each node, for its {} ranks\n", human_bytes(of_node), ranks_per_node);
+  return text;
 }
 
 }  // namespace cohort

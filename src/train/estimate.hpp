@@ -39,13 +39,13 @@ LargestMemory largest_memory(const RunConfig& config);
 
 /// "7.2 GiB a rank: parameters 0.5 GiB, gradients 0.5 GiB, ...".
 std::string describe_memory(const LargestMemory& memory);
-/// Throws Error(memory) if the open GPU has less free memory than the step needs, or this node less than the rank offloads to it:
-/// the figures, and what to change.
+/// Throws Error(memory) if the open GPU has less free memory than the step needs: the figures, and what to change.
 void check_device_memory(const RunConfig& config, const CountedStep& counted);
 /// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
 std::string batch_arithmetic(const RunConfig& config);
 
-/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory.
-std::string describe_run(const RunConfig& config, Count training_samples);
+/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory; if it offloads to the host, also what the
+/// ranks of a node keep there together. `ranks_per_node` 0: not known.
+std::string describe_run(const RunConfig& config, Count training_samples, int ranks_per_node);
 
 }  // namespace cohort

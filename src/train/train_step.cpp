@@ -25,6 +25,7 @@
 #include "parallel/strategy.hpp"
 #include "train/counted_step.hpp"
 #include "train/estimate.hpp"
+#include "train/host_memory.hpp"
 #include "train/matrix_holders.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/nonfinite.hpp"
@@ -131,7 +132,9 @@ StepArenas TrainStep::set_up_device() const {
   }
   set_collective_timeout(config_.device.collective_timeout);
   const CountedStep counted = count_step(config_, mesh_.index(Axis::pp));
-  check_device_memory(config_, counted);
+  if (config_.model.activation_offload || config_.parallel.offload != "none")
+    check_host_memory(config_, counted.host, mesh_.world());
+  fail_together(mesh_.world(), "looking at the memory of the GPUs", [&] { check_device_memory(config_, counted); });
   if (!config_.device.gemm_tuning.empty()) ops::start_gemm_tuning(config_.device.gemm_tuning);
   return counted.arenas;
 }

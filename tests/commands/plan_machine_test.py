@@ -30,9 +30,9 @@ job.check("an estimate", got["estimate"] and "data sheet" in got["basis"], got["
 seconds = [layout["step_seconds"] for layout in got["layouts"]]
 job.check("layouts with reasons, the fastest first", len(seconds) > 10 and seconds == sorted(seconds) and all(layout["reason"] for layout in got["layouts"]), seconds)
 job.check("none that does not fit", all(layout["memory"] <= got["memory_of_rank"] for layout in got["layouts"]))
-job.check("what does not fit, with its size", got["too_large"] and all(one["memory"] > got["memory_of_rank"] for one in got["too_large"]), got["too_large"])
+job.check("what does not fit, with its size", got["too_large"] and all(one["memory"] > got["memory_of_rank"] and "on a rank" in one["lacks"] for one in got["too_large"]), got["too_large"])
 step = got["step"]
-parts = sum(step[part] for part in ("products", "attention", "pointwise", "optimizer", "bubble")) + sum(step["exposed"].values())
+parts = sum(step[part] for part in ("products", "attention", "pointwise", "optimizer", "exposed_host_copies", "bubble")) + sum(step["exposed"].values())
 job.check("a step is the sum of its parts", abs(parts - step["seconds"]) < 1e-9 and step["seconds"] == seconds[0], step)
 job.check("MFU between 0.3 and 0.7", 0.3 < got["mfu"] < 0.7, got["mfu"])
 job.check("scaling to 16,384", got["weak_scaling"][-1]["ranks"] == 16384 and got["weak_scaling"][0]["efficiency"] == 1.0, got["weak_scaling"][-1])
@@ -55,6 +55,15 @@ job.check("its picture", "efficiency" in "".join(ElementTree.parse(svg).getroot(
 job.expect("the picture is kept", job.run(["plan", llama, "--gpu", "b200", "--gpus", "64", "--svg", svg], 0, 120), 2, [svg, "--overwrite"], lines=1)
 got = answer(["plan", llama, "--gpu", "h100", "--gpus", "8", "--suggest"])
 job.check("--suggest alone", len(got["layouts"]) > 5 and "weak_scaling" not in got, list(got))
+offloading = ["plan", llama, "--gpu", "h100", "--gpus", "8", "--suggest", "--set", "model.activation_offload=true"]
+got = answer(offloading)
+job.check("host memory of which nothing is known", got["layouts"] and all(layout["host_memory_of_node"] > 0 for layout in got["layouts"]))
+most = max(layout["host_memory_of_node"] for layout in got["layouts"])
+less = answer([*offloading, "--host-memory-gib", str(most / 2**31)])
+job.check("half of what one needs is not enough for it", len(less["layouts"]) < len(got["layouts"]) and any("of host memory on a node" in one["lacks"] for one in less["too_large"]), less["too_large"])
+got = answer(["plan", llama, "--gpu", "h100", "--gpus", "1", "--suggest"])
+job.check("without a time where it takes parallel.offload", not got["layouts"] and got["untimed"][0]["offload"] == "optimizer", got)
+job.expect("which is no plan for a machine", job.run(["plan", llama, "--gpu", "h100", "--gpus", "1"]), 3, ["parallel.offload", "of host memory on a node", "--host-memory-gib"], lines=1)
 
 # Measured: as many ranks as are started.
 profile = path("machine.json")

@@ -46,7 +46,11 @@ for ranks in (0, 2):
 code, stdout, stderr, _ = job.run(plan("--ranks", "4", data__tokens="none.h5", model__vocabulary=100, device__kind="cuda"))
 job.check("without the token file, for a GPU", code == 0 and "Korthikanti" in stdout, stdout + stderr)
 code, stdout, stderr, _ = job.run(plan("--ranks", "2", device__kind="cuda", parallel__data="zero1", parallel__offload="optimizer"))
-job.check("offloaded from a GPU that is not here", code == 0 and "Offloaded to host memory: " in stdout and "per token and layer" in stdout, stdout + stderr)
+job.check("offloaded from a GPU that is not here", code == 0 and "Offloaded to host memory: " in stdout and "--ranks-per-node" in stdout and "per token and layer" in stdout, stdout + stderr)
+for ranks in (0, 2):
+    got = answer(plan("--ranks-per-node", "2", *([] if ranks else ["--ranks", "2"]), device__kind="cuda", parallel__data="zero1", parallel__offload="optimizer"), ranks)
+    job.check("host memory of a node, for both of its ranks", 0 < got["host_memory_of_rank"] == got["host_memory_of_node"] // 2, got)
+job.expect("nodes are those of the job", job.run(plan("--measure", "--ranks-per-node", "2"), 2), 2, ["--ranks-per-node", "--measure"], lines=1)
 
 # Measurements.
 got = answer(plan("--measure", parallel__data="zero2", model__width=64), 2)

@@ -7,6 +7,7 @@
 
 #include "plan/step_time.hpp"
 #include "planned_run.hpp"
+#include "whole_step.hpp"
 
 namespace cohort::test {
 namespace {

@@ -4,15 +4,20 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/random.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "data/prepare.hpp"
 #include "plan/compare.hpp"
+#include "plan/part.hpp"
 #include "planned_run.hpp"
 #include "support/test_device.hpp"
+#include "train/precision.hpp"
 #include "train/shared_folder.hpp"
+#include "train/step_batches.hpp"
+#include "train/train_step.hpp"
 
 namespace cohort::test {
 namespace {
@@ -43,6 +48,16 @@ class Measured : public ::testing::Test {
   Measurement measured(RunConfig config) const {
     const RunData data = open_data(*world_, config, DataUse::training);
     return measure(config, data, *world_, 2);
+  }
+  StepArenas arenas_of_a_step(RunConfig config, const Mesh& mesh) const {
+    const RunData data = open_data(*world_, config, DataUse::training);
+    TrainStep train_step(config, mesh);
+    const Sampler sampler = sampler_of(config, *data.dataset);
+    StepBatches batches(*data.dataset, sampler, config.train, BatchShare::of(mesh, nullptr), train_step.device());
+    batches.load(0);
+    StepTimers timers;
+    train_step.run({0, batches.inputs(), batches.valid_targets(), batches.valid_targets()}, timers);
+    return train_step.held_arenas();
   }
   void expect_as_predicted(const std::vector<std::string>& overrides) const {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
@@ -127,6 +142,35 @@ TEST_F(Measured, Pipelines) {
   expect_as_predicted({"parallel.pp=4", "parallel.schedule=gpipe", "train.micro_batch=12"});
   expect_as_predicted({"parallel.pp=2", "parallel.cp=2", "parallel.data=zero1", "precision.policy=fp16"});
   expect_as_predicted({"parallel.pp=2", "parallel.tp=2", "parallel.sequence=true"});
+}
+
+// With one layer in a chunk and with four, of which three lanes have room for three, and as many micro-batches under way as the
+// schedule says.
+TEST_F(Measured, LanesOfOffloadedActivations) {
+  if (world_->size() == 3) GTEST_SKIP() << "a number of ranks that divides the layers";
+  for (const char* keep : {"none", "selective", "full"}) {
+    for (const Count layers : {1, 4}) {
+      for (const Count chunks : {1, 2}) {
+        if (chunks > 1 && world_->size() == 1) continue;
+        std::vector<std::string> overrides{
+            "model.activation_offload=true", fmt::format("model.activation_checkpointing={}", keep),
+            fmt::format("parallel.pp={}", world_->size()), fmt::format("model.layers={}", layers * chunks * world_->size())};
+        if (chunks > 1) overrides.insert(overrides.end(), {"parallel.schedule=interleaved", "parallel.chunks=2"});
+        SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
+        const RunConfig config = run(overrides);
+        const Mesh mesh(*world_, mesh_shape_of(config.parallel), device_of(config), config.device.share);
+        const StepArenas counted = count_step(config, mesh.index(Axis::pp)).arenas, held = arenas_of_a_step(config, mesh);
+        EXPECT_EQ(held.offload.lanes, counted.offload.lanes);
+        EXPECT_EQ(held.offload.host, counted.offload.host);
+        EXPECT_EQ(held.under_way, counted.under_way);
+        const auto used =
+            std::count_if(held.offload.lanes.begin(), held.offload.lanes.end(), [](Bytes lane) { return lane > 0; });
+        const Count most = PlannedPart(config, mesh.index(Axis::pp)).layers_of_largest_chunk();
+        const bool message = std::string(keep) == "full" && most == 1 && mesh.index(Axis::pp) > 0;  // is all that a block keeps
+        EXPECT_EQ(used, message ? 0 : std::min<Count>(most, 3));
+      }
+    }
+  }
 }
 
 // The recorded step: every pass of every micro-batch, on all stages.

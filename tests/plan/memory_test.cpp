@@ -68,6 +68,30 @@ TEST(PaperMemory, IsThatOfMegatron) {
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true", selective}), 4.0 / 8.0);
 }
 
+// As many layers as lanes are at work when a step is counted, and the output of every chunk that is under way: of a stage with
+// more layers than lanes, with as many, and with fewer.
+TEST(PaperMemory, OfOffloadedActivationsHasTheLanesAtWork) {
+  for (const Count pp : {1, 2, 4}) {
+    for (const Count chunks : {1, 2}) {
+      if (pp == 1 && chunks > 1) continue;
+      std::vector<std::string> overrides{"device.kind=cuda", "precision.policy=bf16", "model.layers=8",
+                                         "model.activation_offload=true", fmt::format("parallel.pp={}", pp)};
+      if (chunks > 1) overrides.insert(overrides.end(), {"parallel.schedule=interleaved", "parallel.chunks=2"});
+      SCOPED_TRACE(fmt::format("pp {}, {} chunks", pp, chunks));
+      const RunConfig config = planned_run(pp, overrides);
+      const double sbh = 64.0 * 64.0 * static_cast<double>(config.train.micro_batch),
+                   layer = (34.0 + 5.0 * 4.0 * 64.0 / 64.0) * sbh;
+      double most = 0.0;
+      for (const CountedStep& stage : count_stages(config)) {
+        const auto& lanes = stage.arenas.offload.lanes;
+        const auto used = std::count_if(lanes.begin(), lanes.end(), [](Bytes lane) { return lane > 0; });
+        most = std::max(most, static_cast<double>(used) * layer + static_cast<double>(stage.arenas.under_way.size()) * 2.0 * sbh);
+      }
+      EXPECT_DOUBLE_EQ(bytes_of(config, MemoryKind::activations), most);
+    }
+  }
+}
+
 // gpt2 in fp32: 16 numbers of width C that a block keeps, and its output, with statistics of two norms and of each head. With
 // checkpointing only the output, or also that of attention, and the statistics of its heads.
 TEST(Activations, OursPerTokenAndLayer) {

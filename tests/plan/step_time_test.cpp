@@ -10,6 +10,7 @@
 #include "plan/replay.hpp"
 #include "planned_run.hpp"
 #include "support/expect_error.hpp"
+#include "whole_step.hpp"
 
 namespace cohort::test {
 namespace {
@@ -121,16 +122,19 @@ TEST(Replay, HidesCopiesToTheHostBehindWork) {
   const auto copy = [&](Bytes bytes) { return tape.communicates({"offload", "host", alone, bytes, nullptr, nullptr}); };
   const std::size_t first = copy(8), second = copy(4), collective = start(tape, "dp", 6);
   tape.work(op(2.0));
-  tape.waits(first);
   tape.waits(collective);
+  tape.waits(first);
   tape.work(op(1.0));
   tape.waits(second);
   MachineProfile profile = seconds_as_bytes(1.0);
   profile.host_bytes_per_second = 2.0;
-  const StepSplit split = replay(tape, profile, 2).split;
-  EXPECT_DOUBLE_EQ(split.total(), 6.0);  // the copies take 4 s and 2 s
-  EXPECT_DOUBLE_EQ(split.exposed.at("host"), 3.0);
-  EXPECT_DOUBLE_EQ(split.exposed.at("dp"), 0.0);
+  const Replay all = replay(tape, profile, 2);
+  EXPECT_DOUBLE_EQ(all.split.total(), 6.0);  // the copies take 4 s and 2 s
+  EXPECT_DOUBLE_EQ(all.host_copies, 6.0);
+  EXPECT_DOUBLE_EQ(all.split.host_copies, 2.0);
+  EXPECT_DOUBLE_EQ(all.communication, 3.0);
+  EXPECT_DOUBLE_EQ(all.split.communicating(), 1.0);
+  EXPECT_DOUBLE_EQ(all.split.plus(all.split, 2.0).total(), 3.0 * 6.0);
   profile.device = DeviceKind::cpu;  // where who copies computes nothing meanwhile
   EXPECT_DOUBLE_EQ(replay(tape, profile, 2).split.total(), 10.0);
 }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
+#include "base/text.hpp"
 #include "plan/scaling_curve.hpp"
 #include "planned_run.hpp"
 
@@ -57,6 +59,106 @@ TEST(Suggestions, KeepTensorParallelismInsideANode) {
   };
   EXPECT_EQ(most(8), 4);  // as many as there are heads
   EXPECT_EQ(most(2), 2);
+}
+
+RunConfig gpu_reference(const std::vector<std::string>& overrides = {}) {
+  std::vector<std::string> all{"device.kind=cuda", "precision.policy=bf16", "model.layers=12", "model.width=256",
+                               "model.context=1024"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return reference_config(planned_run(1, all));
+}
+
+PlannedMachine gpus(Bytes memory = 0, Bytes host_memory = 0) { return {datasheet_profile("h100"), 8, memory, host_memory}; }
+
+Suggestion weighed(const RunConfig& run, const std::string& words, int ranks, const PlannedMachine& machine) {
+  return weigh_layout(layout_from_words(run, words, ranks), machine);
+}
+
+// What does not fit on a GPU does with its activations on the host, if that has room for those of all ranks of the node.
+TEST(Suggestions, OffloadActivationsWhereTheyDoNotFit) {
+  const RunConfig plain = gpu_reference();
+  RunConfig offloading = plain;
+  offloading.model.activation_offload = true;
+  const Suggestion all = weighed(plain, "dp=1,data=bucketed", 1, gpus());
+  const Suggestion less = weighed(offloading, "dp=1,data=bucketed", 1, gpus());
+  ASSERT_LT(less.memory, all.memory);
+  ASSERT_GT(less.host, 0);
+  const Bytes limit = (all.memory + less.memory) / 2;
+
+  const Suggestions found = suggest_layouts(plain, 1, gpus(limit, less.host));
+  ASSERT_EQ(found.fitting.size(), 1u);
+  EXPECT_TRUE(found.too_large.empty());
+  const Suggestion& best = found.fitting.front();
+  EXPECT_TRUE(best.layout.config.model.activation_offload);
+  EXPECT_EQ(best.layout.name, all.layout.name + ", activations offloaded");
+  EXPECT_EQ(best.memory, less.memory);
+  EXPECT_EQ(best.host, less.host);
+  EXPECT_DOUBLE_EQ(best.time.seconds, less.time.seconds);
+  EXPECT_DOUBLE_EQ(scaling_curve(plain, best, gpus(limit, less.host * 8)).weak.front().time.seconds, best.time.seconds);
+  EXPECT_EQ(suggest_layouts(plain, 1, gpus(limit)).fitting.size(), 1u) << "of a host of which nothing is known";
+
+  const Suggestions none = suggest_layouts(plain, 1, gpus(limit, less.host - 1));
+  EXPECT_TRUE(none.fitting.empty());
+  ASSERT_EQ(none.too_large.size(), 1u);
+  EXPECT_EQ(none.too_large.front().lacks,
+            fmt::format("{} on a rank; with model.activation_offload = true {} of host memory on a node", human_bytes(all.memory),
+                        human_bytes(less.host)));
+}
+
+// Four ranks of a node share its memory: where there is room for three, they do not fit.
+TEST(Suggestions, CountTheHostMemoryOfAllRanksOfANode) {
+  RunConfig run = gpu_reference();
+  run.model.activation_offload = true;
+  const std::string all = "dp=4,data=bucketed";
+  const Suggestion one = weighed(run, "dp=1,data=bucketed", 1, gpus()), four = weighed(run, all, 4, gpus());
+  ASSERT_EQ(one.layout.config.train.micro_batch, four.layout.config.train.micro_batch);
+  EXPECT_EQ(four.host, 4 * one.host);
+  EXPECT_NE(weighed(run, all, 4, gpus(0, 3 * one.host)).lacks, "");
+  EXPECT_EQ(weighed(run, all, 4, gpus(0, 4 * one.host)).lacks, "");
+  // On CPUs it is all that they have.
+  PlannedMachine machine = cpus();
+  const Suggestion on_cpu = weighed(test::run(), "dp=8,data=bucketed", 8, machine);
+  EXPECT_EQ(on_cpu.host, 8 * on_cpu.memory);
+  machine.host_memory = on_cpu.host - 1;
+  EXPECT_NE(weighed(test::run(), "dp=8,data=bucketed", 8, machine).lacks, "");
+}
+
+// What takes parallel.offload, too, is said to fit, without a time.
+TEST(Suggestions, OffloadTheOptimizerWhereNothingElseFits) {
+  const RunConfig run = gpu_reference({"model.width=512", "model.context=64", "train.micro_batch=1", "train.global_batch=8"});
+  Bytes timed = 0;
+  for (const Suggestion& one : suggest_layouts(run, 1, gpus()).fitting) timed = std::max(timed, one.memory);
+  const Suggestion alone = weighed(run, "dp=1,data=zero1,offload=optimizer", 1, gpus());
+  ASSERT_LT(alone.memory, timed / 2);
+  EXPECT_EQ(alone.time.seconds, 0.0);
+  const Suggestions found = suggest_layouts(run, 1, gpus(timed / 2));
+  EXPECT_TRUE(found.fitting.empty());
+  ASSERT_EQ(found.untimed.size(), 1u);
+  EXPECT_EQ(found.untimed.front().layout.config.parallel.offload, "optimizer");
+  EXPECT_EQ(found.untimed.front().host, alone.host);
+  EXPECT_TRUE(suggest_layouts(run, 1, gpus(timed / 2, alone.host - 1)).untimed.empty());
+  EXPECT_TRUE(suggest_layouts(run, 1, gpus(timed)).untimed.empty()) << "where something fits without it";
+}
+
+// Each layout once, overlapped where that is faster.
+TEST(Suggestions, OverlapTensorParallelismWhereItHelps) {
+  const RunConfig run = gpu_reference({"model.width=1024"});
+  const Suggestions found = suggest_layouts(run, 4, gpus());
+  std::size_t overlapped = 0, alone = 0;
+  for (const Suggestion& one : found.fitting) {
+    const ParallelSection& p = one.layout.config.parallel;
+    const std::string::size_type at = one.words.find(",tensor_overlap=true");
+    EXPECT_EQ(p.tensor_overlap, at != std::string::npos) << one.words;
+    if (p.tp == 1) continue;
+    const double plain = weighed(run, one.words.substr(0, at), 4, gpus()).time.seconds;
+    const double with = weighed(run, one.words.substr(0, at) + ",tensor_overlap=true", 4, gpus()).time.seconds;
+    EXPECT_DOUBLE_EQ(one.time.seconds, std::min(plain, with)) << one.words;
+    ++(p.tensor_overlap ? overlapped : alone);
+  }
+  EXPECT_GT(overlapped, 0u);
+  std::set<std::string> meshes;
+  for (const Suggestion& one : found.fitting) meshes.insert(one.words.substr(0, one.words.find(",tensor_overlap")));
+  EXPECT_EQ(meshes.size(), found.fitting.size());
 }
 
 TEST(Suggestions, SayWhyNot) {

@@ -9,6 +9,7 @@
 
 #include "models/model.hpp"
 #include "planned_run.hpp"
+#include "whole_step.hpp"
 
 namespace cohort::test {
 namespace {

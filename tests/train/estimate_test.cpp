@@ -232,7 +232,7 @@ TEST(BatchArithmetic, NamesEveryFactor) {
 
 TEST(DescribeRun, SaysLengthEpochsAndMemory) {
   const RunConfig run = make_config("gpt2", {"train.micro_batch=4", "train.steps=50"});
-  const std::string text = describe_run(run, 100);
+  const std::string text = describe_run(run, 100, 2);
   for (const char* part : {"gpt2", "50 steps", "2.00 epochs of 100 samples", "6.40K tokens", "activations"})
     EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
 }

@@ -7,6 +7,7 @@
 #include "base/console.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "comm/consensus.hpp"
 #include "comm/nccl_communicator.hpp"
@@ -54,6 +55,7 @@ void describe_machine(MachineProfile& profile, const Runtime& runtime, const Cal
   const bool gpu = profile.device == DeviceKind::gpu;
   profile.name = gpu ? gpu::facts().name : fmt::format("{} of CPUs", counted(runtime.size(), "rank"));
   profile.memory = memory_of_rank(profile.device);
+  profile.host_memory = machine_memory().available;
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);

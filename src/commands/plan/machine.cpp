@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "base/work_tape.hpp"
 #include "commands/common/output_file.hpp"
 #include "commands/plan/machine_plan.hpp"
 #include "commands/plan/machine_words.hpp"
@@ -46,26 +45,39 @@ void print_split(const StepTime& time) {
   line("element-wise ops", time.split.pointwise);
   line("optimizer", time.split.optimizer);
   for (const auto& [group, seconds] : time.split.exposed) line("waiting for " + group, seconds);
+  line("waiting for host copies", time.split.host_copies);
   line("bubble", time.split.bubble);
   line("all", time.seconds);
   fmt::print("\n{}", table.str());
-  if (time.communication > 0.0) {
-    const auto host = time.split.exposed.find(std::string(kHostGroup));  // copies, which are no collectives
-    const double copies = host == time.split.exposed.end() ? 0.0 : host->second;
-    fmt::print("Collectives take {:.4g} ms, of which {:.0f} % are hidden behind computation.\n", 1e3 * time.communication,
-               100.0 * std::max(0.0, 1.0 - (time.split.communicating() - copies) / time.communication));
-  }
+  const auto say_what_is_hidden = [](const char* what, double seconds, double waiting) {
+    if (seconds > 0.0)
+      fmt::print("{} take {:.4g} ms, of which {:.0f} % are hidden behind computation.\n", what, 1e3 * seconds,
+                 100.0 * std::max(0.0, 1.0 - waiting / seconds));
+  };
+  say_what_is_hidden("Collectives", time.communication, time.split.communicating());
+  say_what_is_hidden("Copies from and to the host", time.host_copies, time.split.host_copies);
 }
 
 void print_curve(const std::vector<ScalingPoint>& points, const char* title) {
   if (points.empty()) return;
-  Table table({"ranks", "global batch", "step ms", "tokens/s", "efficiency", "computing", "waiting", "bubble"});
+  const bool copies = points.front().time.host_copies > 0.0;
+  std::vector<std::string> head{"ranks", "global batch", "step ms", "tokens/s", "efficiency", "computing", "collectives"};
+  if (copies) head.emplace_back("host copies");
+  head.emplace_back("bubble");
+  Table table(head);
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100.0 * share); };
   for (const ScalingPoint& point : points) {
     const StepTime& time = point.time;
-    table.add({std::to_string(point.ranks), std::to_string(point.global_batch), fmt::format("{:.4g}", 1e3 * time.seconds),
-               human_count(point.tokens_per_second), percent(point.efficiency), percent(time.split.computing() / time.seconds),
-               percent(time.split.communicating() / time.seconds), percent(time.bubble())});
+    std::vector<std::string> line{std::to_string(point.ranks),
+                                  std::to_string(point.global_batch),
+                                  fmt::format("{:.4g}", 1e3 * time.seconds),
+                                  human_count(point.tokens_per_second),
+                                  percent(point.efficiency),
+                                  percent(time.split.computing() / time.seconds),
+                                  percent(time.split.communicating() / time.seconds)};
+    if (copies) line.push_back(percent(time.split.host_copies / time.seconds));
+    line.push_back(percent(time.bubble()));
+    table.add(line);
   }
   fmt::print("\n{}:\n{}", title, table.str(0));
 }
@@ -85,9 +97,16 @@ void print_plan(const MachinePlan& plan) {
 nlohmann::ordered_json json_of(const StepTime& time) {
   nlohmann::ordered_json exposed = nlohmann::ordered_json::object();
   for (const auto& [group, seconds] : time.split.exposed) exposed[group] = seconds;
-  return {{"seconds", time.seconds},           {"products", time.split.products},    {"attention", time.split.attention},
-          {"pointwise", time.split.pointwise}, {"optimizer", time.split.optimizer},  {"exposed", exposed},
-          {"bubble", time.split.bubble},       {"communication", time.communication}};
+  return {{"seconds", time.seconds},
+          {"products", time.split.products},
+          {"attention", time.split.attention},
+          {"pointwise", time.split.pointwise},
+          {"optimizer", time.split.optimizer},
+          {"exposed", exposed},
+          {"exposed_host_copies", time.split.host_copies},
+          {"bubble", time.split.bubble},
+          {"communication", time.communication},
+          {"host_copies", time.host_copies}};
 }
 
 nlohmann::ordered_json json_of(const std::vector<ScalingPoint>& points) {
@@ -104,27 +123,29 @@ nlohmann::ordered_json json_of(const std::vector<ScalingPoint>& points) {
 
 nlohmann::ordered_json json_of(const MachinePlan& plan) {
   nlohmann::ordered_json json = to_json(plan.found);
-  nlohmann::ordered_json answer{{"machine", plan.machine.profile.name},
-                                {"basis", plan.machine.profile.basis},
-                                {"estimate", !plan.machine.profile.measured},
-                                {"ranks", plan.ranks},
-                                {"ranks_per_node", plan.machine.ranks_per_node},
-                                {"memory_of_rank", plan.machine.memory},
-                                {"parameters", plan.parameters},
-                                {"best", plan.best().layout.name},
-                                {"step", json_of(plan.best().time)},
-                                {"tokens_per_second", plan.tokens_per_second()},
-                                {"mfu", plan.mfu ? nlohmann::ordered_json(*plan.mfu) : nullptr},
-                                {"tokens", plan.tokens},
-                                {"days", plan.days()},
-                                {"gpu_hours", plan.gpu_hours()},
-                                {"cost", plan.price > 0.0 ? nlohmann::ordered_json(plan.price * plan.gpu_hours()) : nullptr},
-                                {"failure_seconds", plan.goodput.failure_seconds},
-                                {"checkpoint_interval_seconds", plan.goodput.interval_seconds},
-                                {"goodput", plan.goodput.share},
-                                {"explanation", explanation(plan)},
-                                {"weak_scaling", json_of(plan.curve.weak)},
-                                {"strong_scaling", json_of(plan.curve.strong)}};
+  nlohmann::ordered_json answer{
+      {"machine", plan.machine.profile.name},
+      {"basis", plan.machine.profile.basis},
+      {"estimate", !plan.machine.profile.measured},
+      {"ranks", plan.ranks},
+      {"ranks_per_node", plan.machine.ranks_per_node},
+      {"memory_of_rank", plan.machine.memory},
+      {"host_memory_of_node", plan.machine.host_memory > 0 ? nlohmann::ordered_json(plan.machine.host_memory) : nullptr},
+      {"parameters", plan.parameters},
+      {"best", plan.best().layout.name},
+      {"step", json_of(plan.best().time)},
+      {"tokens_per_second", plan.tokens_per_second()},
+      {"mfu", plan.mfu ? nlohmann::ordered_json(*plan.mfu) : nullptr},
+      {"tokens", plan.tokens},
+      {"days", plan.days()},
+      {"gpu_hours", plan.gpu_hours()},
+      {"cost", plan.price > 0.0 ? nlohmann::ordered_json(plan.price * plan.gpu_hours()) : nullptr},
+      {"failure_seconds", plan.goodput.failure_seconds},
+      {"checkpoint_interval_seconds", plan.goodput.interval_seconds},
+      {"goodput", plan.goodput.share},
+      {"explanation", explanation(plan)},
+      {"weak_scaling", json_of(plan.curve.weak)},
+      {"strong_scaling", json_of(plan.curve.strong)}};
   answer.update(json);
   return answer;
 }

@@ -36,6 +36,11 @@ std::string words_of_best(const MachinePlan& plan) {
       fmt::format("Layout: {}. {}, {} per step on each rank; it takes {} of {}", best.layout.name,
                   batch_arithmetic(best.layout.config), counted(train.accumulation, "micro-batch", "micro-batches"),
                   human_bytes(best.memory), plan.machine.memory > 0 ? human_bytes(plan.machine.memory) : "memory");
+  if (plan.machine.profile.device == DeviceKind::gpu && best.host > 0)
+    text +=
+        fmt::format(", and the ranks of a node {} of {}", human_bytes(best.host),
+                    plan.machine.host_memory > 0 ? human_bytes(plan.machine.host_memory) + " of host memory"
+                                                 : "host memory, of which it is not known how much there is (--host-memory-gib)");
   if (plan.found.fitting.size() > 1) {
     const Suggestion& next = plan.found.fitting[1];
     text += fmt::format("; the next best, {}, is {:.1f} % slower", next.layout.name,
@@ -65,7 +70,7 @@ std::string words_of_others(const MachinePlan& plan) {
       words.push_back(fmt::format("{} at best {} ({}: {})", name, milliseconds(found->time.seconds), found->layout.name,
                                   words_of_split(found->time.split)));
     } else if (large != plan.found.too_large.end()) {
-      words.push_back(fmt::format("{} does not fit ({} at least)", name, human_bytes(large->memory)));
+      words.push_back(fmt::format("{} does not fit (it needs {})", name, large->lacks));
     }
   }
   if (const Count batch = plan.reference.train.global_batch; batch % plan.ranks != 0)

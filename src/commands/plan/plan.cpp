@@ -29,7 +29,8 @@ constexpr const char* kPlanFooter =
     "  --measure    runs two steps in the layout, counts every tensor and every message, and fails if a prediction, of a part "
     "or\n"
     "               of the total, is off by more than 0.1 %\n"
-    "  --suggest    all layouts of the ranks that fit into memory, the fastest step first, and what each waits for\n"
+    "  --suggest    all layouts of the ranks that fit into memory of GPUs and nodes, the fastest step first, and what each\n"
+    "               waits for; with activations in host memory where it takes that, with parallel.tensor_overlap where it helps\n"
     "run.initial_checkpoint is not opened: it affects none of this.\n"
     "\n"
     "With --gpu NAME or --profile FILE: how to run on that machine. The step is counted op by op and collective by collective,\n"
@@ -98,16 +99,19 @@ void refuse_beside_run_file(const CLI::App& command, const PlanRunOptions& optio
   only_with("--steps", "--measure", options.measure);
   const bool machine = options.has_machine() && !options.suggest;
   only_with("--svg", "--measure, --schedule, --gpu or --profile", options.measure || machine);
-  for (const char* name : {"--memory-gib", "--ranks-per-node", "--network-gbit"})
+  for (const char* name : {"--memory-gib", "--host-memory-gib", "--network-gbit"})
     only_with(name, "--suggest, --gpu or --profile", options.suggest || machine);
+  if (options.measure && command.get_option("--ranks-per-node")->count() > 0)
+    fail(ExitCode::usage,
+         "--ranks-per-node cannot be combined with --measure, which uses the nodes that mpirun or srun started on");
   for (const char* name : {"--tokens", "--price", "--failure-hours", "--checkpoint-seconds", "--restart-seconds"})
     only_with(name, "--gpu or --profile, without --suggest", machine);
 }
 
 void refuse_without_run_file(const CLI::App& command) {
-  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib", "--gpu",
-                           "--profile", "--ranks-per-node", "--network-gbit", "--tokens", "--price", "--failure-hours",
-                           "--checkpoint-seconds", "--restart-seconds"}) {
+  for (const char* name : {"--set", "--unset", "--ranks", "--measure", "--steps", "--suggest", "--memory-gib",
+                           "--host-memory-gib", "--gpu", "--profile", "--ranks-per-node", "--network-gbit", "--tokens", "--price",
+                           "--failure-hours", "--checkpoint-seconds", "--restart-seconds"}) {
     if (command.get_option(name)->count() > 0) fail(ExitCode::usage, "{} needs a run file: cohort plan run.toml {}", name, name);
   }
 }
@@ -118,6 +122,10 @@ void add_machine_options(CLI::App& command, PlanRunOptions& run) {
   command.add_option("--ranks-per-node,--gpus-per-node", run.ranks_per_node, "Ranks of a node [8, or the profile's]")
       ->check(integer_from(1, 1'000'000));
   command.add_option("--memory-gib", run.memory_gib, "GiB of memory per rank [the GPU's, less 4]")->check(number_above(0.0, 1e6));
+  command
+      .add_option("--host-memory-gib", run.host_memory_gib,
+                  "GiB of host memory per node, for all its ranks [the profile's; else not known, and no limit]")
+      ->check(number_above(0.0, 1e6));
   command.add_option("--network-gbit", run.network_gbit, "Gbit/s of each GPU to other nodes [by the GPU]")
       ->check(number_above(0.0, 1e6));
   command.add_option("--tokens", run.tokens, "Tokens of the whole run [those of train.steps]")->check(number_above(0.0, 1e18));

@@ -22,6 +22,7 @@
 #include "train/check_optimizer.hpp"
 #include "train/data_setup.hpp"
 #include "train/estimate.hpp"
+#include "train/host_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -35,12 +36,14 @@ struct Plan {
   double flops = 0.0;        // of a rank in a step
   double bubble = 0.0;
   PredictedMemory memory;
+  int ranks_per_node = 0;  // 0: not known
+  Bytes host_of_node = 0;  // what they offload to its memory together
   ByKind<PaperMemory> paper;
   std::vector<Traffic> traffic;
   std::vector<PaperTraffic> paper_traffic;
 };
 
-Plan make_plan(const RunConfig& config) {
+Plan make_plan(const RunConfig& config, int ranks_per_node) {
   const ParallelSection& p = config.parallel;
   Plan plan;
   plan.config = config;
@@ -57,6 +60,8 @@ Plan make_plan(const RunConfig& config) {
   if (p.pp > 1) plan.bubble = pipeline::bubble_formula(schedule_of(p, config.train.accumulation));
   const std::vector<CountedStep> stages = count_stages(config);
   plan.memory = predict_memory(stages);
+  plan.ranks_per_node = ranks_per_node;
+  if (ranks_per_node > 0) plan.host_of_node = host_memory_of_node(config, stages, ranks_per_node);
   plan.paper = paper_memory(config);
   plan.traffic = predict_traffic(stages);
   plan.paper_traffic = paper_traffic(config);
@@ -72,7 +77,11 @@ void print_memory(const Plan& plan) {
   }
   table.add({"all, of one rank", human_bytes(plan.memory.total), "", ""});
   fmt::print("\nMemory of the rank that needs the most:\n{}", table.str());
-  if (plan.memory.host > 0) fmt::print("Offloaded to host memory: {}.\n", human_bytes(plan.memory.host));
+  if (plan.memory.host > 0)
+    fmt::print("Offloaded to host memory: {} by a rank, {}.\n", human_bytes(plan.memory.host),
+               plan.ranks_per_node > 0 ? fmt::format("{} on each node by its {}", human_bytes(plan.host_of_node),
+                                                     counted(plan.ranks_per_node, "rank"))
+                                       : "times as many as a node has (--ranks-per-node)");
   if (plan.memory.disk > 0) fmt::print("Offloaded to a file: {}.\n", human_bytes(plan.memory.disk));
   fmt::print("P: parameters of the rank ({}), N: ranks that share them, s b h a t: tokens, samples, width, heads, tp.\n",
              human_count(static_cast<double>(plan.own_parameters)));
@@ -143,6 +152,8 @@ nlohmann::ordered_json to_json(const Plan& plan) {
         {"predicted", plan.memory.kinds[kind]}, {"paper", paper.bytes}, {"formula", paper.formula}};
   }
   json["memory_of_rank"] = plan.memory.total;
+  json["host_memory_of_rank"] = plan.memory.host;
+  json["host_memory_of_node"] = plan.ranks_per_node > 0 ? nlohmann::ordered_json(plan.host_of_node) : nullptr;
   json["traffic"] = nlohmann::ordered_json::array();
   for (const Traffic& one : plan.traffic) {
     json["traffic"].push_back({{"group", one.group},
@@ -157,6 +168,12 @@ nlohmann::ordered_json to_json(const Plan& plan) {
   for (const PaperTraffic& paper : plan.paper_traffic)
     json["paper_traffic"].push_back({{"axis", paper.axis}, {"moved", paper.moved}, {"formula", paper.formula}});
   return json;
+}
+
+// Of those that were started, if none are told; 0: not known.
+int ranks_of_node(const PlanRunOptions& options) {
+  if (options.ranks_per_node > 0 || options.ranks > 0) return static_cast<int>(options.ranks_per_node);
+  return read_launcher_facts(current_environment()).local_size.value_or(0);
 }
 
 RunConfig load_plan(const PlanRunOptions& options) {
@@ -189,7 +206,7 @@ Count ranks_of_plan(const PlanRunOptions& options, const RunConfig& config) {
 }
 
 int plan_run(const PlanRunOptions& options) {
-  const Plan plan = make_plan(load_plan(options));
+  const Plan plan = make_plan(load_plan(options), ranks_of_node(options));
   if (!is_printing_rank()) return 0;
   if (options.json) {
     fmt::print("{}\n", to_json(plan).dump(1));

@@ -24,10 +24,11 @@ struct PlanRunOptions {
   bool json = false;
 
   // The machine that step times are planned for.
-  std::string gpu, profile;   // a name of telemetry/device_peaks.hpp, or a file; at most one. "": a usual one
-  Count ranks_per_node = 0;   // 0: the profile's
-  double memory_gib = 0.0;    // of one rank; 0 = what the profile says, if anything
-  double network_gbit = 0.0;  // of each GPU, instead of the data sheet's
+  std::string gpu, profile;      // a name of telemetry/device_peaks.hpp, or a file; at most one. "": a usual one
+  Count ranks_per_node = 0;      // 0: the profile's
+  double memory_gib = 0.0;       // of one rank; 0 = what the profile says, if anything
+  double host_memory_gib = 0.0;  // of a node, for all its ranks; 0 = the same
+  double network_gbit = 0.0;     // of each GPU, instead of the data sheet's
   // What a whole run would take.
   double tokens = 0.0;              // 0: those of the run file's steps
   double price = 0.0;               // of a GPU-hour; 0: not said
@@ -59,7 +60,7 @@ RunConfig reference_of_plan(const PlanRunOptions& options, DeviceKind device);
 /// Of --gpu, --profile and what else says something of it; without both a usual machine of the run file's kind.
 PlannedMachine machine_of_plan(const PlanRunOptions& options, const RunConfig& run);
 int ranks_of_machine(const PlanRunOptions& options, const RunConfig& run);
-/// Throws Error(config) with what would help if no layout fits.
+/// Throws Error(config) with what would help if no layout fits, or none but with parallel.offload.
 void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& machine);
 /// The table of layouts, then what does not fit and what is refused.
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines);

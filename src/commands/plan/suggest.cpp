@@ -19,13 +19,38 @@ namespace {
 constexpr std::size_t kMostLines = 20;
 constexpr std::size_t kMostTooLarge = 3;
 
+// " into 76.0 GiB on a rank and 1.0 TiB of host memory on a node"; "" without any limit.
+std::string words_of_limits(const PlannedMachine& machine) {
+  std::vector<std::string> limits;
+  if (machine.memory > 0) limits.push_back(human_bytes(machine.memory) + " on a rank");
+  if (machine.host_memory > 0) limits.push_back(human_bytes(machine.host_memory) + " of host memory on a node");
+  return limits.empty() ? "" : " into " + join(limits, " and ");
+}
+
 void print_too_large(const Suggestions& found, const PlannedMachine& machine) {
   if (found.too_large.empty()) return;
-  fmt::print("\n{} not fit into {}; the smallest of them:\n",
-             counted(static_cast<Count>(found.too_large.size()), "layout does", "layouts do"), human_bytes(machine.memory));
+  fmt::print("\n{} not fit{}; the smallest of them need:\n",
+             counted(static_cast<Count>(found.too_large.size()), "layout does", "layouts do"), words_of_limits(machine));
   for (std::size_t i = 0; i < std::min(found.too_large.size(), kMostTooLarge); ++i) {
     const Suggestion& one = found.too_large[i];
-    fmt::print("  {}: {}\n", one.layout.name, human_bytes(one.memory));
+    fmt::print("  {}: {}\n", one.layout.name, one.lacks);
+  }
+}
+
+// "64.0 GiB of host memory on a node", "... which has 1.0 TiB", "... (how much it has is not known: --host-memory-gib)".
+std::string words_of_host_memory(const Suggestion& one, const PlannedMachine& machine) {
+  const std::string need = fmt::format("{} of host memory on a node", human_bytes(one.host));
+  if (machine.host_memory == 0) return need + " (how much it has is not known: --host-memory-gib)";
+  return need + ", which has " + human_bytes(machine.host_memory);
+}
+
+void print_untimed(const Suggestions& found, const PlannedMachine& machine) {
+  if (found.untimed.empty()) return;
+  fmt::print("\nWith parallel.offload, whose time is not planned, {}; the smallest of them:\n",
+             counted(static_cast<Count>(found.untimed.size()), "layout fits", "layouts fit"));
+  for (std::size_t i = 0; i < std::min(found.untimed.size(), kMostTooLarge); ++i) {
+    const Suggestion& one = found.untimed[i];
+    fmt::print("  {}: {} on a rank, {}\n", one.layout.name, human_bytes(one.memory), words_of_host_memory(one, machine));
   }
 }
 
@@ -49,13 +74,47 @@ nlohmann::ordered_json json_of(const Suggestion& one) {
           {"shard_ranks", p.shard_ranks},
           {"schedule", p.schedule},
           {"chunks", p.chunks},
+          {"tensor_overlap", p.tensor_overlap},
+          {"offload", p.offload},
+          {"activation_offload", one.layout.config.model.activation_offload},
           {"micro_batch", train.micro_batch},
           {"accumulation", train.accumulation},
           {"memory", one.memory},
+          {"host_memory_of_node", one.host},
           {"moved", one.moved},
           {"bubble", one.time.bubble()},
           {"step_seconds", one.time.seconds},
           {"reason", one.time.seconds > 0.0 ? words_of_split(one.time.split) : ""}};
+}
+
+void print_fitting(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
+  const auto shown_end = found.fitting.begin() + static_cast<std::ptrdiff_t>(std::min(lines, found.fitting.size()));
+  const bool host = std::any_of(found.fitting.begin(), shown_end,
+                                [](const Suggestion& one) { return one.layout.config.device.kind == "cuda" && one.host > 0; });
+  std::vector<std::string> head{"layout", "batch", "memory"};
+  if (host) head.emplace_back("host memory");
+  head.insert(head.end(), {"step", "where the time goes"});
+  Table table(head);
+  for (std::size_t i = 0; i < std::min(found.fitting.size(), lines); ++i) {
+    const Suggestion& one = found.fitting[i];
+    const TrainSection& train = one.layout.config.train;
+    std::vector<std::string> line{one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation),
+                                  human_bytes(one.memory)};
+    if (host) line.push_back(one.host > 0 ? human_bytes(one.host) : "-");
+    line.insert(line.end(), {fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
+    table.add(line);
+  }
+  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
+             found.fitting.size() == 1 ? "fits" : "fit", words_of_limits(machine), table.str(head.size()));
+  if (found.fitting.size() > lines)
+    fmt::print("... and {} (--json lists all)\n", counted(static_cast<Count>(found.fitting.size() - lines), "slower layout"));
+  fmt::print("batch: micro-batch x accumulation; memory: of the rank that needs the most; step: on {},\n{}.\n",
+             machine.profile.name, machine.profile.basis);
+  if (host)
+    fmt::print("host memory: of the node that needs the most, for its {}; {}.\n",
+               counted(std::min(ranks, machine.ranks_per_node), "rank"),
+               machine.host_memory > 0 ? "it has " + human_bytes(machine.host_memory)
+                                       : "how much it has is not known: --host-memory-gib");
 }
 
 }  // namespace
@@ -81,6 +140,8 @@ PlannedMachine machine_of_plan(const PlanRunOptions& options, const RunConfig& r
   machine.memory = options.memory_gib > 0.0 ? static_cast<Bytes>(options.memory_gib * static_cast<double>(kGiB))
                    : options.has_machine()  ? machine.profile.memory
                                             : 0;
+  machine.host_memory = options.host_memory_gib > 0.0 ? static_cast<Bytes>(options.host_memory_gib * static_cast<double>(kGiB))
+                                                      : machine.profile.host_memory;
   return machine;
 }
 
@@ -96,36 +157,38 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
     fail(ExitCode::config, "no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front());
   const Suggestion& smallest = found.too_large.front();
   const bool recomputes_all = smallest.layout.config.model.activation_checkpointing == "full";
-  fail(ExitCode::config, "no layout of {} fits into {}: the smallest needs {} ({}); give more ranks, lower train.micro_batch{}",
-       counted(ranks, "rank"), human_bytes(machine.memory), human_bytes(smallest.memory), smallest.layout.name,
-       recomputes_all ? "" : " or set model.activation_checkpointing = \"full\"");
+  std::string offloading;
+  if (!found.untimed.empty()) {
+    const Suggestion& one = found.untimed.front();
+    offloading = fmt::format("; or set parallel.offload, whose time is not planned: {} takes {} on a rank and {}",
+                             one.layout.name, human_bytes(one.memory), words_of_host_memory(one, machine));
+  }
+  fail(ExitCode::config, "no layout of {} fits{}: the smallest, {}, needs {}; give more ranks, lower train.micro_batch{}{}",
+       counted(ranks, "rank"), words_of_limits(machine), smallest.layout.name, smallest.lacks,
+       recomputes_all ? "" : " or set model.activation_checkpointing = \"full\"", offloading);
 }
 
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {
-  Table table({"layout", "batch", "memory", "step", "where the time goes"});
-  for (std::size_t i = 0; i < std::min(found.fitting.size(), lines); ++i) {
-    const Suggestion& one = found.fitting[i];
-    const TrainSection& train = one.layout.config.train;
-    table.add({one.layout.name, fmt::format("{} x {}", train.micro_batch, train.accumulation), human_bytes(one.memory),
-               fmt::format("{:.4g} ms", 1e3 * one.time.seconds), words_of_split(one.time.split)});
+  if (found.fitting.empty()) {
+    fmt::print("No layout of {} fits{} without parallel.offload.\n", counted(ranks, "rank"), words_of_limits(machine));
+  } else {
+    print_fitting(found, ranks, machine, lines);
   }
-  fmt::print("{} of {} {}{}:\n{}", counted(static_cast<Count>(found.fitting.size()), "layout"), counted(ranks, "rank"),
-             found.fitting.size() == 1 ? "fits" : "fit", machine.memory > 0 ? " into " + human_bytes(machine.memory) : "",
-             table.str(5));
-  if (found.fitting.size() > lines)
-    fmt::print("... and {} (--json lists all)\n", counted(static_cast<Count>(found.fitting.size() - lines), "slower layout"));
-  fmt::print("batch: micro-batch x accumulation; memory: of the rank that needs the most; step: on {},\n{}.\n",
-             machine.profile.name, machine.profile.basis);
+  print_untimed(found, machine);
   print_too_large(found, machine);
   print_refused(found, lines / 4);
 }
 
 nlohmann::ordered_json to_json(const Suggestions& found) {
-  nlohmann::ordered_json json{
-      {"layouts", nlohmann::ordered_json::array()}, {"too_large", nlohmann::ordered_json::array()}, {"refused", found.refused}};
+  nlohmann::ordered_json json{{"layouts", nlohmann::ordered_json::array()},
+                              {"untimed", nlohmann::ordered_json::array()},
+                              {"too_large", nlohmann::ordered_json::array()},
+                              {"refused", found.refused}};
   for (const Suggestion& one : found.fitting) json["layouts"].push_back(json_of(one));
+  for (const Suggestion& one : found.untimed) json["untimed"].push_back(json_of(one));
   for (const Suggestion& one : found.too_large)
-    json["too_large"].push_back({{"layout", one.layout.name}, {"memory", one.memory}});
+    json["too_large"].push_back(
+        {{"layout", one.layout.name}, {"memory", one.memory}, {"host_memory_of_node", one.host}, {"lacks", one.lacks}});
   return json;
 }
 
@@ -136,7 +199,7 @@ int plan_suggest(const PlanRunOptions& options) {
   check_can_be_timed(config, machine.profile);
   const int ranks = ranks_of_machine(options, run);
   const Suggestions found = suggest_layouts(config, ranks, machine);
-  check_some_fit(found, ranks, machine);
+  if (found.untimed.empty()) check_some_fit(found, ranks, machine);
   if (!is_printing_rank()) return 0;
   if (options.json) {
     fmt::print("{}\n", to_json(found).dump(1));

@@ -28,9 +28,13 @@ struct Part {
 
 // The parts of a step in the order of the bars.
 std::vector<Part> parts_of(const StepSplit& split) {
-  return {{"matrix products", "#2563b0", split.products},      {"attention", "#6a4ca3", split.attention},
-          {"element-wise", "#2a9d8f", split.pointwise},        {"optimizer", "#8ab17d", split.optimizer},
-          {"communication", "#d95f0e", split.communicating()}, {"bubble", "#bbbbbb", split.bubble}};
+  return {{"matrix products", "#2563b0", split.products},
+          {"attention", "#6a4ca3", split.attention},
+          {"element-wise", "#2a9d8f", split.pointwise},
+          {"optimizer", "#8ab17d", split.optimizer},
+          {"communication", "#d95f0e", split.communicating()},
+          {"host copies", "#e9c46a", split.host_copies},
+          {"bubble", "#bbbbbb", split.bubble}};
 }
 
 class MachinePicture : private SvgPicture {
@@ -154,8 +158,16 @@ class MachinePicture : private SvgPicture {
       }
       text(x + 6, y + height / 2 + 4, "start", fmt::format("{:.4g}", 1e3 * point.time.seconds));
     }
+    legend_of_bars(left);
+  }
+
+  // Of the parts that some bar has.
+  void legend_of_bars(double left) {
+    StepSplit all;
+    for (const ScalingPoint& point : curve_.weak) all = all.plus(point.time.split, 1.0);
     double x = left, y = kTop + kPlotHeight + 24;
-    for (const Part& part : parts_of({})) {
+    for (const Part& part : parts_of(all)) {
+      if (part.seconds == 0.0) continue;
       add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" fill=\"{}\"/>", x, y - 9, part.colour);
       text(x + 20, y, "start", part.name);
       x += 130.0;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/drawing/machine_drawing.hpp"
+
 namespace cohort::test {
 namespace {
 
@@ -95,6 +97,23 @@ TEST(PipelineDrawing, SvgOfMeasuredEvents) {
   EXPECT_EQ(count(svg, "chunk 0: 7 to 10 ms</title>"), 1U);
   EXPECT_EQ(count(svg, "nan"), 0U);
   EXPECT_EQ(count(pipeline::draw_svg({}, "empty", "ms"), "nan"), 0U);
+}
+
+// A bar has all parts of a step, the legend those that some step has.
+TEST(MachineDrawing, HasHostCopiesApartFromCommunication) {
+  ScalingPoint point;
+  point.ranks = 2;
+  point.tokens_per_second = 1.0;
+  point.time.split = {.products = 2.0, .exposed = {{"dp", 0.5}}, .host_copies = 0.25};
+  point.time.seconds = point.time.split.total();
+  ScalingCurve curve{.weak = {point}, .strong = {}};
+  const std::string with = draw_machine_plan(curve, "");
+  EXPECT_EQ(count(with, "communication: 500 ms"), 1u);
+  EXPECT_EQ(count(with, "host copies: 250 ms"), 1u);
+  EXPECT_EQ(count(with, ">host copies</text>"), 1u);
+  EXPECT_EQ(count(with, ">attention</text>"), 0u);
+  curve.weak[0].time.split.host_copies = 0.0;
+  EXPECT_EQ(count(draw_machine_plan(curve, ""), ">host copies</text>"), 0u);
 }
 
 }  // namespace
