@@ -23,10 +23,11 @@ enum class By { tile_kernel, plain_kernel, library };
 class AttentionProducts : public ::testing::TestWithParam<By> {
  protected:
   void SetUp() override {
-    // Some queries begin a document, one sees nothing, and the last ones see all keys.
+    // Some queries begin a document, one sees nothing, and the last ones see all keys. Of a third panel, which begins at key 96,
+    // the second eight see one key.
     for (Count i = 0; i < kTestQueries; ++i) {
       begin_.push_back(i < 7 ? 0 : i < 12 ? 35 : i == 12 ? 66 : 70);
-      end_.push_back(i <= 12 ? 30 + 3 * i : std::min(kTestKeys, 40 + 4 * i));
+      end_.push_back(i <= 12 ? 30 + 3 * i : std::min(kTestKeys, 37 + 4 * i));
     }
     if (GetParam() == By::tile_kernel && cpu::tile_kernel() == nullptr) GTEST_SKIP() << "this processor has no kernel for it";
   }
@@ -102,6 +103,16 @@ TEST_P(AttentionProducts, SumsOverKeysAndOverQueries) {
       }
     }
   }
+}
+
+// Without it nobody would see that attention had ceased to use the kernel.
+TEST(AttentionKernel, OfWholeVectorsAndOneThread) {
+  set_gemm_threads(1);
+  EXPECT_EQ(attention_kernel(64), cpu::allowed_tile_kernel());
+  EXPECT_EQ(attention_kernel(20), nullptr);
+  set_gemm_threads(2);
+  EXPECT_EQ(attention_kernel(64), nullptr);
+  set_gemm_threads(1);
 }
 
 }  // namespace
