@@ -15,8 +15,8 @@
 
 namespace cohort::ops {
 
-/// Bytes of scratch memory that forward and backward need, never T x T for all heads. CPU: two tiles of one head. GPU: what the
-/// kernel for this shape and type keeps for each row.
+/// Bytes of scratch memory that forward and backward need, never T x T for all heads. CPU: two tiles of one head and its keys and
+/// values. GPU: what the kernel for this shape and type keeps for each row.
 Bytes attention_scratch_bytes(const Exec& exec, const AttentionShape& shape, DType dtype);
 
 /// out [B, T, NH HS] = softmax(q k^T / sqrt(HS), causal) v, head by head in blocks of query rows; blocks above the diagonal, and

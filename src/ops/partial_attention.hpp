@@ -29,8 +29,8 @@ struct PartialAttention {
 /// How many pairs (query, key) there are of which the query sees the key: the work of the block.
 Count visible_pairs(const TokenRun& queries, const TokenRun& keys);
 
-/// Bytes of scratch memory that forward and backward need. CPU: two tiles of one head. GPU: what the kernel for this block and
-/// type of activations keeps for each query.
+/// Bytes of scratch memory that forward and backward need. CPU: two tiles of one head and its keys and values. GPU: what the
+/// kernel for this block and type of activations keeps for each query.
 Bytes partial_attention_scratch_bytes(const Exec& exec, const PartialAttention& block, DType dtype);
 
 /// Of the block's queries: out (fp32) = softmax(q k^T / sqrt(HS)) v over those of the block's keys that are visible, and lse, the

@@ -35,7 +35,7 @@ float* tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.da
 }  // namespace
 
 Bytes attention_scratch_bytes(const AttentionShape& shape, DType) {
-  return attention_tile_elements(shape.tokens, shape.tokens) * static_cast<Bytes>(sizeof(float));
+  return attention_tile_elements(shape.tokens, shape.tokens, shape.head_size) * static_cast<Bytes>(sizeof(float));
 }
 
 namespace {
@@ -58,7 +58,7 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Tens
                            lse.f32() + (b * shape.heads + h) * shape.tokens, tile,
                            WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
   };
-  for_attention_heads(shape, 1, tiles(scratch), attention_tile_elements(shape.tokens, shape.tokens), forward);
+  for_attention_heads(shape, 1, tiles(scratch), attention_tile_elements(shape.tokens, shape.tokens, shape.head_size), forward);
 }
 
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Tensor& dqkv, const Tensor& dout, const Tensor& out,
@@ -79,8 +79,8 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Ten
                             lse.f32() + (b * shape.heads + h) * shape.tokens, own_tiles,
                             WeightDropout(dropout_key, b, shape.heads, h, shape.tokens));
   };
-  for_attention_heads(shape, shape.heads / shape.kv_heads, tiles(scratch), attention_tile_elements(shape.tokens, shape.tokens),
-                      backward);
+  for_attention_heads(shape, shape.heads / shape.kv_heads, tiles(scratch),
+                      attention_tile_elements(shape.tokens, shape.tokens, shape.head_size), backward);
 }
 
 }  // namespace cohort::ops::cpu

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "ops/attention_shape.hpp"
+#include "ops/cpu/attention_products.hpp"
 #include "ops/gemm.hpp"
 #include "ops/host_loop.hpp"
 #include "ops/weight_dropout.hpp"
@@ -20,8 +21,14 @@ namespace cohort::ops {
 // the second-level cache up to 1024 keys, while the products are still large enough to run near the machine's peak.
 inline constexpr Count kQueryTile = 64;
 
-/// Two tiles: the weights and their gradients.
-inline Count attention_tile_elements(Count queries, Count keys) { return 2 * std::min(kQueryTile, queries) * keys; }
+/// Elements from one row of a tile to the next: an odd number of lines of a cache, since rows a power of two of them apart would
+/// all want the same places there.
+inline constexpr Count tile_stride(Count keys) { return (keys + 31) / 32 * 32 + 16; }
+
+/// Memory that one head needs: two tiles, the weights and their gradients, and the packed keys and values.
+inline Count attention_tile_elements(Count queries, Count keys, Count head_size) {
+  return 2 * (std::min(kQueryTile, queries) * tile_stride(keys) + packed_key_elements(keys, head_size));
+}
 
 /// Memory of this thread, kept and grown: of threads beside the one whose tiles the caller of an op provides.
 float* tiles_of_thread(Count elements);
@@ -56,8 +63,8 @@ struct AttentionHead {
 };
 
 /// out [queries, HS] = softmax(q k^T / sqrt(HS), causal) v; lse [queries] = the logarithm of each row's softmax denominator. A
-/// query that sees no key gets 0 and -infinity. `tile` holds attention_tile_elements.
-void attention_head_forward(const Exec& exec, const AttentionHead& head, const MatrixView& out, float* lse, float* tile,
+/// query that sees no key gets 0 and -infinity. `memory` holds attention_tile_elements.
+void attention_head_forward(const Exec& exec, const AttentionHead& head, const MatrixView& out, float* lse, float* memory,
                             const WeightDropout& dropout);
 
 struct AttentionHeadGradients {
@@ -71,7 +78,7 @@ struct AttentionHeadGradients {
 /// here or elsewhere: with delta_i = dout_i . out_i and p_ij = exp(q_i . k_j / sqrt(HS) - lse_i) they need no other key's score
 /// (Dao 2023, "FlashAttention-2", section 2.3).
 void attention_head_backward(const Exec& exec, const AttentionHead& head, const AttentionHeadGradients& gradients,
-                             const MatrixView& dout, const MatrixView& out, const float* lse, float* tiles,
+                             const MatrixView& dout, const MatrixView& out, const float* lse, float* memory,
                              const WeightDropout& dropout);
 
 }  // namespace cohort::ops

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/cpu/gemm_checks.hpp"
+#include "ops/cpu/tile_kernel.hpp"
 
 namespace cohort::ops {
 
@@ -24,6 +25,8 @@ void gemm(const Exec&, const MatrixView& c, const MatrixView& a, Transpose trans
 bool fused_gemm(const MatrixView&, const MatrixView&, const MatrixView&, Transpose, const MatrixView&, const float*) {
   return false;
 }
+
+cpu::TileKernel cpu::allowed_tile_kernel() { return nullptr; }
 
 #ifdef OPENBLAS_VERSION
 std::string gemm_backend() { return fmt::format("CBLAS ({})", openblas_get_config()); }

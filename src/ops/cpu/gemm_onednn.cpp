@@ -16,21 +16,15 @@ namespace {
 // lie far apart. For smaller ones sgemm was as fast or faster (docs/performance.md).
 constexpr Count kLeastOfGradients = Count{1} << 29;
 
-// Whether products may use AVX-512: ONEDNN_MAX_CPU_ISA is for all of them, so that one machine can show what another would do.
-bool avx512_allowed() {
-  static const bool allowed = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-  return allowed;
-}
-
 // The kernel that C += A^T B of these sizes is left to; null: the library does it.
 cpu::TileKernel kernel_of_gradient(const MatrixView& c, Count terms) {
   const bool pays = c.rows * c.columns * terms >= kLeastOfGradients && cpu::enough_tiles(c, host_threads());
-  return pays && avx512_allowed() ? cpu::tile_kernel() : nullptr;
+  return pays ? cpu::allowed_tile_kernel() : nullptr;
 }
 
 // The same of C = A op(B).
 cpu::TileKernel kernel_of_linear(const MatrixView& c, Count terms, Transpose transpose_b) {
-  return cpu::pays_as_linear_product(c, terms, transpose_b, host_threads()) && avx512_allowed() ? cpu::tile_kernel() : nullptr;
+  return cpu::pays_as_linear_product(c, terms, transpose_b, host_threads()) ? cpu::allowed_tile_kernel() : nullptr;
 }
 
 }  // namespace
@@ -58,6 +52,12 @@ bool fused_gemm(const MatrixView& c, const MatrixView& a, const MatrixView& b, T
   if (kernel == nullptr) return false;
   cpu::linear_product(kernel, c, a, b, transpose_b, residual, bias);
   return true;
+}
+
+// ONEDNN_MAX_CPU_ISA is for all products, so that one machine can show what another would do.
+cpu::TileKernel cpu::allowed_tile_kernel() {
+  static const bool allowed = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  return allowed ? tile_kernel() : nullptr;
 }
 
 std::string gemm_backend() {

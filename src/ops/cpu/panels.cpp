@@ -64,10 +64,11 @@ void pack_columns(float* panels, const MatrixView& block) { pack<kTileColumns>(p
 void pack_narrow_columns(float* panels, const MatrixView& block) { pack<kTileRows>(panels, block); }
 
 void pack_rows(float* panels, const MatrixView& block) {
-  static_assert(kTileColumns % kTransposed == 0);
+  static_assert(kTileColumns % kTransposed == 0 && kTransposed == kTileLanes);
   for (Count row = 0; row < block.rows; row += kTileColumns) {
     float* const panel = panels + row * block.columns;
-    for (Count part = 0; part < kTileColumns; part += kTransposed) pack_some_rows(panel + part, block, row + part);
+    for (Count part = 0; part < kTileColumns && row + part < block.rows; part += kTransposed)
+      pack_some_rows(panel + part, block, row + part);
   }
 }
 

@@ -25,7 +25,7 @@ float* panels_of_block();
 /// filled up with zeros.
 void pack_columns(float* panels, const MatrixView& block);
 void pack_narrow_columns(float* panels, const MatrixView& block);
-/// pack_columns of the block's transpose: its rows are the columns of the panels.
+/// pack_columns of the block's transpose: its rows are the columns of the panels, filled up to a multiple of kTileLanes.
 void pack_rows(float* panels, const MatrixView& block);
 
 /// Memory whose every 64 bytes lie in one line of the cache, as vectors of a panel should.

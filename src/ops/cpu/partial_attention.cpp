@@ -47,7 +47,9 @@ WeightDropout dropout_of(const PartialAttention& block, const DropoutKey& key, C
   return {key, b, block.sequence.heads, h, block.sequence.tokens};
 }
 
-Count tile_elements_of(const PartialAttention& block) { return attention_tile_elements(block.queries.count, block.keys.count); }
+Count tile_elements_of(const PartialAttention& block) {
+  return attention_tile_elements(block.queries.count, block.keys.count, block.sequence.head_size);
+}
 
 float* block_tiles(const Tensor& scratch) { return reinterpret_cast<float*>(scratch.data<std::uint8_t>()); }
 

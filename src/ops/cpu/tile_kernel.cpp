@@ -24,10 +24,13 @@ void transpose_plainly(const float* from, Count from_row, float* to, Count to_ro
 
 namespace {
 
-constexpr int kVectorLanes = 16, kVectors = kTileColumns / kVectorLanes;
-// With packed rows of a gcc would keep too much of several terms in registers.
-template <bool kPacked>
-constexpr int kTermsAtOnce = kPacked ? 1 : 4;
+constexpr int kVectorLanes = kTileLanes, kMostVectors = kTileColumns / kVectorLanes;
+
+// Which way neighbours in a lie.
+enum class Along { terms, rows };
+// Along rows, gcc would keep too much of several terms in registers.
+template <Along kAlong>
+constexpr int kTermsAtOnce = kAlong == Along::rows ? 1 : 4;
 
 // The lanes of the vector that c has.
 __mmask16 lanes_of(const Tile& tile, int vector) {
@@ -35,7 +38,7 @@ __mmask16 lanes_of(const Tile& tile, int vector) {
   return static_cast<__mmask16>(left >= kVectorLanes ? 0xffff : (1 << (left > 0 ? left : 0)) - 1);
 }
 
-template <int kHeight>
+template <int kHeight, int kVectors>
 [[gnu::target("avx512f"), gnu::always_inline]] inline void store_tile(const Tile& tile, const __m512 (&sums)[kHeight][kVectors]) {
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
@@ -70,7 +73,7 @@ struct RowsOfA {
 };
 
 // Loops of known lengths, which the compiler must unroll: sums are registers.
-template <int kHeight>
+template <int kHeight, int kVectors>
 [[gnu::target("avx512f"), gnu::always_inline]] inline void add_term(__m512 (&sums)[kHeight][kVectors], const RowsOfA& a,
                                                                     Count offset, const float* b) {
   __m512 vectors[kVectors];
@@ -84,40 +87,42 @@ template <int kHeight>
   }
 }
 
-template <int kHeight, bool kPacked>
+template <int kHeight, int kVectors, Along kAlong>
 [[gnu::target("avx512f")]] void add_tile(const Tile& tile) {
   for (int i = 0; i < kHeight; ++i) {
     for (int v = 0; v < kVectors; ++v) _mm_prefetch(tile.c + i * tile.c_row + v * kVectorLanes, _MM_HINT_T0);
   }
-  constexpr Count kNext = kPacked ? kTileRows : 1;
-  RowsOfA a(tile.a, kPacked ? 1 : tile.a_row);
+  const Count next = kAlong == Along::rows ? tile.a_term : 1;
+  RowsOfA a(tile.a, kAlong == Along::rows ? 1 : tile.a_row);
   const float* b = tile.b;
   __m512 sums[kHeight][kVectors] = {};
-  constexpr int kAtOnce = kTermsAtOnce<kPacked>;
+  constexpr int kAtOnce = kTermsAtOnce<kAlong>;
   Count term = 0;
   for (; term + kAtOnce <= tile.terms; term += kAtOnce) {
 #pragma GCC unroll 4
-    for (int t = 0; t < kAtOnce; ++t) add_term(sums, a, t * kNext, b + t * kTileColumns);
-    a.advance(kAtOnce * kNext);
-    b += kAtOnce * kTileColumns;
+    for (int t = 0; t < kAtOnce; ++t) {
+      add_term(sums, a, t, b);
+      b += tile.b_row;
+    }
+    a.advance(kAtOnce * next);
   }
   for (; term < tile.terms; ++term) {
     add_term(sums, a, 0, b);
-    a.advance(kNext);
-    b += kTileColumns;
+    a.advance(next);
+    b += tile.b_row;
   }
-  store_tile<kHeight>(tile, sums);
+  store_tile(tile, sums);
 }
 
-template <bool kPacked, int... kFewer>
-void add_tile_of_any_height(const Tile& tile, std::integer_sequence<int, kFewer...>) {
-  static constexpr TileKernel kOfHeight[] = {add_tile<kFewer + 1, kPacked>...};
-  kOfHeight[tile.rows - 1](tile);
+template <Along kAlong, int... kSizes>
+void add_tile_of_any_size(const Tile& tile, std::integer_sequence<int, kSizes...>) {
+  static constexpr TileKernel kOfSize[] = {add_tile<kSizes / kMostVectors + 1, kSizes % kMostVectors + 1, kAlong>...};
+  kOfSize[(tile.rows - 1) * kMostVectors + (tile.columns - 1) / kVectorLanes](tile);
 }
 
 void add_any_tile(const Tile& tile) {
-  constexpr std::make_integer_sequence<int, kTileRows> kHeights;
-  return tile.a_row == 0 ? add_tile_of_any_height<true>(tile, kHeights) : add_tile_of_any_height<false>(tile, kHeights);
+  constexpr std::make_integer_sequence<int, kTileRows * kMostVectors> kSizes;
+  return tile.a_row == 1 ? add_tile_of_any_size<Along::rows>(tile, kSizes) : add_tile_of_any_size<Along::terms>(tile, kSizes);
 }
 
 // Pairs of rows, then pairs of pairs, interleaved within each quarter of a vector; then the quarters find their places.
