@@ -19,6 +19,7 @@
 
 #include "comm/communicator.hpp"
 #include "gpu/device.hpp"
+#include "gpu/peer_memory.hpp"
 
 namespace cohort {
 
@@ -53,9 +54,9 @@ class PeerRing {
   void let_go() noexcept;
 
  private:
-  explicit PeerRing(Communicator& host);
+  explicit PeerRing(Communicator& host) : host_(host) {}
   bool open(Bytes bytes);
-  bool open_neighbours(const void* own_handle);
+  bool open_neighbours(const gpu::PeerHandle& own_handle);
   void close_neighbours() noexcept;
   void close();
   int next() const { return (host_.rank() + 1) % host_.size(); }
@@ -68,7 +69,7 @@ class PeerRing {
   std::byte* before_ = nullptr;
   std::uint32_t sent_ = 0;  // pieces
   std::uint32_t received_ = 0;
-  gpu::Stream taking_ = nullptr;
+  gpu::SideStream taking_;
   gpu::Event begun_, taken_;  // of a turn, on the communication stream and on taking_
   bool let_go_ = false;
 };

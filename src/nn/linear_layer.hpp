@@ -68,7 +68,8 @@ class Linear {
   void gelu_backward(const StepContext& context, const Tensor& dbefore, const Tensor& dbias, const OutputGradient& dy,
                      const Tensor& before, const Tensor& bias) const;
   /// For a layer split by outputs: dx [own rows, inputs] = dy weight, summed over the parts. The sum is under way until
-  /// TensorParallel::finish(): time to compute the weight's gradient in. With overlap it hides beside its own terms, and is done. // Collective over: tp
+  /// TensorParallel::finish(): time to compute the weight's gradient in. With overlap it hides beside its own terms and is done.
+  // Collective over: tp
   void start_backward_input(const StepContext& context, const Tensor& dx, const OutputGradient& dy) const;
   // The gradients of what is frozen are left out.
 

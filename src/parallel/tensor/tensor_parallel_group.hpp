@@ -4,8 +4,8 @@
 // section 3). With sequence parallelism each all-reduce is a reduce-scatter and an all-gather, which together move as much; and
 // backward gathers each pair's input once more, R C elements twice, to spare the memory of keeping it (Korthikanti et al. 2022,
 // section 4.2.2). With overlap the all-gathers before a product, and the reduce-scatters after one, are messages around a ring
-// instead (nn/tensor_parallel.hpp), N - 1 of R C / N elements each; the all-gather that a weight gradient hides stays a collective. The embedding adds one sum forward, the head one sum backward and, a chunk of logits, three fp32
-// numbers a row.
+// instead (nn/tensor_parallel.hpp), N - 1 of R C / N elements each; the all-gather that a weight gradient hides stays a
+// collective. The embedding adds one sum forward, the head one sum backward and, a chunk of logits, three fp32 numbers a row.
 //
 // The rest of tensor parallelism is below this module, because layers are built by it and must not know who communicates:
 //   nn/tensor_parallel.hpp             which part of a tensor a rank holds, own and all rows, sums of partial gradients

@@ -13,7 +13,8 @@ class Console : public StepObserver {
 
   void begin_run() override {
     const RunConfig& config = run_.config;
-    std::string text = fmt::format("{}{}strategy    {} on {}, {}\nrun folder  {}\n", describe_run(config, run_.sampler.samples(), run_.launcher.local_size.value_or(0)),
+    std::string text = fmt::format("{}{}strategy    {} on {}, {}\nrun folder  {}\n",
+                                   describe_run(config, run_.sampler.samples(), run_.launcher.local_size.value_or(0)),
                                    describe_mixture(config, run_.data), run_.train_step.strategy().name(),
                                    counted(run_.world.size(), "rank"), run_.mesh.shape().str(), config.run.directory);
     if (const std::optional<double> floor = entropy())
