@@ -121,11 +121,11 @@ int dry_run(RunConfig config, const std::vector<FaultSection>& faults, Communica
   const RunData data = open_data(world, config, DataUse::training);
   for (const std::string& warning : data_warnings(config, data)) warn(world, warning);
   warn(world, long_conversations_warning(config, data));
-  if (ranks_per_node > 0) {
-    const Bytes need = host_memory_of_node(config, count_stages(config), ranks_per_node);
-    warn(world, why_not_in_host_memory(config, need, ranks_per_node, this_node()));
-  }
   if (world.rank() == 0) {
+    if (ranks_per_node > 0) {
+      const Bytes need = host_memory_of_node(config, count_stages(config), ranks_per_node);
+      warn(world, why_not_in_host_memory(config, need, ranks_per_node, this_node()));
+    }
     fmt::print("{}{}", describe_run(config, data.dataset->samples(Split::train), ranks_per_node), describe_mixture(config, data));
     for (const FaultSection& fault : faults) fmt::print("fault       {}\n", describe_fault(fault));
     fmt::print("The run file is valid; nothing was trained or written (--dry-run).\n");

@@ -100,7 +100,7 @@ std::vector<KeySpec> model_keys() {
           "attention's output, little memory that in long contexts saves much work",
           {}),
       KEY(model, activation_offload, kAny,
-          "what blocks keep for backward waits in host memory: three blocks' worth stays on the device", {}),
+          "what blocks keep for backward waits in host memory: at most three blocks' worth stays on the device", {}),
       KEY(model, inputs, IntegerRange{1, kMaxSize}, "features per sample", {}),
       KEY(model, classes, IntegerRange{2, kMaxSize}, "number of classes", {}),
   };

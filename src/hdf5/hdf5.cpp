@@ -146,7 +146,10 @@ void Object::fail_here(const std::string& doing) const {
   throw Error(origin_->code, fmt::format("{}: {}: {}: {}", path(), name_, doing, take_reason()));
 }
 
-std::string Group::full_name(const std::string& name) const { return name_ == "/" ? "/" + name : name_ + "/" + name; }
+std::string Group::full_name(const std::string& name) const {
+  if (name.starts_with('/')) return name;
+  return name_ == "/" ? "/" + name : name_ + "/" + name;
+}
 
 // Not left to HDF5's own property for it, which would store the time in the groups it makes. The nearest comes first: mostly it
 // is there, and then so are those above it.

@@ -201,7 +201,7 @@ class Dataset : public Object {
 };
 
 /// A group: a folder of groups and datasets. Names are relative to it; names with slashes ("model/wte") walk down, and creating
-/// makes the groups between. As to HDF5, several slashes are one ("a//b" is "a/b"), and a name that begins with one starts at the
+/// makes the groups between. As in HDF5, several slashes are one ("a//b" is "a/b"), and a name that begins with one starts at the
 /// root.
 class Group : public Object {
  public:

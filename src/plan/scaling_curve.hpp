@@ -24,6 +24,6 @@ struct ScalingCurve {
 inline constexpr int kMostRanksOfScaling = 16384;
 
 /// From the fewest ranks that fit into memory in doublings to kMostRanksOfScaling, and that of `best` itself.
-ScalingCurve scaling_curve(const RunConfig& reference, const Suggestion& best, const PlannedMachine& machine);
+ScalingCurve scaling_curve(const RunConfig& run, const Suggestion& best, const PlannedMachine& machine);
 
 }  // namespace cohort

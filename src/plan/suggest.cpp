@@ -110,21 +110,22 @@ class Search {
         if (offloaded->lacks.empty()) {
           one = std::move(offloaded);
         } else {
-          one->lacks += fmt::format("; with model.activation_offload = true {}", offloaded->lacks);
+          one->lacks += fmt::format(", or {} with model.activation_offload = true", offloaded->lacks);
         }
       }
     }
     if (one) (one->lacks.empty() ? found_.fitting : found_.too_large).push_back(*std::move(one));
   }
 
-  // No layout gains more than its waiting for tp.
+  // No layout gains more than its waiting for tp, by which the passes of a pipeline are longer, and with them the bubble.
   void overlap() {
     constexpr std::size_t kFastest = 20;
-    if (found_.fitting.empty()) return;
+    if (found_.fitting.empty() || config_.precision.policy == "fp8") return;  // which rounds whole tensors
     const double seconds_to_beat = found_.fitting[std::min(kFastest, found_.fitting.size()) - 1].time.seconds;
     for (Suggestion& one : found_.fitting) {
       const double waiting = waiting_for_tp(one.time.split);
-      if (!one.layout.config.parallel.sequence || waiting == 0.0 || one.time.seconds - waiting > seconds_to_beat) continue;
+      const double gain = waiting * one.time.seconds / (one.time.seconds - one.time.split.bubble);
+      if (!one.layout.config.parallel.sequence || waiting == 0.0 || one.time.seconds - gain > seconds_to_beat) continue;
       std::optional<Suggestion> overlapped = weigh(one.words + ",tensor_overlap=true", activations_of(one));
       if (overlapped && overlapped->lacks.empty() && is_faster(*overlapped, one)) one = *std::move(overlapped);
     }

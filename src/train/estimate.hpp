@@ -44,7 +44,7 @@ void check_device_memory(const RunConfig& config, const CountedStep& counted);
 /// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
 std::string batch_arithmetic(const RunConfig& config);
 
-/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory; if it offloads to the host, also what the
+/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory; if it offloads to the host, also what several
 /// ranks of a node keep there together. `ranks_per_node` 0: not known.
 std::string describe_run(const RunConfig& config, Count training_samples, int ranks_per_node);
 

@@ -1,7 +1,7 @@
 #include "train/host_memory.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.hpp"
@@ -9,7 +9,6 @@
 #include "comm/consensus.hpp"
 #include "config/pipeline.hpp"
 #include "parallel/pipeline/stages.hpp"
-#include "runtime/failure_exit.hpp"
 #include "runtime/runtime.hpp"
 
 namespace cohort {

@@ -169,7 +169,7 @@ TEST(Hdf5, GroupsOnTheWay) {
   EXPECT_TRUE(contains(error_of([&] { file.create_dataset("fourth/x/y", Element::i32, {}); }), "cannot look up 'fourth/x'"));
 }
 
-// As to HDF5, several slashes are one, and one at the begin is the root: no group has an empty name.
+// As in HDF5, several slashes are one, and one at the beginning is the root: no group has an empty name.
 TEST(Hdf5, SeveralSlashesAreOne) {
   const TemporaryFolder folder;
   File file = File::create(folder / "slashes.h5");

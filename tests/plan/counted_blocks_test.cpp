@@ -70,7 +70,9 @@ void expect_same_time(const RunConfig& config, const CountedStep& shared, const 
   const Replay a = replay(shared.runs[0].tape, profile, 2), b = replay(whole.runs[0].tape, profile, 2);
   EXPECT_EQ(a.split.total(), b.split.total());
   EXPECT_EQ(a.split.exposed, b.split.exposed);
+  EXPECT_EQ(a.split.host_copies, b.split.host_copies);
   EXPECT_EQ(a.communication, b.communication);
+  EXPECT_EQ(a.host_copies, b.host_copies);
   ASSERT_EQ(shared.runs[0].passes.size(), whole.runs[0].passes.size());
   for (std::size_t i = 0; i < whole.runs[0].passes.size(); ++i) {
     const pipeline::Event &one = shared.runs[0].passes[i], &other = whole.runs[0].passes[i];

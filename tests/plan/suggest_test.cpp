@@ -144,7 +144,7 @@ TEST(Suggestions, OffloadTheOptimizerWhereNothingElseFits) {
 TEST(Suggestions, OverlapTensorParallelismWhereItHelps) {
   const RunConfig run = gpu_reference({"model.width=1024"});
   const Suggestions found = suggest_layouts(run, 4, gpus());
-  std::size_t overlapped = 0, alone = 0;
+  std::size_t overlapped = 0;
   for (const Suggestion& one : found.fitting) {
     const ParallelSection& p = one.layout.config.parallel;
     const std::string::size_type at = one.words.find(",tensor_overlap=true");
@@ -153,12 +153,35 @@ TEST(Suggestions, OverlapTensorParallelismWhereItHelps) {
     const double plain = weighed(run, one.words.substr(0, at), 4, gpus()).time.seconds;
     const double with = weighed(run, one.words.substr(0, at) + ",tensor_overlap=true", 4, gpus()).time.seconds;
     EXPECT_DOUBLE_EQ(one.time.seconds, std::min(plain, with)) << one.words;
-    ++(p.tensor_overlap ? overlapped : alone);
+    if (p.tensor_overlap) ++overlapped;
   }
   EXPECT_GT(overlapped, 0u);
   std::set<std::string> meshes;
   for (const Suggestion& one : found.fitting) meshes.insert(one.words.substr(0, one.words.find(",tensor_overlap")));
   EXPECT_EQ(meshes.size(), found.fitting.size());
+}
+
+// Which are not tried could not have become one of the twenty fastest, in a pipeline either, whose bubble shrinks with its
+// passes.
+TEST(Suggestions, LeaveOutNoOverlapThatWouldBeAmongTheFastest) {
+  const RunConfig run = gpu_reference({"model.width=1024"});
+  const Suggestions found = suggest_layouts(run, 16, gpus());
+  ASSERT_GT(found.fitting.size(), 25u);
+  const double twentieth = found.fitting[19].time.seconds;
+  std::size_t slower = 0;
+  for (const Suggestion& one : found.fitting) {
+    if (one.layout.config.parallel.tensor_overlap || !one.layout.config.parallel.sequence) continue;
+    const Suggestion overlapped = weighed(run, one.words + ",tensor_overlap=true", 16, gpus());
+    EXPECT_GE(overlapped.time.seconds, std::min(one.time.seconds, twentieth)) << one.words;
+    if (overlapped.time.seconds < one.time.seconds) ++slower;
+  }
+  EXPECT_GT(slower, 0u) << "all were tried: the test shows nothing";
+}
+
+TEST(Suggestions, DoNotTryWhatFp8Refuses) {
+  const Suggestions found = suggest_layouts(gpu_reference({"model.width=1024", "precision.policy=fp8"}), 4, gpus());
+  EXPECT_FALSE(found.fitting.empty());
+  for (const std::string& reason : found.refused) EXPECT_EQ(reason.find("tensor_overlap"), std::string::npos) << reason;
 }
 
 TEST(Suggestions, SayWhyNot) {

@@ -237,5 +237,13 @@ TEST(DescribeRun, SaysLengthEpochsAndMemory) {
     EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
 }
 
+TEST(DescribeRun, SaysWhatTheRanksOfANodeKeepInHostMemory) {
+  RunConfig run = make_config("gpt2", {"model.activation_offload=true", "model.activation_checkpointing=full"}, 2);
+  run.device.kind = "cuda";
+  EXPECT_NE(describe_run(run, 100, 2).find("on each node, for its 2 ranks"), std::string::npos) << describe_run(run, 100, 2);
+  for (const int alone_or_unknown : {0, 1})
+    EXPECT_EQ(describe_run(run, 100, alone_or_unknown).find("on each node"), std::string::npos) << alone_or_unknown;
+}
+
 }  // namespace
 }  // namespace cohort::test

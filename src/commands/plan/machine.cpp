@@ -130,7 +130,7 @@ nlohmann::ordered_json json_of(const MachinePlan& plan) {
       {"ranks", plan.ranks},
       {"ranks_per_node", plan.machine.ranks_per_node},
       {"memory_of_rank", plan.machine.memory},
-      {"host_memory_of_node", plan.machine.host_memory > 0 ? nlohmann::ordered_json(plan.machine.host_memory) : nullptr},
+      {"host_memory_limit", plan.machine.host_memory > 0 ? nlohmann::ordered_json(plan.machine.host_memory) : nullptr},
       {"parameters", plan.parameters},
       {"best", plan.best().layout.name},
       {"step", json_of(plan.best().time)},

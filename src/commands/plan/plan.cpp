@@ -119,7 +119,9 @@ void refuse_without_run_file(const CLI::App& command) {
 void add_machine_options(CLI::App& command, PlanRunOptions& run) {
   command.add_option("--gpu", run.gpu, "Plan for this GPU, by its data sheet: h100, a100, h200, b200, l40s, ...");
   command.add_option("--profile", run.profile, "Plan for a machine that `cohort bench calibration` measured")->type_name("FILE");
-  command.add_option("--ranks-per-node,--gpus-per-node", run.ranks_per_node, "Ranks of a node [8, or the profile's]")
+  command
+      .add_option("--ranks-per-node,--gpus-per-node", run.ranks_per_node,
+                  "Ranks of a node [those that were started; with --gpu, --profile or --suggest 8, or the profile's]")
       ->check(integer_from(1, 1'000'000));
   command.add_option("--memory-gib", run.memory_gib, "GiB of memory per rank [the GPU's, less 4]")->check(number_above(0.0, 1e6));
   command

@@ -80,8 +80,8 @@ void print_memory(const Plan& plan) {
   if (plan.memory.host > 0)
     fmt::print("Offloaded to host memory: {} by a rank, {}.\n", human_bytes(plan.memory.host),
                plan.ranks_per_node > 0 ? fmt::format("{} on each node by its {}", human_bytes(plan.host_of_node),
-                                                     counted(plan.ranks_per_node, "rank"))
-                                       : "times as many as a node has (--ranks-per-node)");
+                                                     counted(std::min(plan.ranks_per_node, plan.mesh.world()), "rank"))
+                                       : "and --ranks-per-node gives the sum of a node");
   if (plan.memory.disk > 0) fmt::print("Offloaded to a file: {}.\n", human_bytes(plan.memory.disk));
   fmt::print("P: parameters of the rank ({}), N: ranks that share them, s b h a t: tokens, samples, width, heads, tp.\n",
              human_count(static_cast<double>(plan.own_parameters)));

@@ -25,7 +25,7 @@ struct PlanRunOptions {
 
   // The machine that step times are planned for.
   std::string gpu, profile;      // a name of telemetry/device_peaks.hpp, or a file; at most one. "": a usual one
-  Count ranks_per_node = 0;      // 0: the profile's
+  Count ranks_per_node = 0;      // 0: the profile's; without a machine those that were started
   double memory_gib = 0.0;       // of one rank; 0 = what the profile says, if anything
   double host_memory_gib = 0.0;  // of a node, for all its ranks; 0 = the same
   double network_gbit = 0.0;     // of each GPU, instead of the data sheet's

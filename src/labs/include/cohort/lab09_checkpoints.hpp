@@ -61,7 +61,7 @@ bool load_newest(cohort::lab::DiskFolder& folder, std::vector<std::string>& part
 struct SmallTrainer {
   std::vector<float> master;     // the weights that AdamW steps
   std::vector<float> working;    // what forward reads: master, rounded to bf16; made anew at the end of each step
-  std::vector<float> gradients;  // cleared at the begin of each step
+  std::vector<float> gradients;  // cleared at the beginning of each step
   std::vector<float> first;      // AdamW's moments
   std::vector<float> second;
   std::int64_t step = 0;       // steps done: AdamW's bias correction and the schedule count by it
