@@ -1,5 +1,5 @@
 -- Sets up the build of Cohort on a site that has its compilers and libraries as modules, for Lmod. From the root of the source tree:
---   export COHORT_BUILD_MODULES="gcc/12.2 openmpi/4.1.4 hdf5-mpi/1.14 openblas cuda/12.4 nccl kokkos/4.6"     as your site calls them
+--   export COHORT_BUILD_MODULES="gcc/12.2 openmpi/4.1.4 hdf5-mpi/1.14 openblas cuda/12.6 nccl kokkos/4.6"     as your site calls them
 --   module use modules/lmod && module load cohort-build && make
 -- It loads those modules, hands the prefixes that they set to CMake under the names that CMake looks for, and switches off the
 -- installing of Debian packages by make. Variables that you have set yourself stay as they are.

@@ -40,8 +40,8 @@ enum class ReduceOp { sum, max, avg };
 inline constexpr int kMaxTag = 32766;
 
 /// Of messages around a ring (parallel/ring_turn.hpp), from each rank to the next: all ranks post a send and then a receive of
-/// the same length, in the same order, and no other messages with this tag. NCCL's backend moves them without its kernels where
-/// it can (comm/peer_ring.hpp); the first message, and one longer than all before it, then waits for the device.
+/// the same length, in the same order, and no other messages of that pair are under way. NCCL's backend moves them without its
+/// kernels where it can (comm/peer_ring.hpp); the first message, and one longer than all before it, then waits for the device.
 inline constexpr int kRingTag = 1;
 
 /// An operation in flight. Move-only. Destroying it (or assigning over it) before wait() is a bug in the caller: the destructor

@@ -112,8 +112,13 @@ void NcclQueue::flush() {
   const Batch batch = *std::exchange(batch_, std::nullopt);
   launch(batch.launch, [&] {
     ncclResult_t result = ncclGroupStart();
-    for (const Call& call : batch.calls) {
-      if (is_good(result)) result = call();
+    try {
+      for (const Call& call : batch.calls) {
+        if (is_good(result)) result = call();
+      }
+    } catch (...) {  // of a ring of GPUs
+      ncclGroupEnd();
+      throw;
     }
     const ncclResult_t end = ncclGroupEnd();  // to be called whatever happened before
     return is_good(result) ? end : result;

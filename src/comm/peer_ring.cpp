@@ -95,9 +95,9 @@ void PeerRing::close_neighbours() noexcept {
   next_ = before_ = nullptr;
 }
 
-// Memory is freed when nobody has it open any more. Collective over: host
+// Memory is freed when nobody writes to it any more, or has it open: all writes are on streams that their ranks wait for here.
+// Collective over: host
 void PeerRing::close() {
-  gpu::await_counter(gpu::communication_stream(), own_ + kTaken, sent_);
   gpu::synchronize(check_nccl_progress);
   close_neighbours();
   host_.barrier();
@@ -141,9 +141,10 @@ void PeerRing::all_gather(const void* own, void* all, Bytes block) {
 
 void PeerRing::let_go() noexcept {
   let_go_ = true;
+  if (own_ == nullptr) return;
   try {
-    gpu::write_counter_now(own_ + kTaken, sent_ + kFarAhead);
-    gpu::write_counter_now(own_ + kArrived, received_ + kFarAhead);
+    gpu::write_counter_soon(own_ + kTaken, sent_ + kFarAhead);
+    gpu::write_counter_soon(own_ + kArrived, received_ + kFarAhead);
   } catch (const std::exception&) {  // the device has failed, and no memory needs to be freed
   }
 }

@@ -31,7 +31,4 @@ class KernelTrace {
   [[maybe_unused]] bool runs_ = false;
 };
 
-/// NCCL's, by their names.
-bool is_communication(const DeviceWork& work);
-
 }  // namespace cohort::gpu

@@ -145,6 +145,4 @@ std::vector<DeviceWork> KernelTrace::end() {
   return std::move(records);
 }
 
-bool is_communication(const DeviceWork& work) { return work.name.starts_with("nccl"); }
-
 }  // namespace cohort::gpu

@@ -30,8 +30,8 @@ void close_peer(std::byte* memory) noexcept;
 void write_counter(Stream stream, std::byte* counter, std::uint32_t value);
 /// What is put on the stream from now on waits until the counter has reached `value`. The host does not wait.
 void await_counter(Stream stream, std::byte* counter, std::uint32_t value);
-/// Whatever the other streams wait for; on return it is written.
-void write_counter_now(std::byte* counter, std::uint32_t value);
+/// Soon, whatever the other streams wait for. The host does not wait.
+void write_counter_soon(std::byte* counter, std::uint32_t value);
 
 /// One more stream, with the priority of the communication stream. Ordered against others only by events.
 class SideStream {

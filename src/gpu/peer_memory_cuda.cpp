@@ -21,7 +21,7 @@ Function driver_function(const char* name) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found;
   require(cudaGetDriverEntryPointByVersion(name, &entry, 11070, cudaEnableDefault, &found),
-        "looking for a function of the CUDA driver");
+          "looking for a function of the CUDA driver");
   if (entry == nullptr) fail(ExitCode::launch, "the CUDA driver has no {}", name);
   return reinterpret_cast<Function>(entry);
 }
@@ -67,10 +67,9 @@ void await_counter(Stream stream, std::byte* counter, std::uint32_t value) {
     fail(ExitCode::internal, "putting the wait for a counter on a stream");
 }
 
-void write_counter_now(std::byte* counter, std::uint32_t value) {
-  const SideStream stream;
+void write_counter_soon(std::byte* counter, std::uint32_t value) {
+  const SideStream stream;  // what is on it when it is destroyed still runs
   write_counter(stream.get(), counter, value);
-  require(cudaStreamSynchronize(stream.get()), "writing a counter");
 }
 
 SideStream::SideStream() : stream_(prior_stream()) {}

@@ -1,8 +1,8 @@
 // How long the compute stream stands still where it is told to wait for another stream: a stopwatch around each such place. What
 // it costs is a few microseconds of the host and one or two of the device, each time.
 //
-// All places count, however many a step has: a Llama of 32 layers has about 24,000 with the rows of 16 micro-batches going around
-// a ring of 8 ranks (7 turns for each of 6 products of a layer, and 5 collectives). Stopwatches that the device has come by are
+// All places count, however many a step has: a Llama of 32 layers has about 30,000 with the rows of 16 micro-batches going around
+// a ring of 8 ranks (7 turns for each of 8 products of a layer, and 2 collectives). Stopwatches that the device has come by are
 // read and used again: there are about as many as the host is ahead of the device, and kReadEvery more.
 #pragma once
 

@@ -58,7 +58,11 @@ FlightRecorder::Id FlightRecorder::begin(OperationRecord record) {
   ++progress_;
   const Id id = ++last_;
   OperationRecord& place = ring_[id % kRecords];
-  if (id > kRecords && place.finished == 0.0) outlived_.emplace_hint(outlived_.end(), id - kRecords, std::move(place));
+  if (id > kRecords && place.finished == 0.0) {
+    outlived_.emplace_hint(outlived_.end(), id - kRecords, std::move(place));
+  } else if (id > kRecords && id - kRecords == last_finished_) {
+    finished_outlived_ = std::move(place);
+  }
   place = std::move(record);
   return id;
 }

@@ -2,7 +2,8 @@
 // last operations among ranks, with their call sites and times. Every Communicator writes into it; the job's monitor
 // (watch/monitor.hpp) reads it from a thread of its own.
 //
-// Keeping it costs well under a microsecond an operation: one lock that nobody else holds and a record that is overwritten.
+// Keeping it costs well under a microsecond an operation: one lock that hardly anybody else holds, and a record that is
+// overwritten (kept aside where it is still in flight).
 //
 // Step and activity can also be kept in a file, which outlives a process that is killed: a write into the system's cache of files
 // (some microseconds, a dozen times a step), not a mapping, which a full or lost file system would turn into a signal.
@@ -136,7 +137,7 @@ class FlightRecorder {
   Id last_ = kNone;                         // number n is in slot n % kRecords
   std::map<Id, OperationRecord> outlived_;  // in flight, and kRecords or more began after it
   Id last_finished_ = kNone;
-  OperationRecord finished_outlived_;  // the last of outlived_ that ended
+  OperationRecord finished_outlived_;  // number last_finished_ where that is no longer in the ring
   Count step_ = 0;
   std::string_view activity_ = "starting";
   double activity_since_;

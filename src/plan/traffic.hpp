@@ -54,7 +54,7 @@ inline constexpr Bytes kNumbersOfAStep = 256;
 ///   cp   send, a layer: keys and values of R rows, N-1 turns forward and N-1 backward in e, N turns of their gradients in fp32
 ///   tp   all-reduce, a layer: 2 R C e forward and 2 R C e backward (Shoeybi et al. 2019, section 3); with sequence parallelism
 ///        each is a reduce-scatter and an all-gather, and backward gathers two inputs again (Korthikanti et al. 2022, 4.2.2);
-///        with tensor_overlap 2 reduce-scatters and 4 all-gathers of these are N-1 sends of R C e / N each
+///        with tensor_overlap 4 reduce-scatters and 4 all-gathers of these are N-1 sends of R C e / N each
 ///   pp   send: own rows C e a message (Narayanan et al. 2021, section 3.2); a tied head's gradient, once a step
 /// With activation checkpointing, what a layer's forward sends is sent again in backward, but for the sum of the feed-forward's
 /// outputs, which nobody reads there, and if it is selective for cp's.

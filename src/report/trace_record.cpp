@@ -243,17 +243,12 @@ class Reader {
       rank.exposed += seconds;
       operations_of(span.group, span.operation).exposed += seconds;
     }
-    Intervals work, communication;
+    Intervals kernels;
     for (const auto& [track, spans] : events_.tracks) {
       if (track < kKernelStreams) continue;
-      for (const TracedSpan& span : spans)
-        (span.name.starts_with("nccl") ? communication : work).emplace_back(span.begin, span.end);
+      for (const TracedSpan& span : spans) kernels.emplace_back(span.begin, span.end);
     }
-    if (work.empty()) return;
-    work = common(united(std::move(work)), training_time);
-    communication = common(united(std::move(communication)), training_time);
-    rank.exposed = length(without(communication, work));
-    rank.kernels = length(work) + rank.exposed;
+    rank.kernels = length(common(united(std::move(kernels)), training_time));
   }
 
   void finish() {

@@ -35,7 +35,7 @@ struct TracedRankTimes {
   double training = 0.0;                 // without validations and saves
   double exposed = 0.0;                  // exposed communication
   std::map<std::string, double> phases;  // seconds by phase; what is in none is "other"
-  double kernels = 0.0;                  // in which a kernel ran on the GPU, if the trace has them
+  double kernels = 0.0;                  // in which a kernel or copy ran on the GPU, if the trace has them
 
   double exposed_share() const { return training > 0.0 ? exposed / training : 0.0; }
   /// Seconds in which the rank held up nobody but itself.
@@ -58,9 +58,9 @@ struct TraceRecord {
   Count steps() const { return last_step - first_step + 1; }
 };
 
-/// On a CPU exposed communication is what StepTimers::exposed() says, step by step the same. On a GPU it is, if the trace has the
-/// kernels, the time in which a kernel of NCCL ran and no other; else that in which the compute stream stalled. Steps without
-/// their validations and saves.
+/// On a CPU exposed communication is what StepTimers::exposed() says, step by step the same. On a GPU it is
+/// the time in which the compute stream stalled, as the metrics have it: kernels do not tell, since copies from GPU to GPU have
+/// none. Steps without their validations and saves.
 ///
 /// Throws Error(io): the file, its line, and what is wrong there: no trace of Cohort, or one that is cut off.
 TraceRecord read_trace_record(const std::filesystem::path& file);

@@ -1,7 +1,7 @@
 // How much memory the tensors of this process take, by their label: what a plan is held against (src/plan). Every tensor that
 // owns memory is counted from its making to its end, on the host and on the GPU alike; an arena's or a pool's memory is counted
 // under the label of the arena or pool. Not counted: what libraries take for themselves (NCCL, cuBLASLt), and what comes from
-// gpu::allocate directly, such as the workspace.
+// gpu::allocate directly, such as the workspace, and the slot of a ring of GPUs (comm/peer_ring.hpp).
 //
 // The first word of a label, before a point, says which kind of memory it is: parameters, gradients, optimizer, activations or
 // buffers (memory_kind.hpp). What has another first word belongs to none: positions, inputs, copies for a moment.

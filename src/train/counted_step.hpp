@@ -3,9 +3,9 @@
 // could differ from what they do.
 //
 // What is counted is what the step's own code asks for. Not counted, since libraries and drivers ask for it: NCCL's buffers, the
-// workspace of the ops (gpu::kWorkspaceBytes), cuBLASLt, CUDA itself, HDF5; and what kernels of CPUs take to compute in 16 bits
-// (ops/cpu/fp32_copies.hpp), which no GPU has. In a program built without CUDA the scratch memory that attention asks for on a
-// GPU is not known either, and counts nothing.
+// workspace of the ops (gpu::kWorkspaceBytes), the slot of a ring of GPUs (comm/peer_ring.hpp: a message), cuBLASLt, CUDA itself,
+// HDF5; and what kernels of CPUs take to compute in 16 bits (ops/cpu/fp32_copies.hpp), which no GPU has. In a program built
+// without CUDA the scratch memory that attention asks for on a GPU is not known either, and counts nothing.
 #pragma once
 
 #include <functional>

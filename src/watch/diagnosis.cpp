@@ -111,7 +111,7 @@ std::string describe_waiting(const std::vector<RankView>& ranks) {
     lines += fmt::format("\n  {} {} in {}", name_ranks(waiting), waiting.size() == 1 ? "waits" : "wait", text);
   }
   if (unreported > 0)
-    lines += fmt::format("\n  ... and behind those up to {} of a rank",
+    lines += fmt::format("\n  ... and behind these up to {} on one rank",
                          counted(static_cast<std::int64_t>(unreported), "more operation"));
   return lines;
 }

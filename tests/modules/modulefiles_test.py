@@ -127,14 +127,14 @@ class Build(Folder):
     def test_translates_what_the_modules_of_the_site_set(self):
         self.site_module("kokkos/4.6", KOKKOS_ROOT="/opt/kokkos")
         self.site_module("hdf5-mpi/1.14", HDF5_DIR="/opt/hdf5")
-        self.site_module("cuda/12.4", CUDA_HOME="/opt/cuda")
+        self.site_module("cuda/12.6", CUDA_HOME="/opt/cuda")
         out, said = SHELL.run(self.use() + "module load cohort-build" + self.report + "module unload cohort-build" + self.report,
-                              COHORT_BUILD_MODULES="kokkos/4.6  hdf5-mpi/1.14 cuda/12.4", HDF5_ROOT="/mine", CXX="clang++")
+                              COHORT_BUILD_MODULES="kokkos/4.6  hdf5-mpi/1.14 cuda/12.6", HDF5_ROOT="/mine", CXX="clang++")
         rows = out.splitlines()
         loaded, unloaded = self.state("\n".join(rows[:len(rows) // 2])), self.state("\n".join(rows[len(rows) // 2:]))
         wanted = {"CC": "gcc", "CXX": "clang++", "INSTALL": "no", "Kokkos_ROOT": "/opt/kokkos", "HDF5_ROOT": "/mine", "CBLAS_ROOT": "",
                   "CUDAToolkit_ROOT": "/opt/cuda", "NCCL_ROOT": "", "COHORT_BUILD_SET": "CC:INSTALL:Kokkos_ROOT:CUDAToolkit_ROOT",
-                  "PATH": f"/opt/cuda/12.4/bin:/opt/hdf5-mpi/1.14/bin:/opt/kokkos/4.6/bin:{PATH}"}
+                  "PATH": f"/opt/cuda/12.6/bin:/opt/hdf5-mpi/1.14/bin:/opt/kokkos/4.6/bin:{PATH}"}
         self.assertEqual(loaded, wanted, said)
         before = {name: "" for name in wanted} | {"PATH": PATH, "HDF5_ROOT": "/mine", "CXX": "clang++"}
         self.assertEqual(unloaded, before, said)

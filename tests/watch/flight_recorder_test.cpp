@@ -120,6 +120,17 @@ TEST_F(FlightRecorderTest, WhatIsInFlightIsKeptHoweverManyBeginAfterIt) {
   EXPECT_EQ(recorder_.records().size(), FlightRecorder::kRecords);
 }
 
+// A host that runs ahead of a device that hangs.
+TEST_F(FlightRecorderTest, TheLastToEndIsKnownHoweverManyBeginAfterIt) {
+  const auto first = recorder_.begin(all_reduce(1));
+  recorder_.finish(recorder_.begin(all_reduce(2)));
+  for (std::uint64_t n = 3; n <= 3 * FlightRecorder::kRecords; ++n) recorder_.begin(all_reduce(n));
+  ASSERT_TRUE(recorder_.state().finished);
+  EXPECT_EQ(recorder_.state().finished->number, 2U);
+  recorder_.finish(first);
+  EXPECT_EQ(recorder_.state().finished->number, 1U);
+}
+
 // As on a device, whose operations end long after the host began the next ones.
 TEST_F(FlightRecorderTest, AStepOfOperationsInFlight) {
   constexpr std::uint64_t kStep = 20000;

@@ -2,9 +2,8 @@
 // attention (attention.cpp) and a block of it (partial_attention.cpp) are both made of them; neither file is for anybody else.
 //
 // Query i, at position first_query + i, sees key j, at position first_key + j, if that position is not beyond its own and not
-// before its document. So the
-// same loops serve keys that all lie before the queries, keys that lie beside them (the causal triangle), and keys that lie
-// behind.
+// before its document. So the same loops serve keys that all lie before the queries, keys that lie beside them (the causal
+// triangle), and keys that lie behind.
 #pragma once
 
 #include <algorithm>

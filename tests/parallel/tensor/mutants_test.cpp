@@ -21,7 +21,8 @@ enum class Fault {
   // With overlap: a message that never comes.
   rows_not_passed_on,
   terms_not_passed_on,
-  gradient_rows_not_passed_on
+  gradient_rows_not_passed_on,
+  gradient_terms_not_passed_on
 };
 
 // A fault between the layers and the group. What is summed shows in its shape: activations are [rows, C], the softmax's sums
@@ -56,11 +57,13 @@ class Faulty : public TensorParallelGroup {
     }
     TensorParallelGroup::do_sum(x, site);
   }
-  // Of each micro-batch: four times around the ring for every block forward, twice backward.
+  // Of each micro-batch: four times around the ring for every block forward, and four backward, of which the first gathers
+  // gradients and the second adds up theirs.
   void do_pass_on(const Tensor& outgoing, const Tensor& incoming, const Site& site) override {
-    const Count number = turns_++ / (parts() - 1) % (6 * model_.layers);
+    const Count number = turns_++ / (parts() - 1) % (8 * model_.layers);
     if ((fault_ == Fault::rows_not_passed_on && number == 4) || (fault_ == Fault::terms_not_passed_on && number == 1) ||
-        (fault_ == Fault::gradient_rows_not_passed_on && number == 4 * model_.layers + 1))
+        (fault_ == Fault::gradient_rows_not_passed_on && number == 4 * model_.layers) ||
+        (fault_ == Fault::gradient_terms_not_passed_on && number == 4 * model_.layers + 1))
       return incoming.zero();
     TensorParallelGroup::do_pass_on(outgoing, incoming, site);
   }
@@ -163,7 +166,8 @@ TEST_F(Mutants, GradientsOfEarlierMicroBatchesSummedAgainAreRejected) {
 
 TEST_F(Mutants, ABlockThatIsNotPassedOnIsRejected) {
   for (const ModelSection& model : {gpt2_section(0.0), llama_section(12)}) {
-    for (const Fault fault : {Fault::rows_not_passed_on, Fault::terms_not_passed_on, Fault::gradient_rows_not_passed_on})
+    for (const Fault fault : {Fault::rows_not_passed_on, Fault::terms_not_passed_on, Fault::gradient_rows_not_passed_on,
+                              Fault::gradient_terms_not_passed_on})
       expect_rejected(model, fault, kOverlap);
   }
 }

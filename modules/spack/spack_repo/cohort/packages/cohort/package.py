@@ -41,7 +41,7 @@ class Cohort(CMakePackage, CudaPackage):
 
     with when("+cuda"):
         conflicts("cuda_arch=none", msg="name the GPUs, as in cuda_arch=90 for H100")
-        depends_on("cuda@12.3:")
+        depends_on("cuda@12.5:")
         depends_on("nccl")
         # nvcc compiles what includes Kokkos as the CMake language CUDA: no nvcc_wrapper
         for _arch in CudaPackage.cuda_arch_values:
