@@ -88,7 +88,7 @@ seconds = [layout["step_seconds"] for layout in got["layouts"]]
 job.check("the fastest first", seconds == sorted(seconds), seconds)
 code, stdout, stderr, _ = job.run(plan("--suggest", "--ranks", "4"))
 job.check("suggestions as text", code == 0 and "Refused for this run" in stdout, stdout + stderr)
-job.expect("nothing fits", job.run(plan("--suggest", "--ranks", "4", "--memory-gib", "0.0001")), 3, ["the smallest needs"], lines=1)
+job.expect("nothing fits", job.run(plan("--suggest", "--ranks", "4", "--memory-gib", "0.0001")), 3, ["the smallest, dp"], lines=1)
 
 # What it refuses.
 for ranks in (0, 2):
