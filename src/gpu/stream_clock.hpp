@@ -1,7 +1,7 @@
 // When the streams of the device came by, in seconds of the host's steady clock.
 //
-// Each mark is a timing event (CUDA gives the time between two of them to half a microsecond). Once, at the beginning, the host reads
-// its clock when an event has just happened: that ties the two clocks together, to some ten microseconds.
+// Each mark is a timing event (CUDA gives the time between two of them to half a microsecond). Once, at the beginning, the host
+// reads its clock when an event has just happened: that ties the two clocks together, to some ten microseconds.
 #pragma once
 
 #include <deque>

@@ -141,7 +141,7 @@ TEST(Diagnosis, SaysHowManyMoreOperationsWait) {
   EXPECT_EQ(diagnose(ranks, 8.0).text.find("behind"), std::string::npos);
   ranks[0].report.more_waiting = 1000;
   expect_says(diagnose(ranks, 8.0),
-              {"rank 0 waits in all_reduce of 9 fp32", "behind those up to 1000 more operations of a rank"});
+              {"rank 0 waits in all_reduce of 9 fp32", "behind these up to 1000 more operations on one rank"});
 }
 
 // All are there, and the operation does not end.
