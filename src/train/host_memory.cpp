@@ -35,7 +35,8 @@ std::vector<NodeNeed> needs_of_nodes(const std::vector<std::string>& ranks) {
     const std::vector<std::string> words = split(rank, kBetween);
     const auto number = [&](std::size_t word) -> Bytes { return std::strtoll(words.at(word).c_str(), nullptr, 10); };
     auto found = std::find_if(needs.begin(), needs.end(), [&](const NodeNeed& one) { return one.node.id == words[0]; });
-    if (found == needs.end()) found = needs.insert(needs.end(), {{words[0], words.at(1), {number(4), number(3)}}});
+    if (found == needs.end())
+      found = needs.insert(needs.end(), NodeNeed{.node = {words[0], words.at(1), {number(4), number(3)}}});
     ++found->ranks;
     found->need += number(2);
     found->node.memory.available = std::min(found->node.memory.available, number(3));
