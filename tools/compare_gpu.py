@@ -38,6 +38,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {"cohort": "Cohort", "torch": "PyTorch", "llmc": "llm.c"}
 WARM_UP_STEPS = 5
+LLMC_POSITIONS = 1024  # of its GPT-2
 PART_SECONDS = 300  # a program that takes longer hangs
 
 SHAPES = {
@@ -46,13 +47,15 @@ SHAPES = {
     "llama-1b": dict(kind="llama", layers=16, width=2048, heads=32, kv_heads=8, ffn_width=8192, context=2048, vocabulary=32000),
 }
 
-# Named after micro-batch x accumulation on each GPU. Timed steps are chosen so that they take 5 to 20 seconds.
+# Named after micro-batch x accumulation on each GPU, and the context if it is not the shape's. Timed steps are chosen so that they take 5 to 20 seconds.
 CASES = {
     "gpt2-124m-64x8": dict(shape="gpt2-124m", micro_batch=64, accumulation=8, steps=10),
     "gpt2-124m-32x1": dict(shape="gpt2-124m", micro_batch=32, accumulation=1, steps=80),
     "gpt2-774m-16x8": dict(shape="gpt2-774m", micro_batch=16, accumulation=8, steps=10),
     "llama-1b-8x1": dict(shape="llama-1b", micro_batch=8, accumulation=1, steps=40),
     "llama-1b-16x1": dict(shape="llama-1b", micro_batch=16, accumulation=1, steps=20),
+    "gpt2-124m-2x1-16k": dict(shape="gpt2-124m", micro_batch=2, accumulation=1, context=16384, steps=40),
+    "llama-1b-1x1-16k": dict(shape="llama-1b", micro_batch=1, accumulation=1, context=16384, steps=20),
 }
 
 
@@ -130,7 +133,7 @@ def run_cohort(options, case):
                "--warm-up", 1 + WARM_UP_STEPS, "--json"]
     if options.gpus > 1:
         command += ["--strategy", "bucketed"]
-    for name, value in DRY_SHAPE.items() if options.dry else ():
+    for name, value in (DRY_SHAPE if options.dry else {"context": case["context"]}).items():
         command += ["--" + name, value]
     result = last_json(run(mpirun(options, command + options.cohort_flags), "cohort bench step"), "cohort bench step")
     return {"expected_flops": result["flops_per_token"], **result}
@@ -202,7 +205,7 @@ def compare(options, name):
     row = {"case": name, **case, "gpus": options.gpus, "tokens_per_step": tokens, "flops_per_token": flops_per_token(case)}
     row["programs"] = {}
     for program in options.only:
-        if program == "llmc" and (case["kind"] != "gpt2" or options.precision == "fp8"):
+        if program == "llmc" and (case["kind"] != "gpt2" or case["context"] > LLMC_POSITIONS or options.precision == "fp8"):
             continue
         begin = time.time()
         try:

@@ -150,6 +150,11 @@ class Communicator {
   /// the background, which must not take a core from the training. Other backends than MPI wait as ever.
   virtual void be_patient() {}
 
+  /// From now on, blocks of up to `block` bytes are gathered beside matrix products: GPUs of one node that reach each other's
+  /// memory copy them with their copy engines, which take no multiprocessor (comm/peer_ring.hpp) and 2 MiB or a block of memory
+  /// more. Other backends gather as ever. Throws SharedError(memory). // Collective
+  virtual void gather_beside_products(Bytes /*block*/) {}
+
   /// From now on all ranks compare what they are about to do before each collective of this group, and of those that are made of
   /// it later: operation, root, count, type. Where they differ, all throw Error(internal) with what each calls, and where,
   /// instead of waiting forever. It costs a small all-gather and a wait each time: for looking for mistakes. // Collective

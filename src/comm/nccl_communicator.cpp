@@ -79,6 +79,9 @@ class NcclCommunicator : public Communicator {
   }
   ~NcclCommunicator() override;
   std::string_view backend() const override { return "nccl"; }
+  void gather_beside_products(Bytes block) override {
+    if (size() > 1) ring_for(block);
+  }
 
   // Collective over: host
   void connect();
@@ -107,7 +110,7 @@ class NcclCommunicator : public Communicator {
   /// `elements` is what messages say of it; 0 elements are nothing to do, on all ranks alike.
   Request start(const char* operation, Count elements, DType dtype, const NcclQueue::Call& call);
   Request post(const char* operation, Count elements, DType dtype, int tag, NcclQueue::Call call);
-  /// For messages of kRingTag; null: NCCL sends them, too. // Collective over: host
+  /// For messages of kRingTag, and gathers beside products; null: NCCL moves them, too. // Collective over: host
   PeerRing* ring_for(Bytes bytes);
   void begin_connecting(const ncclUniqueId& id);
   bool wait_until_connected() const;
@@ -115,7 +118,7 @@ class NcclCommunicator : public Communicator {
   Communicator& host_;
   std::unique_ptr<Communicator> owned_host_;  // of a split; null if the caller owns it
   NcclGroup group_;
-  std::optional<std::unique_ptr<PeerRing>> ring_;  // once there was a message for it; null: there cannot be one
+  std::optional<std::unique_ptr<PeerRing>> ring_;  // once something was to run beside products; null: there cannot be one
 };
 
 NcclCommunicator::~NcclCommunicator() {
@@ -214,7 +217,6 @@ Request NcclCommunicator::do_reduce_scatter(const void* send, void* recv, Count 
 
 Request NcclCommunicator::do_all_gather(const void* send, void* recv, Count block_elements, DType dtype) {
   const Bytes block = block_elements * size_of(dtype);
-  // Where messages go around a ring beside products, so shall this.
   PeerRing* const ring = ring_ && block > 0 ? ring_for(block) : nullptr;
   return start("all_gather", block_elements * size(), dtype, [&] {
     if (ring != nullptr) {

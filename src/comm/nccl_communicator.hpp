@@ -17,8 +17,8 @@
 // Post those that depend on each other before waiting for one. NCCL has no tags: messages between two ranks match in the order of
 // posting, and tags other than 0 and kRingTag are refused. A message of another length than expected is an error in the caller
 // that NCCL does not report: it hangs, and the timeout below ends it. Messages around a ring (kRingTag) are copied from GPU to
-// GPU where the ranks share a node and reach each other's memory (comm/peer_ring.hpp), and from then on what the group gathers
-// is, too.
+// GPU where the ranks share a node and reach each other's memory (comm/peer_ring.hpp). What the group gathers is, too, from then
+// on or from gather_beside_products() on.
 //
 // Sums. bf16 and fp16 round once per addition, in the type itself (__hadd), as MPI's do here; where NVLink SHARP adds in the
 // switch (NCCL_NVLS_ENABLE), it accumulates in fp32. `avg` multiplies by 1/size(), rounded to the type, before it adds: the exact

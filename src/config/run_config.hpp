@@ -181,7 +181,7 @@ struct ParallelSection {
   bool tensor_overlap = false;    // sequence: rows are gathered and summed in blocks, while products of other blocks run
   std::string schedule = "1f1b";  // pp: gpipe | 1f1b | interleaved
   Count chunks = 1;               // pp, interleaved: parts of the model on each rank
-  double bucket_mib = 0.0;        // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 32 on GPUs
+  double bucket_mib = 0.0;        // bucketed: MiB of gradients of one all-reduce; 0 = 4 on CPUs, 128 on GPUs
   std::string wrap = "block";     // zero: parameters that are gathered together: model | block | layer
   Count shard_ranks = 0;          // zero: ranks among which one copy of the state is divided; 0 = all of dp and cp
   std::string offload = "none";   // zero: none | optimizer | parameters: what lies on the host instead of the device

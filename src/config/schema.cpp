@@ -95,7 +95,7 @@ std::vector<KeySpec> parallel_keys() {
           "pp: order of the micro-batches' passes; `cohort plan --schedule` draws it", pipeline),
       KEY(parallel, chunks, IntegerRange{1, 10000}, "pp, interleaved: model chunks per rank, 2 or more", interleaved),
       KEY(parallel, bucket_mib, (NumberRange{0.0, 65536.0}),
-          "bucket size: MiB of gradients per all-reduce; 0 = 4 on CPUs, 32 on GPUs", bucketed),
+          "bucket size: MiB of gradients per all-reduce; 0 = 4 on CPUs, 128 on GPUs", bucketed),
       KEY(parallel, wrap, (Choices{{"model", "block", "layer"}}), "zero: parameters that are gathered and reduced together",
           zero),
       KEY(parallel, shard_ranks, IntegerRange{0, kMaxRanks},

@@ -121,7 +121,7 @@ void choose_bucket(RunConfig& config) {
   if (config.parallel.data != "bucketed") return;
   // A message must be long against its latency: MPI between processes of a node a few microseconds, and as many for each of the
   // kernels of NCCL, whose bandwidth is fifty times higher.
-  if (config.parallel.bucket_mib == 0.0) config.parallel.bucket_mib = config.device.kind == "cuda" ? 32.0 : 4.0;
+  if (config.parallel.bucket_mib == 0.0) config.parallel.bucket_mib = config.device.kind == "cuda" ? 128.0 : 4.0;
 }
 
 void check_batch(RunConfig& config) {

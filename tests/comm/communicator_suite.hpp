@@ -130,6 +130,29 @@ TYPED_TEST_P(CommunicatorTest, AllGatherInPlace) {
   });
 }
 
+// Blocks of less than was announced, of as much, and of more.
+TYPED_TEST_P(CommunicatorTest, GathersBesideProducts) {
+  using Buffer = typename TypeParam::template Buffer<float>;
+  const int n = this->comm_->size(), rank = this->comm_->rank();
+  // The longest outgrow the memory that a ring of GPUs begins with.
+  const Count longest = TypeParam::kLimit < 1000 ? this->kLarge : 700'000;
+  this->comm_->gather_beside_products(longest * 4);
+  for (const Count count : {Count{1}, Count{1000}, longest, 2 * longest, Count{7}}) {
+    SCOPED_TRACE(count);
+    Buffer own(test_values<float>(rank, count));
+    Buffer first(std::vector<float>(static_cast<std::size_t>(count * n), 99.0f));
+    Buffer second(std::vector<float>(static_cast<std::size_t>(count * n), 99.0f));
+    Buffer sum(test_values<float>(rank, count));
+    Request requests[] = {this->comm_->all_gather_async(own.data(), first.data(), count, DType::f32),
+                          this->comm_->all_reduce_async(sum.data(), count, DType::f32, ReduceOp::sum),
+                          this->comm_->all_gather_async(own.data(), second.data(), count, DType::f32)};
+    for (Request& request : requests) request.wait();
+    EXPECT_EQ(doubles(first.host()), gathered_values<float>(n, count));
+    EXPECT_EQ(doubles(second.host()), gathered_values<float>(n, count));
+    EXPECT_EQ(doubles(sum.host()), reduced_values<float>(n, count, ReduceOp::sum));
+  }
+}
+
 TYPED_TEST_P(CommunicatorTest, BroadcastFromEachRoot) {
   for_each_type([&]<class T>() {
     for (const Count count : this->kCounts) {
@@ -292,7 +315,8 @@ TYPED_TEST_P(CommunicatorTest, BarrierWaitsForAll) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(CommunicatorTest, AllReduce, ReduceScatter, ReduceScatterInPlace, AllGather, AllGatherInPlace,
-                            BroadcastFromEachRoot, SendAndReceiveAroundARing, TurnsOfARing, SeveralInFlightWaitedForInAnyOrder,
-                            NotDoneBeforeAllHaveStarted, SplitOrdersByKeyAndLeavesOut, BarrierWaitsForAll);
+                            GathersBesideProducts, BroadcastFromEachRoot, SendAndReceiveAroundARing, TurnsOfARing,
+                            SeveralInFlightWaitedForInAnyOrder, NotDoneBeforeAllHaveStarted, SplitOrdersByKeyAndLeavesOut,
+                            BarrierWaitsForAll);
 
 }  // namespace cohort::test

@@ -6,12 +6,16 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "base/random.hpp"
 #include "comm/device_backends.hpp"
+#include "comm/peer_ring.hpp"
 #include "communicator_misuse_suite.hpp"
 #include "communicator_suite.hpp"
+#include "gpu/links.hpp"
 #include "support/expect_error.hpp"
 
 namespace cohort::test {
@@ -79,6 +83,21 @@ TEST(NcclCommunicator, SumsAgreeWithMpi) {
     check_against_mpi<bf16>(*nccl, count, 1e-2);
     check_against_mpi<f16>(*nccl, count, 1e-3);
   }
+}
+
+// Or all tests of messages around a ring would be of NCCL's own.
+TEST(NcclCommunicator, GpusThatReachEachOtherShareARing) {
+  const int n = host_world().size();
+  if (n == 1) GTEST_SKIP() << "one rank has nobody to send to";
+  if (std::getenv("NCCL_P2P_DISABLE") != nullptr) GTEST_SKIP() << "NCCL_P2P_DISABLE is set";
+  bool reached = gpu::visible_devices() >= n;
+  for (int r = 0; reached && r < n; ++r) reached = gpu::has_peer_access(r, (r + 1) % n) && gpu::has_peer_access((r + 1) % n, r);
+  if (!reached) GTEST_SKIP() << "these GPUs have no peer access, or each rank sees its own only";
+  const std::unique_ptr<PeerRing> ring = PeerRing::make(host_world());
+  ASSERT_NE(ring, nullptr);
+  ring->reserve(5 * kMiB);
+  EXPECT_GE(ring->room(), 5 * kMiB);
+  host_world().barrier();
 }
 
 // Bytes: one at each end of a buffer of more than 2^31 elements.

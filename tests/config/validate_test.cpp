@@ -224,7 +224,7 @@ TEST(Validate, KeysOfTheOtherDeviceMayStay) {
 
 TEST(Validate, BucketsFitTheDevice) {
   EXPECT_EQ(gpt2().parallel.bucket_mib, 4.0);
-  EXPECT_EQ(gpt2({"device.kind=cuda"}, 1, {.cuda = true}).parallel.bucket_mib, 32.0);
+  EXPECT_EQ(gpt2({"device.kind=cuda"}, 1, {.cuda = true}).parallel.bucket_mib, 128.0);
   EXPECT_EQ(gpt2({"parallel.bucket_mib=0.5"}).parallel.bucket_mib, 0.5);
   EXPECT_EQ(gpt2({"parallel.bucket_mib=0"}).parallel.bucket_mib, 4.0);
   EXPECT_EQ(gpt2({"parallel.data=naive"}).parallel.bucket_mib, 0.0);  // there are none

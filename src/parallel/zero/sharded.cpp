@@ -91,6 +91,12 @@ Request Sharded::gather(const ShardGroup& group, const Tensor& compute, const Te
   return shards_->all_gather_async(own.raw(), compute.raw(), group.block, compute.dtype());
 }
 
+void Sharded::gather_beside_layers() {
+  Bytes largest = 0;
+  for (const ShardGroup& group : groups_) largest = std::max(largest, group.block * size_of(model_.storage().compute));
+  shards_->gather_beside_products(largest);
+}
+
 void Sharded::gather_weights() {
   std::vector<Request> requests;
   for (const ShardGroup& group : groups_) requests.push_back(gather(group, group.compute, group.own.compute));

@@ -54,6 +54,8 @@ class Sharded : public DataParallel {
 
   /// compute <- all ranks' blocks, in the background; `own` may be the own block of `compute`. // Collective over: shards
   Request gather(const ShardGroup& group, const Tensor& compute, const Tensor& own);
+  /// For who gathers while layers compute: no multiprocessor shall do it, where that can be. // Collective over: shards
+  void gather_beside_layers();
 
   /// Of all groups, whose `compute` are whole. // Collective over: shards
   void gather_weights();

@@ -13,6 +13,7 @@ Zero3::Zero3(Model& model, Communicator& group, const ShardOptions& options)
                            : Tensor::zeros("parameters.compute", {shard.block}, storage.compute, storage.device));
     make_gradients(shard);
   }
+  gather_beside_layers();
   if (options.compute_on_host && storage.device == DeviceKind::gpu) fetches_.resize(groups_.size());
 }
 
