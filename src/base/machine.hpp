@@ -21,9 +21,10 @@ std::string cpu_model();
 Bytes second_level_cache();
 
 struct Memory {
-  Bytes total = 0;  // 0 = not known
+  Bytes total = 0;  // 0 = not known, here and below
   Bytes available = 0;
 };
+/// Of this machine; if this process may have less (base/memory_limit.hpp), of that.
 Memory machine_memory();
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/machine.hpp"
+#include "base/memory_limit.hpp"
 
 namespace cohort {
 namespace {
@@ -56,7 +57,9 @@ Memory machine_memory() {
     if (key == "MemTotal:") memory.total = kibibytes * kKiB;
     if (key == "MemAvailable:") memory.available = kibibytes * kKiB;
   }
-  return memory;
+  std::ostringstream groups;
+  groups << std::ifstream("/proc/self/cgroup").rdbuf();
+  return within_control_groups(memory, groups.str());
 }
 
 }  // namespace cohort

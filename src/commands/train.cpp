@@ -32,6 +32,7 @@
 #include "train/estimate.hpp"
 #include "train/host_memory.hpp"
 #include "train/precision.hpp"
+#include "train/train_step.hpp"
 #include "train/trainer.hpp"
 
 namespace cohort {
@@ -164,6 +165,8 @@ int train(const TrainOptions& options) {
   warn(*world, long_conversations_warning(config, data));
   set_up_job(runtime, *world, config);
   check_initial_checkpoint(*world, config.run, data, options);
+  // Before anything of an earlier run is touched.
+  count_step_that_fits(config, static_cast<int>(mesh_shape_of(config.parallel).coordinates_of(world->rank())[Axis::pp]), *world);
   RunLock lock(*world, config.run.directory, runtime.launcher(), lock_options(config.run.directory));
   refuse_if_stopped(*world, config.run.directory);
   trainer_options.lock = &lock;

@@ -173,8 +173,7 @@ Suggestion weigh_layout(Layout layout, const PlannedMachine& machine) {
   const RunConfig& config = one.layout.config;
   const std::vector<CountedStep> stages = count_stages(config);
   one.memory = predict_memory(stages).total;
-  one.host = machine.profile.device == DeviceKind::cpu ? one.memory * std::min(one.layout.ranks, machine.ranks_per_node)
-                                                       : host_memory_of_node(config, stages, machine.ranks_per_node);
+  one.host = host_memory_of_node(config, stages, machine.ranks_per_node);
   for (const Traffic& traffic : predict_traffic(stages)) one.moved += traffic.moved();
   one.lacks = what_lacks(one, machine);
   if (one.lacks.empty() && config.parallel.offload == "none")

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/text.hpp"
+#include "comm/consensus.hpp"
 #include "config/model_rules.hpp"
 #include "config/rate_scaling.hpp"
 #include "gpu/device.hpp"
@@ -25,6 +26,18 @@ std::string parameters_in_words(const ModelSection& model) {
   if (model.lora.rank == 0) return all;
   return fmt::format("{}, of which {} are trained (adapters of rank {})", all, count(declared->parameters().trained_elements()),
                      model.lora.rank);
+}
+
+void check_device_memory(const RunConfig& config, const CountedStep& counted) {
+  const MemoryEstimate need = estimate_memory(counted);
+  const gpu::MemoryInfo have = gpu::memory();
+  if (need.total() + reserves_of(counted.arenas) <= have.free) return;
+  fail(ExitCode::memory,
+       "the run does not fit on {}: it needs {}, and {} of {} is free. Lower train.micro_batch (now {}; raise train.accumulation "
+       "to keep the batch), set model.activation_checkpointing = \"selective\" or \"full\", model.activation_offload = true, or "
+       "precision.policy = \"bf16\", or shrink the model",
+       gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
+       config.train.micro_batch);
 }
 
 }  // namespace
@@ -67,16 +80,14 @@ std::string describe_memory(const LargestMemory& largest) {
   return text;
 }
 
-void check_device_memory(const RunConfig& config, const CountedStep& counted) {
-  const MemoryEstimate need = estimate_memory(counted);
-  const gpu::MemoryInfo have = gpu::memory();
-  if (need.total() + reserves_of(counted.arenas) <= have.free) return;
-  fail(ExitCode::memory,
-       "the run does not fit on {}: it needs {}, and {} of {} is free. Lower train.micro_batch (now {}; raise train.accumulation "
-       "to keep the batch), set model.activation_checkpointing = \"selective\" or \"full\", model.activation_offload = true, or "
-       "precision.policy = \"bf16\", or shrink the model",
-       gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
-       config.train.micro_batch);
+CountedStep count_step_that_fits(const RunConfig& config, int stage, Communicator& world) {
+  CountedStep counted;
+  fail_together(world, "building the model", [&] { counted = count_step(config, stage); });
+  const bool gpu = config.device.kind == "cuda";
+  if (!gpu || config.model.activation_offload || config.parallel.offload != "none")
+    check_host_memory(config, host_memory_of_rank(config, counted), world);
+  if (gpu) fail_together(world, "looking at the memory of the GPUs", [&] { check_device_memory(config, counted); });
+  return counted;
 }
 
 std::string batch_arithmetic(const RunConfig& config) {
@@ -105,7 +116,9 @@ std::string describe_run(const RunConfig& config, Count training_samples, int ra
   const std::vector<CountedStep> stages = count_stages(config);
   text += fmt::format("memory      {}\n", describe_memory(largest_memory(stages)));
   const Bytes of_node = ranks_per_node > 1 ? host_memory_of_node(config, stages, ranks_per_node) : 0;
-  if (of_node > 0) text += fmt::format("host memory {} on each node, for its {} ranks\n", human_bytes(of_node), ranks_per_node);
+  if (of_node > 0)
+    text += fmt::format("{} {} on each node, for its {} ranks\n", config.device.kind == "cpu" ? "           " : "host memory",
+                        human_bytes(of_node), ranks_per_node);
   return text;
 }
 

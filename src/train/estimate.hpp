@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "models/model.hpp"
 #include "train/counted_step.hpp"
@@ -39,13 +40,15 @@ LargestMemory largest_memory(const RunConfig& config);
 
 /// "7.2 GiB a rank: parameters 0.5 GiB, gradients 0.5 GiB, ...".
 std::string describe_memory(const LargestMemory& memory);
-/// Throws Error(memory) if the open GPU has less free memory than the step needs: the figures, and what to change.
-void check_device_memory(const RunConfig& config, const CountedStep& counted);
+/// Counts the step of this rank, which is of pipeline stage `stage`. Throws SharedError(memory), the same on all ranks, if it
+/// does not fit into the free memory of a rank's open GPU or of a node: the figures, and what to change. // Collective over:
+/// world
+CountedStep count_step_that_fits(const RunConfig& config, int stage, Communicator& world);
 /// The batch arithmetic in one line: "global batch 32 = micro-batch 4 x dp 4 x accumulation 2: 8,192 tokens a step".
 std::string batch_arithmetic(const RunConfig& config);
 
-/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory; if it offloads to the host, also what several
-/// ranks of a node keep there together. `ranks_per_node` 0: not known.
+/// A paragraph for --dry-run: model, parameters, batch, samples and epochs, memory, also that of the host which several ranks of
+/// a node share. `ranks_per_node` 0: not known.
 std::string describe_run(const RunConfig& config, Count training_samples, int ranks_per_node);
 
 }  // namespace cohort

@@ -10,6 +10,7 @@
 #include "config/pipeline.hpp"
 #include "parallel/pipeline/stages.hpp"
 #include "runtime/runtime.hpp"
+#include "train/estimate.hpp"
 
 namespace cohort {
 namespace {
@@ -46,9 +47,14 @@ std::vector<NodeNeed> needs_of_nodes(const std::vector<std::string>& ranks) {
 
 }  // namespace
 
+Bytes host_memory_of_rank(const RunConfig& config, const CountedStep& counted) {
+  return counted.host + (config.device.kind == "cpu" ? estimate_memory(counted).total() : 0);
+}
+
 Bytes host_memory_of_node(const RunConfig& config, const std::vector<CountedStep>& stages, int ranks_per_node) {
   std::map<int, Bytes> of_stage;  // of those that were counted
-  for (const CountedStep& stage : stages) of_stage[stage.stage] = std::max(of_stage[stage.stage], stage.host);
+  for (const CountedStep& stage : stages)
+    of_stage[stage.stage] = std::max(of_stage[stage.stage], host_memory_of_rank(config, stage));
   if (std::all_of(of_stage.begin(), of_stage.end(), [](const auto& one) { return one.second == 0; })) return 0;
   const ParallelSection& p = config.parallel;
   std::vector<int> like{0};
@@ -72,11 +78,14 @@ NodeMemory this_node() {
 std::string why_not_in_host_memory(const RunConfig& config, Bytes need, int ranks, const NodeMemory& node) {
   if (node.memory.available == 0 || need <= node.memory.available) return "";
   const std::string whose = ranks == 1 ? "its rank needs" : fmt::format("its {} ranks need", ranks);
+  const bool cpu = config.device.kind == "cpu";
   return fmt::format(
-      "what the run offloads does not fit into the memory of {}: {} {}, and {} of {} is available. Lower train.micro_batch (now "
-      "{}), start fewer ranks on each node, or offload less (model.activation_offload, parallel.offload)",
-      node.host, whose, human_bytes(need), human_bytes(node.memory.available), human_bytes(node.memory.total),
-      config.train.micro_batch);
+      "{} does not fit into the memory of {}: {} {}, and {} of {} is available. Lower train.micro_batch (now {}), start fewer "
+      "ranks on each node, {}",
+      cpu ? "the run" : "what the run offloads", node.host, whose, human_bytes(need), human_bytes(node.memory.available),
+      human_bytes(node.memory.total), config.train.micro_batch,
+      cpu ? "divide or shrink the model (`cohort plan --suggest` knows layouts), or give a job of SLURM more by --mem"
+          : "or offload less (model.activation_offload, parallel.offload)");
 }
 
 void check_host_memory(const RunConfig& config, Bytes own, Communicator& world, const NodeMemory& node) {

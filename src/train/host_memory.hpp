@@ -1,4 +1,5 @@
-// What runs offload to the memory of a node (parallel.offload, model.activation_offload on GPUs), which its ranks share.
+// What the ranks of a node keep in its memory, which they share: on CPUs all that they have, on GPUs what they offload
+// (parallel.offload, model.activation_offload).
 #pragma once
 
 #include <string>
@@ -12,8 +13,10 @@
 
 namespace cohort {
 
-/// Bytes that the ranks of a node keep in its memory beside their devices, together, on the node that needs most. `stages` are
-/// count_stages(config), each standing for the ranks whose part of the model is like its own; ranks fill node after node.
+/// Bytes that a rank keeps there.
+Bytes host_memory_of_rank(const RunConfig& config, const CountedStep& counted);
+/// Of all ranks of a node together, on the node that needs most. `stages` are count_stages(config), each standing for the ranks
+/// whose part of the model is like its own; ranks fill node after node.
 Bytes host_memory_of_node(const RunConfig& config, const std::vector<CountedStep>& stages, int ranks_per_node);
 
 /// A node as one of its ranks sees it.

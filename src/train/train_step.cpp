@@ -25,7 +25,6 @@
 #include "parallel/strategy.hpp"
 #include "train/counted_step.hpp"
 #include "train/estimate.hpp"
-#include "train/host_memory.hpp"
 #include "train/matrix_holders.hpp"
 #include "train/model_of_rank.hpp"
 #include "train/nonfinite.hpp"
@@ -126,15 +125,12 @@ Communicator* TrainStep::group_of_holders(Communicator* shards, int count) {
 }
 
 StepArenas TrainStep::set_up_device() const {
+  if (exec_.gpu()) set_collective_timeout(config_.device.collective_timeout);
+  const CountedStep counted = count_step_that_fits(config_, mesh_.index(Axis::pp), mesh_.world());
   if (!exec_.gpu()) {
     ops::set_gemm_threads(static_cast<int>(config_.device.threads));
     return {};
   }
-  set_collective_timeout(config_.device.collective_timeout);
-  const CountedStep counted = count_step(config_, mesh_.index(Axis::pp));
-  if (config_.model.activation_offload || config_.parallel.offload != "none")
-    check_host_memory(config_, counted.host, mesh_.world());
-  fail_together(mesh_.world(), "looking at the memory of the GPUs", [&] { check_device_memory(config_, counted); });
   if (!config_.device.gemm_tuning.empty()) ops::start_gemm_tuning(config_.device.gemm_tuning);
   return counted.arenas;
 }

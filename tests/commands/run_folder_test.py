@@ -86,6 +86,8 @@ expect_run("a run on two ranks", "own", ranks=2)
 for name in OTHERS:
     write("own/" + name)
 expect_run("goes on", "own", "--resume", train__steps=6)
+for ranks in (0, 2):
+    refuse(f"a model that no memory holds, {ranks} ranks", "own", 10, ["does not fit into the memory of"], "--overwrite", ranks=ranks, model__width=262144)
 expect_run("starts over on one rank", "own", "--overwrite")
 expect_kept("what is not the run's stays", *("own/" + name for name in OTHERS))
 job.check("what is the run's starts anew", training.checkpoints("own") == [2, 4] and len(training.metrics("own")) == 4)

@@ -49,6 +49,9 @@ refuse("no such run file", training.words("refused", run_file=training.path("mis
 refuse("a folder as run file", training.words("refused", run_file=folder.name), 7, [folder.name, "directory"])
 refuse("no run file", ["train"], 2, ["no run file given", "cohort train --help"])
 
+refuse("a model that no memory holds", training.words("refused", model__width=262144), 10,
+       ["the run does not fit into the memory of", "is available", "train.micro_batch"])
+
 # 2. The command line.
 refuse("--set without a value", training.words("refused", "--set", "train.steps"), 2, ["'train.steps' has no value", "--set train.steps=VALUE"])
 refuse("--set of an unknown key", training.words("refused", train__stesp=3), 3, ["train.stesp", "did you mean train.steps?"])

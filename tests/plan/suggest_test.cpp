@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "plan/scaling_curve.hpp"
@@ -159,6 +161,23 @@ TEST(Suggestions, OverlapTensorParallelismWhereItHelps) {
   std::set<std::string> meshes;
   for (const Suggestion& one : found.fitting) meshes.insert(one.words.substr(0, one.words.find(",tensor_overlap")));
   EXPECT_EQ(meshes.size(), found.fitting.size());
+}
+
+// Of many layouts only those are tried that may become one of the fastest twenty: these are then those of a search through all.
+TEST(Suggestions, OverlapAllThatMayBeAmongTheFastest) {
+  const RunConfig run = gpu_reference({"model.width=1024", "model.heads=16", "train.global_batch=768"});
+  const Suggestions found = suggest_layouts(run, 64, gpus());
+  std::vector<double> fastest;
+  for (const Suggestion& one : found.fitting) {
+    const std::string plain = one.words.substr(0, one.words.find(",tensor_overlap"));
+    double seconds = weighed(run, plain, 64, gpus()).time.seconds;
+    if (one.layout.config.parallel.sequence)
+      seconds = std::min(seconds, weighed(run, plain + ",tensor_overlap=true", 64, gpus()).time.seconds);
+    fastest.push_back(seconds);
+  }
+  std::sort(fastest.begin(), fastest.end());
+  ASSERT_GT(fastest.size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_DOUBLE_EQ(found.fitting[i].time.seconds, fastest[i]) << found.fitting[i].words;
 }
 
 TEST(Suggestions, DoNotTryWhatFp8Refuses) {

@@ -7,6 +7,7 @@
 #include "config/run_file.hpp"
 #include "config/validate.hpp"
 #include "support/expect_error.hpp"
+#include "train/estimate.hpp"
 
 namespace cohort::test {
 namespace {
@@ -58,6 +59,18 @@ TEST_F(HostMemory, OfThisNodeIsSharedByItsRanks) {
   EXPECT_NO_THROW(check_host_memory(config_, 0, *world_));
   const std::string ranks = world_->size() == 1 ? "its rank needs" : "its " + std::to_string(world_->size()) + " ranks need";
   EXPECT_ERROR(check_host_memory(config_, here.memory.total, *world_), ExitCode::memory, here.host.c_str(), ranks.c_str());
+}
+
+// On CPUs there is no other memory.
+TEST_F(HostMemory, OfCpusHoldsAllOfARun) {
+  const RunConfig config = offloading(2, {"device.kind=cpu", "model.activation_offload=false"});
+  const Bytes rank = estimate_memory(config, 0).total();
+  EXPECT_GT(rank, 0);
+  EXPECT_EQ(host_memory_of_rank(config, count_step(config, 0)), rank);
+  EXPECT_EQ(host_memory_of_node(config, count_stages(config), 2), 2 * rank);
+  const std::string why = why_not_in_host_memory(config, 2 * rank, 2, {"here", "here", {.total = 2 * rank, .available = rank}});
+  EXPECT_NE(why.find("the run does not fit into the memory of here: its 2 ranks need"), std::string::npos) << why;
+  EXPECT_EQ(why_not_in_host_memory(config, 2 * rank, 2, {"here", "here", {.total = 2 * rank, .available = 2 * rank}}), "");
 }
 
 // Each stage as often as it has ranks on the node: of four stages the first has four micro-batches under way, the last one.

@@ -37,7 +37,7 @@ struct Plan {
   double bubble = 0.0;
   PredictedMemory memory;
   int ranks_per_node = 0;  // 0: not known
-  Bytes host_of_node = 0;  // what they offload to its memory together
+  Bytes host_of_node = 0;  // what they keep in its memory together
   ByKind<PaperMemory> paper;
   std::vector<Traffic> traffic;
   std::vector<PaperTraffic> paper_traffic;
