@@ -25,15 +25,18 @@ struct GraphOptions {
   bool overwrite = false;
 };
 
+std::string checkpointing_in_words(const ModelSection& model) {
+  if (model.activation_checkpointing == "none") return "";
+  const std::string layers = model.checkpointed_layers > 0 ? " of " + counted(model.checkpointed_layers, "layer") : std::string();
+  return fmt::format(", {} activation checkpointing{}", model.activation_checkpointing, layers);
+}
+
 GraphTitle title_of(const RunConfig& config) {
   const ParallelSection& parallel = config.parallel;
   return {fmt::format("{}, {} parameters; {}, {}{}, {}{}{}", config.model.kind,
                       human_count(static_cast<double>(count_parameters(config.model))), mesh_shape_of(parallel).str(),
                       parallel.data, parallel.sequence ? ", sequence parallelism" : "", config.precision.policy,
-                      config.model.activation_checkpointing == "none"
-                          ? ""
-                          : fmt::format(", {} activation checkpointing", config.model.activation_checkpointing),
-                      config.model.activation_offload ? ", activations offloaded" : ""),
+                      checkpointing_in_words(config.model), config.model.activation_offload ? ", activations offloaded" : ""),
           size_names(config, /*expressions=*/false)};
 }
 

@@ -99,6 +99,9 @@ std::vector<KeySpec> model_keys() {
           "what backward recomputes instead of keeping it: full = each block but its input; selective = all but that and "
           "attention's output, little memory that in long contexts saves much work",
           {}),
+      KEY(model, checkpointed_layers, IntegerRange{0, kMaxSize},
+          "how many layers do, counted from the first; the others keep all, as far as memory goes; 0 = all layers do",
+          (OnlyWith{"model.activation_checkpointing", {"selective", "full"}})),
       KEY(model, activation_offload, kAny,
           "what blocks keep for backward waits in host memory: at most three blocks' worth stays on the device", {}),
       KEY(model, inputs, IntegerRange{1, kMaxSize}, "features per sample", {}),

@@ -43,6 +43,11 @@ void check_model(RunConfig& config) {
          where_set(config, {"data.kind", "model.kind"}), rules.kind, rules.data, config.data.kind);
   }
   rules.resolve(config);
+  if (config.model.checkpointed_layers > config.model.layers) {
+    fail(ExitCode::config, "{}model.checkpointed_layers = {} of {}: set it to at most that, or to 0 for all",
+         where_set(config, {"model.checkpointed_layers", "model.layers"}), config.model.checkpointed_layers,
+         counted(config.model.layers, "layer"));
+  }
   if (config.data.kind == "tokens") check_data_files(config);
 }
 

@@ -58,7 +58,10 @@ void Decoder::declare_embedding() {
 void Decoder::declare_blocks(Count first, Count end) {
   for (Count layer = first; layer < end; ++layer) {
     const std::string name = fmt::format("blocks.{}", layer);
-    blocks_.emplace_back(registry_, name, spec_.block, static_cast<int>(layer), parallel_);
+    BlockSpec block = spec_.block;
+    // Those that recompute come first: when backward reaches them and needs memory for it, what the others kept is gone.
+    if (layer >= spec_.recomputed_layers) block.recompute = Recompute::none;
+    blocks_.emplace_back(registry_, name, block, static_cast<int>(layer), parallel_);
     units_.push_back({name, blocks_.back().parameters()});
   }
 }

@@ -25,7 +25,8 @@ struct DecoderSpec {
   bool tied_head = false;  // the head's weight is the token embedding's
   double dropout = 0.0;    // of the embedding
   double init_std = 0.02;
-  BlockSpec block;  // whose layers have the adapters of `lora`, too
+  BlockSpec block;              // whose layers have the adapters of `lora`, too
+  Count recomputed_layers = 0;  // the first so many recompute what block.recompute says, and the others nothing
   LoraSpec lora = {};
 };
 
@@ -61,6 +62,8 @@ class Decoder : public Model {
   bool loss_computes_head_gradient() const override { return true; }
 
   const std::vector<ChunkSpec>& chunks() const { return chunks_; }
+  /// How many of the blocks here recompute something.
+  Count checkpointed_layers() const;
   /// Whether the head's weight is the embedding's: in a pipeline, of which both ends then have a copy.
   bool head_is_tied() const { return spec_.tied_head; }
   /// Of the stream between chunks, for a micro-batch of `rows` rows here: the own ones (nn/tensor_parallel.hpp), and the width.

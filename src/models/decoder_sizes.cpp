@@ -26,6 +26,14 @@ double product_flops(const ParameterRegistry& registry) {
 
 }  // namespace
 
+Count Decoder::checkpointed_layers() const {
+  if (spec_.block.recompute == Recompute::none) return 0;
+  Count layers = 0;
+  for (const ChunkSpec& chunk : chunks_)
+    layers += std::clamp<Count>(spec_.recomputed_layers - chunk.first_layer, 0, chunk.layers());
+  return layers;
+}
+
 double Decoder::flops_per_token(Count tokens) const {
   ParameterRegistry layer, rest;
   if (spec_.lora.rank > 0) {

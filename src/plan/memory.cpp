@@ -27,16 +27,16 @@ PaperMemory paper_output(const RunConfig& config) {
   return {2.0 * sbh, "2 sbh"};
 }
 
-// s b h (...) of a layer and micro-batch, in the paper's bytes.
-PaperMemory paper_layer(const RunConfig& config) {
+// s b h (...) of a layer and micro-batch, in the paper's bytes, with activation checkpointing of this kind.
+PaperMemory paper_layer(const RunConfig& config, std::string_view checkpointing) {
   const ModelSection& model = config.model;
   const auto t = static_cast<double>(config.parallel.tp);
   const Count positions = model.context / config.parallel.cp;  // of a rank
   const auto s = static_cast<double>(positions), h = static_cast<double>(model.width);
   const double sbh = s * static_cast<double>(config.train.micro_batch) * h;
   const double scores = 5.0 * static_cast<double>(model.heads) * s / h;
-  if (model.activation_checkpointing == "full") return paper_output(config);  // of the one before
-  if (model.activation_checkpointing == "selective") {
+  if (checkpointing == "full") return paper_output(config);  // of the one before
+  if (checkpointing == "selective") {
     if (config.parallel.sequence) return {4.0 * sbh / t, "4 sbh/t"};
     if (config.parallel.tp > 1) return {sbh * (2.0 + 2.0 / t), "sbh (2 + 2/t)"};
     return {4.0 * sbh, "4 sbh"};
@@ -46,35 +46,46 @@ PaperMemory paper_layer(const RunConfig& config) {
   return {sbh * (34.0 + scores), "sbh (34 + 5as/h)"};
 }
 
+std::string layers_in_words(double layers) { return fmt::format("{:g} layer{}", layers, layers == 1.0 ? "" : "s"); }
+
 // What of a stage is on the device at once.
 struct KeptOnDevice {
-  Count layers = 0;   // times micro-batches under way
-  Count outputs = 0;  // of chunks, beside those
+  double checkpointed = 0.0, whole = 0.0;  // layers, times micro-batches under way; of several chunks each has its share
+  Count outputs = 0;                       // of chunks, beside those
 };
 
 KeptOnDevice kept_on_device(const RunConfig& config, int stage) {
   const PlannedPart part(config, stage);
   const Count under_way = config.parallel.pp == 1 ? 1 : most_in_flight(part.schedule(), stage);
-  if (!config.model.activation_offload || !exec_of(config).gpu()) return {part.layers() * under_way / part.schedule().chunks};
-  // Chunks take turns in the lanes, and each fills as many as it has layers. The output of each one's last block was sent from
-  // where it stays.
-  return {std::min<Count>(part.layers_of_largest_chunk(), ActivationOffload::kLanes), config.parallel.pp == 1 ? 0 : under_way};
+  const Count checkpointed = part.checkpointed_layers(), whole = part.layers() - checkpointed;
+  if (!config.model.activation_offload || !exec_of(config).gpu()) {
+    const double times = static_cast<double>(under_way) / part.schedule().chunks;
+    return {times * static_cast<double>(checkpointed), times * static_cast<double>(whole)};
+  }
+  // Chunks take turns in the lanes, and each fills as many as it has layers, the largest as long as there are some. The output
+  // of each one's last block was sent from where it stays.
+  const Count lanes = std::min<Count>(part.layers_of_largest_chunk(), ActivationOffload::kLanes);
+  const auto of_whole = static_cast<double>(std::min(lanes, whole));
+  return {static_cast<double>(lanes) - of_whole, of_whole, config.parallel.pp == 1 ? 0 : under_way};
 }
 
 PaperMemory paper_activations(const RunConfig& config) {
-  const PaperMemory layer = paper_layer(config);
-  const PaperMemory output = paper_output(config);
+  const PaperMemory whole = paper_layer(config, "none"), output = paper_output(config);
+  const PaperMemory checkpointed = paper_layer(config, config.model.activation_checkpointing);
   const double width = halves(config) ? 1.0 : 2.0;
   PaperMemory most;
   for (const int stage : stages_to_count(config)) {
     const KeptOnDevice kept = kept_on_device(config, stage);
-    const double bytes =
-        width * (static_cast<double>(kept.layers) * layer.bytes + static_cast<double>(kept.outputs) * output.bytes);
+    const double bytes = width * (kept.checkpointed * checkpointed.bytes + kept.whole * whole.bytes +
+                                  static_cast<double>(kept.outputs) * output.bytes);
     if (bytes <= most.bytes) continue;
-    std::string sum = fmt::format("{} x {}", layer.formula, counted(kept.layers, "layer"));
-    if (kept.outputs > 0) sum += fmt::format(" + {} x {}", output.formula, counted(kept.outputs, "output"));
-    if (!halves(config)) sum = "2 x " + (kept.outputs > 0 ? "(" + sum + ")" : sum);
-    const bool own = config.model.activation_checkpointing != "none" || kept.outputs > 0;
+    std::vector<std::string> terms;
+    if (kept.checkpointed > 0) terms.push_back(fmt::format("{} x {}", checkpointed.formula, layers_in_words(kept.checkpointed)));
+    if (kept.whole > 0) terms.push_back(fmt::format("{} x {}", whole.formula, layers_in_words(kept.whole)));
+    if (kept.outputs > 0) terms.push_back(fmt::format("{} x {}", output.formula, counted(kept.outputs, "output")));
+    std::string sum = join(terms, " + ");
+    if (!halves(config)) sum = "2 x " + (terms.size() > 1 ? "(" + sum + ")" : sum);
+    const bool own = kept.checkpointed > 0 || kept.outputs > 0;
     most = {bytes, fmt::format("{} ({}Korthikanti 4)", sum, own ? "in terms of " : "")};
   }
   return most;
@@ -139,6 +150,7 @@ Bytes activation_bytes_per_token_and_layer(const RunConfig& config) {
   one.parallel.data = ParallelSection{}.data;  // one that works on whole micro-batches
   one.parallel.offload = "none";               // which that one has nothing of
   one.model.activation_offload = false;        // how much it is, wherever it is
+  one.model.checkpointed_layers = 0;           // if some are, of those
   one.train.accumulation = 1;
   const auto activations = [&](Count layers) {
     one.model.layers = layers;

@@ -26,6 +26,11 @@ Count PlannedPart::layers() const {
   return layers;
 }
 
+Count PlannedPart::checkpointed_layers() const {
+  const auto* decoder = dynamic_cast<const Decoder*>(model_.get());
+  return decoder == nullptr ? 0 : decoder->checkpointed_layers();
+}
+
 Count PlannedPart::layers_of_largest_chunk() const {
   const auto* decoder = dynamic_cast<const Decoder*>(model_.get());
   if (decoder == nullptr) return config_.model.layers;

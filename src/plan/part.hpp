@@ -20,6 +20,8 @@ class PlannedPart {
 
   /// Transformer blocks, or layers of an mlp.
   Count layers() const;
+  /// Those of them that have activation checkpointing.
+  Count checkpointed_layers() const;
   /// Those of the chunk that has most: all without a pipeline.
   Count layers_of_largest_chunk() const;
   /// Rows of a micro-batch that a rank works on: its samples times the tokens that it has of each (cp divides them).

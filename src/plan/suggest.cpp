@@ -61,6 +61,12 @@ double waiting_for_tp(const StepSplit& split) {
   return found == split.exposed.end() ? 0.0 : found->second;
 }
 
+// What a layout has beside what the run says: whether activations are offloaded, and of how many layers they are recomputed.
+struct Activations {
+  bool offloaded = false;
+  Count checkpointed_layers = 0;
+};
+
 class Search {
  public:
   Search(const RunConfig& config, int ranks, const PlannedMachine& machine)
@@ -68,12 +74,16 @@ class Search {
         ranks_(ranks),
         machine_(machine),
         may_offload_(machine.profile.device == DeviceKind::gpu),
-        may_offload_activations_(may_offload_ && !config.model.activation_offload && attention_of(config.model)) {}
+        may_offload_activations_(may_offload_ && !config.model.activation_offload && attention_of(config.model)),
+        may_recompute_less_(machine.memory > 0 && config.model.activation_checkpointing != "none" &&
+                            config.model.checkpointed_layers == 0) {}
 
   Suggestions find() {
     for (const std::string& words : words_of_layouts(config_, ranks_, machine_.ranks_per_node)) consider(words);
     std::stable_sort(found_.fitting.begin(), found_.fitting.end(), is_faster);
     overlap();
+    std::stable_sort(found_.fitting.begin(), found_.fitting.end(), is_faster);
+    if (may_recompute_less_) recompute_less();
     std::stable_sort(found_.fitting.begin(), found_.fitting.end(), is_faster);
     if (may_offload_ && found_.fitting.empty()) offload_optimizers();
     std::stable_sort(found_.untimed.begin(), found_.untimed.end(), is_smaller);
@@ -82,15 +92,16 @@ class Search {
   }
 
  private:
-  enum class Activations : std::uint8_t { as_told, offloaded };
-
   // Nothing if the run refuses the layout, for which there is then a reason.
-  std::optional<Suggestion> weigh(const std::string& words, Activations activations = Activations::as_told) {
+  std::optional<Suggestion> weigh(const std::string& words, Activations activations = {}) {
     try {
       RunConfig run = config_;
-      if (activations == Activations::offloaded) run.model.activation_offload = true;
+      if (activations.offloaded) run.model.activation_offload = true;
+      if (activations.checkpointed_layers > 0) run.model.checkpointed_layers = activations.checkpointed_layers;
       Layout layout = layout_from_words(run, words, ranks_);
-      if (activations == Activations::offloaded) layout.name += ", activations offloaded";
+      if (activations.offloaded) layout.name += ", activations offloaded";
+      if (activations.checkpointed_layers > 0)
+        layout.name += fmt::format(", {} of {} layers checkpointed", activations.checkpointed_layers, run.model.layers);
       Suggestion one = weigh_layout(std::move(layout), machine_);
       one.words = words;
       return one;
@@ -106,7 +117,7 @@ class Search {
   void consider(const std::string& words) {
     std::optional<Suggestion> one = weigh(words);
     if (one && !one->lacks.empty() && may_offload_activations_) {
-      if (std::optional<Suggestion> offloaded = weigh(words, Activations::offloaded)) {
+      if (std::optional<Suggestion> offloaded = weigh(words, {.offloaded = true})) {
         if (offloaded->lacks.empty()) {
           one = std::move(offloaded);
         } else {
@@ -119,7 +130,6 @@ class Search {
 
   // No layout gains more than its waiting for tp, by which the passes of a pipeline are longer, and with them the bubble.
   void overlap() {
-    constexpr std::size_t kFastest = 20;
     if (found_.fitting.empty() || config_.precision.policy == "fp8") return;  // which rounds whole tensors
     const double seconds_to_beat = found_.fitting[std::min(kFastest, found_.fitting.size()) - 1].time.seconds;
     for (Suggestion& one : found_.fitting) {
@@ -131,9 +141,26 @@ class Search {
     }
   }
 
+  // Each of the fastest layouts with the fewest checkpointed layers with which it still fits: the fewer, the more it keeps and
+  // the less it computes.
+  void recompute_less() {
+    const std::size_t fastest = std::min(kFastest, found_.fitting.size());
+    for (std::size_t i = 0; i < fastest; ++i) {
+      Suggestion& one = found_.fitting[i];
+      Activations activations = activations_of(one);
+      Count fits = config_.model.layers, lacks = 0;  // numbers of layers
+      while (fits - lacks > 1) {
+        activations.checkpointed_layers = (fits + lacks) / 2;
+        std::optional<Suggestion> less = weigh(one.words, activations);
+        const bool works = less && less->lacks.empty();
+        (works ? fits : lacks) = activations.checkpointed_layers;
+        if (works && is_faster(*less, one)) one = *std::move(less);
+      }
+    }
+  }
+
   Activations activations_of(const Suggestion& one) const {
-    const bool as_told = one.layout.config.model.activation_offload == config_.model.activation_offload;
-    return as_told ? Activations::as_told : Activations::offloaded;
+    return {.offloaded = one.layout.config.model.activation_offload != config_.model.activation_offload};
   }
 
   // Of each layout that shares optimizer state, the least that has to be offloaded.
@@ -148,9 +175,9 @@ class Search {
   }
 
   bool offload(const std::string& words) {
-    for (const Activations activations : {Activations::as_told, Activations::offloaded}) {
-      if (activations == Activations::offloaded && !may_offload_activations_) continue;
-      std::optional<Suggestion> one = weigh(words, activations);
+    for (const bool activations : {false, true}) {
+      if (activations && !may_offload_activations_) continue;
+      std::optional<Suggestion> one = weigh(words, {.offloaded = activations});
       if (!one || !one->lacks.empty()) continue;
       found_.untimed.push_back(*std::move(one));
       return true;
@@ -158,10 +185,13 @@ class Search {
     return false;
   }
 
+  static constexpr std::size_t kFastest = 20;  // layouts that are looked at more closely
+
   const RunConfig& config_;
   int ranks_;
   const PlannedMachine& machine_;
   bool may_offload_, may_offload_activations_;  // on CPUs it gains nothing
+  bool may_recompute_less_;
   Suggestions found_;
 };
 

@@ -45,9 +45,10 @@ Suggestion weigh_layout(Layout layout, const PlannedMachine& machine);
 /// sample.
 ///
 /// Beyond those, on GPUs with model.activation_offload what does not fit without it; and with parallel.tensor_overlap what could
-/// so be one of the fastest: it may save the time that the layout waits for tp. A layout is told once, in its faster form. If
-/// none fits, ZeRO with parallel.offload, too, which is not timed (step_time.hpp). `config` is validated for any number of ranks
-/// and its vocabulary known.
+/// so be one of the fastest: it may save the time that the layout waits for tp. Of a run with activation checkpointing that does
+/// not say of how many layers, the fastest checkpoint no more layers than they must to fit. A layout is told once, in its fastest
+/// form. If none fits, ZeRO with parallel.offload, too, which is not timed (step_time.hpp). `config` is validated for any number
+/// of ranks and its vocabulary known.
 Suggestions suggest_layouts(const RunConfig& config, int ranks, const PlannedMachine& machine);
 
 /// "81 % computing, 12 % waiting for dp, 7 % bubble": where a step's time goes, the largest part first, without what is less than

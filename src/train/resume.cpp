@@ -19,7 +19,8 @@ constexpr std::array<std::string_view, 5> kBindingSections{"model", "lora", "opt
 constexpr std::array<std::string_view, 5> kBindingKeys{"run.seed", "data.documents", "data.stages", "train.global_batch",
                                                        "train.clip_norm"};
 // Checkpointing and offload of activations change memory and time, not one bit of the result.
-constexpr std::array<std::string_view, 2> kFreeKeys{"model.activation_checkpointing", "model.activation_offload"};
+constexpr std::array<std::string_view, 3> kFreeKeys{"model.activation_checkpointing", "model.checkpointed_layers",
+                                                    "model.activation_offload"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {

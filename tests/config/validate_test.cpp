@@ -47,6 +47,13 @@ TEST(Validate, FillsLlamasSizes) {
   EXPECT_EQ(llama({"model.ffn_width=100"}).model.ffn_width, 100);
 }
 
+TEST(Validate, ChecksHowManyLayersAreCheckpointed) {
+  const std::string full = "model.activation_checkpointing=full";
+  EXPECT_EQ(llama({full, "model.layers=3", "model.checkpointed_layers=3"}).model.checkpointed_layers, 3);
+  EXPECT_ERROR(llama({full, "model.layers=3", "model.checkpointed_layers=4"}), ExitCode::config,
+               "checkpointed_layers=4: ", "model.checkpointed_layers = 4 of 3 layers", "0 for all");
+}
+
 TEST(Validate, AutoIsTheDeviceThatThereIs) {
   EXPECT_EQ(gpt2({"device.kind=auto"}).device.kind, "cpu");
   EXPECT_EQ(gpt2({"device.kind=auto"}, 1, {.cuda = true}).device.kind, "cpu");
@@ -81,6 +88,8 @@ TEST(Validate, KeysThatWouldBeIgnoredAreRefused) {
   EXPECT_ERROR(gpt2({"schedule.kind=constant", "schedule.final_fraction=0.5"}), ExitCode::config, "schedule.final_fraction",
                "cosine or linear");
   EXPECT_ERROR(gpt2({"parallel.data=naive", "parallel.bucket_mib=1"}), ExitCode::config, "parallel.bucket_mib has no effect");
+  EXPECT_ERROR(gpt2({"model.checkpointed_layers=2"}), ExitCode::config, "model.checkpointed_layers has no effect", "\"none\"",
+               "selective or full");
   EXPECT_ERROR(mlp({"model.context=64"}), ExitCode::config, "model.context has no effect");
   EXPECT_ERROR(mlp({"sample.tokens=5"}), ExitCode::config, "sample.tokens has no effect");
   EXPECT_ERROR(gpt2({"data.samples=5"}), ExitCode::config, "data.samples has no effect");

@@ -148,6 +148,8 @@ TEST(SeparateDocuments, In16Bits) {
     }
     check_documents_in_16_bits({2, 150, 4, 2, 64}, random_first_keys(2, 150, mean, 4), 0.2);
   }
+  // Long enough for the kernel that sums all gradients at once (ops/cuda/attention/flash_attention_hopper_joint.hpp).
+  check_documents_in_16_bits({1, 2085, 2, 1, 64}, random_first_keys(1, 2085, 300, 5));
 }
 
 }  // namespace

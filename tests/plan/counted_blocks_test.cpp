@@ -131,6 +131,22 @@ TEST(CountedBlocks, WithOffloadAndOverlapAreCountedAsIfAllOfThemRan) {
   }
 }
 
+// Blocks of which each does what it does: none has another's passes.
+TEST(CountedBlocks, OfWhichSomeRecomputeAreCountedAsIfAllOfThemRan) {
+  for (const char* offload : {"model.activation_offload=false", "model.activation_offload=true"}) {
+    for (const bool pipelined : {false, true}) {
+      std::vector<std::string> overrides{offload, "model.activation_checkpointing=full", "model.checkpointed_layers=1",
+                                         "parallel.tp=2", pipelined ? "train.micro_batch=8" : "train.micro_batch=4"};
+      if (pipelined) overrides.emplace_back("parallel.pp=2");
+      SCOPED_TRACE(fmt::format("{} {}", offload, pipelined ? "pipeline" : "alone"));
+      const RunConfig config = run_of(overrides, pipelined);
+      const CountedStep shared = count_step(config, 0), whole = count_whole_step(config, 0);
+      expect_same(shared, whole);
+      expect_same_time(config, shared, whole);
+    }
+  }
+}
+
 TEST(CountedBlocks, OfAPipelineAreCountedAsIfAllOfThemRan) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved"}) {
     for (const char* keep : {"none", "selective", "full"}) {

@@ -68,6 +68,25 @@ TEST(PaperMemory, IsThatOfMegatron) {
   EXPECT_DOUBLE_EQ(activations(8, {"parallel.tp=8", "parallel.sequence=true", selective}), 4.0 / 8.0);
 }
 
+// GPT-3 of 96 layers once more, of which 24 keep all: on a pipeline's last stage of four alone.
+TEST(PaperMemory, OfSomeCheckpointedLayersIsTheSumOfBoth) {
+  const std::vector<std::string> some{"model.layers=96",
+                                      "model.width=12288",
+                                      "model.heads=96",
+                                      "model.context=2048",
+                                      "train.micro_batch=1",
+                                      "precision.policy=bf16",
+                                      "model.activation_checkpointing=full",
+                                      "model.checkpointed_layers=72"};
+  const double sbh = 2048.0 * 12288.0;
+  EXPECT_DOUBLE_EQ(bytes_of(planned_run(1, some), MemoryKind::activations) / sbh, 72 * 2.0 + 24 * 114.0);
+  std::vector<std::string> pipeline = some;
+  pipeline.emplace_back("parallel.pp=4");
+  EXPECT_DOUBLE_EQ(bytes_of(planned_run(4, pipeline), MemoryKind::activations) / sbh, 24 * 114.0);
+  const std::string formula = paper_memory(planned_run(1, some))[MemoryKind::activations].formula;
+  EXPECT_EQ(formula, "2 sbh x 72 layers + sbh (34 + 5as/h) x 24 layers (in terms of Korthikanti 4)");
+}
+
 // As many layers as lanes are at work when a step is counted, and the output of every chunk that is under way: of a stage with
 // more layers than lanes, with as many, and with fewer.
 TEST(PaperMemory, OfOffloadedActivationsHasTheLanesAtWork) {

@@ -107,6 +107,29 @@ TEST(Suggestions, OffloadActivationsWhereTheyDoNotFit) {
                         human_bytes(all.memory), human_bytes(less.host)));
 }
 
+// As few layers recompute as fit; with no limit of memory, or a number in the run, nothing is changed.
+TEST(Suggestions, CheckpointNoMoreLayersThanTheyMust) {
+  RunConfig all = gpu_reference({"model.activation_checkpointing=full"}), five = all, four = all;
+  five.model.checkpointed_layers = 5;
+  four.model.checkpointed_layers = 4;
+  const std::string words = "dp=1,data=bucketed";
+  const Bytes limit = weighed(five, words, 1, gpus()).memory;
+  ASSERT_GT(weighed(four, words, 1, gpus()).memory, limit);
+
+  const Suggestions found = suggest_layouts(all, 1, gpus(limit));
+  ASSERT_EQ(found.fitting.size(), 1u);
+  const Suggestion& best = found.fitting.front();
+  EXPECT_EQ(best.layout.config.model.checkpointed_layers, 5);
+  EXPECT_EQ(best.layout.name, weighed(all, words, 1, gpus()).layout.name + ", 5 of 12 layers checkpointed");
+  EXPECT_EQ(best.memory, limit);
+  EXPECT_LT(best.time.seconds, weighed(all, words, 1, gpus()).time.seconds);
+  EXPECT_DOUBLE_EQ(scaling_curve(all, best, gpus(limit)).weak.front().time.seconds, best.time.seconds);
+
+  EXPECT_EQ(suggest_layouts(all, 1, gpus()).fitting.front().layout.config.model.checkpointed_layers, 0);
+  all.model.checkpointed_layers = 7;
+  EXPECT_EQ(suggest_layouts(all, 1, gpus(limit)).fitting.front().layout.config.model.checkpointed_layers, 7);
+}
+
 // Four ranks of a node share its memory: where there is room for three, they do not fit.
 TEST(Suggestions, CountTheHostMemoryOfAllRanksOfANode) {
   RunConfig run = gpu_reference();

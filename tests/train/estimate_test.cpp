@@ -78,6 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"gpt2", std::vector<std::string>{"model.dropout=0.1"}},
                       std::pair{"gpt2", std::vector<std::string>{"model.activation_checkpointing=full"}},
                       std::pair{"gpt2", std::vector<std::string>{"model.activation_checkpointing=selective"}},
+                      std::pair{"gpt2",
+                                std::vector<std::string>{"model.activation_checkpointing=full", "model.checkpointed_layers=1"}},
                       std::pair{"gpt2", std::vector<std::string>{"parallel.data=manual"}},
                       std::pair{"llama", std::vector<std::string>{"model.kv_heads=2"}},
                       std::pair{"llama", std::vector<std::string>{"model.activation_checkpointing=full"}},

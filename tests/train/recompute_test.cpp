@@ -1,5 +1,5 @@
 // What backward computes again, and where what it reads waits for it, change time and memory, and not one bit: steps with
-// model.activation_checkpointing and model.activation_offload in every layout, and how often they run attention.
+// model.activation_checkpointing, checkpointed_layers and activation_offload in every layout, and how often they run attention.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -38,8 +38,12 @@ struct TwoSteps {
 struct Choice {
   const char* checkpointing;
   bool offload;
+  Count layers = 0;  // that recompute, of kLayers
 };
-constexpr Choice kChoices[] = {{"selective", false}, {"full", false}, {"none", true}, {"selective", true}, {"full", true}};
+constexpr Choice kChoices[] = {{"selective", false}, {"full", false}, {"full", false, 1}, {"none", true},
+                               {"selective", true},  {"full", true},  {"full", true, 3}};
+// More than lanes for what is offloaded.
+constexpr Count kLayers = 4;
 
 class Recomputation : public TrainerTest {
  protected:
@@ -71,9 +75,10 @@ class Recomputation : public TrainerTest {
     run.model.activation_checkpointing = "none";
     const RunData data = open_data(*group, run, DataUse::training);
     const TwoSteps none = two_steps(run, data, *group);
-    for (const auto& [choice, offload] : kChoices) {
-      SCOPED_TRACE(fmt::format("{}, {}{} of {}", layout.name, choice, offload ? ", offloaded" : "", run.model.kind));
+    for (const auto& [choice, offload, layers] : kChoices) {
+      SCOPED_TRACE(fmt::format("{}, {} {}{} of {}", layout.name, choice, layers, offload ? ", offloaded" : "", run.model.kind));
       run.model.activation_checkpointing = choice;
+      run.model.checkpointed_layers = layers;
       run.model.activation_offload = offload;
       const TwoSteps steps = two_steps(run, data, *group);
       EXPECT_EQ(steps.losses, none.losses);
@@ -83,8 +88,12 @@ class Recomputation : public TrainerTest {
       for (std::size_t i = 0; i < none.owned.size(); ++i) EXPECT_TRUE(ops::same_bits(steps.owned[i], none.owned[i])) << i;
       // On some rank: a stage of one block that keeps but its input, a message, has nothing to offload.
       EXPECT_EQ(all_reduce_value(*group, static_cast<Count>(steps.offloads), ReduceOp::sum) > 0, offload);
-      EXPECT_GT(none.attention_forwards, 0);
-      EXPECT_EQ(steps.attention_forwards, std::string(choice) == "full" ? 2 * none.attention_forwards : none.attention_forwards);
+      const auto forwards = [&](const TwoSteps& left) {  // of all ranks, so of all layers
+        return all_reduce_value(*group, static_cast<Count>(left.attention_forwards), ReduceOp::sum);
+      };
+      const Count once = forwards(none), again = std::string(choice) != "full" ? 0 : layers > 0 ? layers : kLayers;
+      EXPECT_GT(once, 0);
+      EXPECT_EQ(forwards(steps), once + once / kLayers * again);
     }
   }
 
@@ -96,9 +105,9 @@ class Recomputation : public TrainerTest {
     for (const std::string& layout : words) expect_same_bits(layout_from_words(run, layout, world_->size()));
   }
 
-  // Of one rank: all_layouts() divides it. More layers than lanes for what is offloaded.
+  // Of one rank: all_layouts() divides it.
   RunConfig run_of(const std::string& kind, Overrides overrides = {}) const {
-    overrides.insert(overrides.begin(), {"model.kind=" + kind, "model.layers=4"});
+    overrides.insert(overrides.begin(), {"model.kind=" + kind, fmt::format("model.layers={}", kLayers)});
     if (kind != "gpt2") overrides.insert(overrides.end(), {"unset model.dropout", "model.kv_heads=2"});
     return config(overrides, 1);
   }

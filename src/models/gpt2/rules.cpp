@@ -29,6 +29,7 @@ const ModelRules& rules() {
                {"init_std"},
                {"norm_epsilon"},
                {"activation_checkpointing"},
+               {"checkpointed_layers"},
                {"activation_offload"}},
       .identity = {"layers", "width", "heads", "kv_heads", "ffn_width", "context", "vocabulary", "tied_head"},
       .resolve = resolve,

@@ -37,6 +37,7 @@ const ModelRules& rules() {
                {"rope_original_context"},
                {"norm_epsilon"},
                {"activation_checkpointing"},
+               {"checkpointed_layers"},
                {"activation_offload"}},
       .identity = {"layers", "width", "heads", "kv_heads", "ffn_width", "context", "vocabulary", "tied_head"},
       .resolve = resolve,

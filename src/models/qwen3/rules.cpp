@@ -47,6 +47,7 @@ const ModelRules& rules() {
                {"rope_original_context"},
                {"norm_epsilon"},
                {"activation_checkpointing"},
+               {"checkpointed_layers"},
                {"activation_offload"}},
       .own_keys = {{"head_size", Count{0}, IntegerRange{0, kMaxSize}, "features of one head, an even number; 0 = width / heads"}},
       .identity = {"layers", "width", "heads", "kv_heads", "head_size", "ffn_width", "context", "vocabulary", "tied_head"},

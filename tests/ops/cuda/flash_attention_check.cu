@@ -21,6 +21,7 @@
 #include "ops/cuda/flash_attention_problem.cuh"
 #ifdef WITH_HOPPER
 #include "ops/cuda/attention/flash_attention_hopper.hpp"
+#include "ops/cuda/attention/flash_attention_hopper_joint.hpp"
 #endif
 
 namespace cohort::ops::cuda {
@@ -39,6 +40,26 @@ const Rung kPortable{"portable",
                        flash_attention_backward(nullptr, dtype, s, dqkv, dout, out, lse, qkv, scratch, dropout);
                      }};
 
+#ifdef WITH_HOPPER
+// Whose launcher takes the joint backward kernel for long samples alone: here for all.
+const Rung kJoint{
+    "joint",
+    false,
+    [](DType dtype, const AttentionShape& s) {
+      return flash_attention_hopper_supports(dtype, s) && s.head_size == hopper::joint::kHeadSize;
+    },
+    [](const AttentionShape& s, DType) { return hopper::joint::scratch_bytes(s); },
+    [](DType dtype, const AttentionShape& s, void* out, float* lse, const void* qkv, const FlashDropout&) {
+      flash_attention_forward_hopper(nullptr, dtype, s, out, lse, qkv);
+    },
+    [](DType dtype, const AttentionShape& s, void* dqkv, const void* dout, const void* out, const float* lse, const void* qkv,
+       void* scratch, const FlashDropout&) {
+      auto* const dq = static_cast<std::uint16_t*>(dqkv);  // elements of either type
+      auto* const dk = dq + s.width();
+      hopper::joint::backward(nullptr, dtype, s, {dq, dk, dk + s.kv_heads * s.head_size, dout, out, lse, qkv, scratch});
+    }};
+#endif
+
 std::vector<Rung> rungs() {
   std::vector<Rung> result{kPortable};
 #ifdef WITH_HOPPER
@@ -54,6 +75,7 @@ std::vector<Rung> rungs() {
                          const void* qkv, void* scratch, const FlashDropout&) {
                         flash_attention_backward_hopper(nullptr, dtype, s, dqkv, dout, out, lse, qkv, scratch);
                       }});
+    result.push_back(kJoint);
   } else {
     std::printf("the device is of capability %d.%d: the Hopper rung is not tested\n", device.major, device.minor);
   }
@@ -142,6 +164,7 @@ void check_rung(const Rung& rung) {
     Check large("large", rung, dtype);
     large.add({4, 1024, 12, 12, 64});
     large.add({1, 2048, 16, 4, 64});
+    large.add({1, 2085, 6, 2, 64});
     large.add({1, 2048, 16, 4, 128});
     large.report();
     Check dropout("dropout", rung, dtype);
@@ -223,6 +246,7 @@ int run() {
     time_rung(rung, DType::bf16, {64, 1024, 12, 12, 64});
     time_rung(rung, DType::bf16, {8, 2048, 32, 8, 64});
     time_rung(rung, DType::bf16, {8, 2048, 32, 8, 128});
+    time_rung(rung, DType::bf16, {1, 16384, 32, 8, 64});
   }
   time_rung(kPortable, DType::bf16, {64, 1024, 12, 12, 64}, 0.1);
   time_rung(kPortable, DType::f32, {8, 1024, 12, 12, 64});

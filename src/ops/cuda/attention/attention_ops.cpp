@@ -97,7 +97,7 @@ Bytes partial_attention_scratch_bytes(const PartialAttention& block, DType dtype
   queries.tokens = block.queries.count;
   const Bytes portable = flash_attention_scratch_bytes(queries, dtype);
   if (!flash_attention_hopper_supports(dtype, queries)) return portable;
-  return std::max(portable, flash_attention_hopper_scratch_bytes(queries));
+  return std::max(portable, flash_partial_attention_hopper_scratch_bytes(queries));
 }
 
 void partial_attention_forward(const Exec&, const PartialAttention& block, const Tensor& out, const Tensor& lse, const Tensor& q,

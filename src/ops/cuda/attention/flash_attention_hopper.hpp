@@ -12,7 +12,7 @@
 //
 // Sums are in fp32; softmax weights and score gradients are rounded to the 16-bit type before they meet values, keys and queries.
 // Launchers only enqueue: no synchronisation, no device allocation; launch errors are left for the caller's cudaGetLastError.
-// They throw if the driver cannot make a tensor map. Same input, same bits: each result is summed by one warpgroup in one order.
+// They throw if the driver cannot make a tensor map. Same input, same bits: each result is summed in one order.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -29,9 +29,10 @@ bool flash_attention_hopper_supports(DType dtype, const AttentionShape& shape);
 /// The same for a block.
 bool flash_partial_attention_hopper_supports(DType dtype, const FlashBlock& block);
 
-/// Bytes of scratch that backward needs: two floats for each row of each head, T rounded up to a multiple of 64. A block needs
-/// what attention over its queries would.
+/// Bytes of scratch that backward needs: for each row of each head two floats, or 67 with HS 64 and 2,048 tokens or more.
 Bytes flash_attention_hopper_scratch_bytes(const AttentionShape& shape);
+/// The same of a block; `shape` is that of its queries.
+Bytes flash_partial_attention_hopper_scratch_bytes(const AttentionShape& shape);
 
 /// out = softmax(q k^T / sqrt(HS), causal) v and lse = log sum exp of each row's scaled scores (natural logarithm). Overwrites
 /// out and lse. Reads the queries once, keys and values again from the L2 cache for every tile of 192 (HS 64) or 128 queries.
@@ -39,9 +40,10 @@ void flash_attention_forward_hopper(CUstream_st* stream, DType dtype, const Atte
                                     const void* qkv);
 
 /// dqkv = the gradient with respect to qkv, all of it overwritten. The weights are recomputed from qkv and lse; `out` and `lse`
-/// are what forward wrote. `scratch` holds flash_attention_hopper_scratch_bytes, aligned to 16 bytes, and is overwritten. Two
-/// kernels, 7 products instead of the 5 that are needed: one owns tiles of queries and sums dq, the other owns tiles of keys and
-/// sums dk and dv. So no sum is shared between blocks, and none depends on the order in which blocks run.
+/// are what forward wrote. `scratch` holds flash_attention_hopper_scratch_bytes, aligned to 128 bytes, and is overwritten. Long
+/// samples with HS 64 take one kernel (flash_attention_hopper_joint.hpp). Others take two, 7 products instead of the 5 that are
+/// needed: one owns tiles of queries and sums dq, the other owns tiles of keys and sums dk and dv. So no sum is shared between
+/// blocks, and none depends on the order in which blocks run.
 void flash_attention_backward_hopper(CUstream_st* stream, DType dtype, const AttentionShape& shape, void* dqkv, const void* dout,
                                      const void* out, const float* lse, const void* qkv, void* scratch);
 

@@ -1,6 +1,7 @@
 // The backward launcher of flash_attention_hopper.hpp: the kernel that owns queries, then the kernel that owns keys, which reads
 // the row statistics that the first has left in scratch.
 #include "ops/cuda/attention/flash_attention_hopper.hpp"
+#include "ops/cuda/attention/flash_attention_hopper_joint.hpp"
 #include "ops/cuda/attention/flash_attention_hopper_keys.cuh"
 #include "ops/cuda/attention/flash_attention_hopper_layout.cuh"
 #include "ops/cuda/attention/flash_attention_hopper_queries.cuh"
@@ -80,10 +81,21 @@ void backward(cudaStream_t stream, DType dtype, Count head_size, const Layout& l
   }
 }
 
+// The kernels around the joint one, and its beginnings, are dear for short samples: of 1,024 tokens it took 1.05 to 1.1 times as
+// long as two kernels on an H200, of 2,048 tokens 0.88 times.
+bool sums_jointly(const AttentionShape& shape) {
+  constexpr Count kLongSample = 2048;
+  return shape.head_size == joint::kHeadSize && shape.tokens >= kLongSample;
+}
+
 }  // namespace
 }  // namespace hopper
 
 Bytes flash_attention_hopper_scratch_bytes(const AttentionShape& shape) {
+  return hopper::sums_jointly(shape) ? hopper::joint::scratch_bytes(shape) : flash_partial_attention_hopper_scratch_bytes(shape);
+}
+
+Bytes flash_partial_attention_hopper_scratch_bytes(const AttentionShape& shape) {
   const Count blocks = (shape.tokens + hopper::kRows - 1) / hopper::kRows;
   return shape.batch * shape.heads * blocks * static_cast<Bytes>(sizeof(hopper::RowStatistics));
 }
@@ -92,6 +104,8 @@ void flash_attention_backward_hopper(CUstream_st* stream, DType dtype, const Att
                                      const void* out, const float* lse, const void* qkv, void* scratch) {
   auto* const gradient = static_cast<std::uint16_t*>(dqkv);  // elements of either type
   const hopper::KeyGradients keys{gradient + shape.width(), gradient + shape.width() + shape.kv_heads * shape.head_size};
+  if (hopper::sums_jointly(shape))
+    return hopper::joint::backward(stream, dtype, shape, {dqkv, keys.dk, keys.dv, dout, out, lse, qkv, scratch});
   hopper::backward(stream, dtype, shape.head_size, hopper::layout_of(shape), {dqkv, keys, dout, out, lse, qkv, qkv, scratch});
 }
 

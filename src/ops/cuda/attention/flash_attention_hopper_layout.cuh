@@ -107,21 +107,28 @@ static inline int claim_counter() {
   return static_cast<int>(launches++ % kCounters);
 }
 
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
+}
+
 /// The problem with an order for one kernel: `heads` is the number of heads over all samples that own tiles of `tile_rows` of the
-/// `rows` rows, `head_bytes` what one of them streams.
-inline Problem ordered(Problem problem, Count heads, int rows, int tile_rows, Bytes head_bytes) {
-  constexpr Bytes kSectionBytes = 16 * kMiB;  // well inside the L2 cache (50 MB), beside what else passes through it
-  const int section = static_cast<int>(std::clamp<Bytes>(kSectionBytes / head_bytes, 1, heads));
-  problem.order = {static_cast<int>(heads), (rows + tile_rows - 1) / tile_rows, section};
+/// `rows` rows, `section` how many of them a section has.
+inline Problem ordered_in_sections(Problem problem, Count heads, int rows, int tile_rows, Count section) {
+  problem.order = {static_cast<int>(heads), (rows + tile_rows - 1) / tile_rows,
+                   static_cast<int>(std::clamp<Count>(section, 1, heads))};
   problem.counter = claim_counter();
   return problem;
 }
 
-inline int persistent_blocks(const TileOrder& order) {
-  int device = 0, multiprocessors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  return std::min(multiprocessors, order.tiles());
+/// The same with a section for the L2 cache: `head_bytes` is what the tiles of a head stream.
+inline Problem ordered(const Problem& problem, Count heads, int rows, int tile_rows, Bytes head_bytes) {
+  constexpr Bytes kSectionBytes = 16 * kMiB;  // well inside the L2 cache (50 MB), beside what else passes through it
+  return ordered_in_sections(problem, heads, rows, tile_rows, kSectionBytes / head_bytes);
 }
+
+inline int persistent_blocks(const TileOrder& order) { return std::min(multiprocessors(), order.tiles()); }
 
 }  // namespace cohort::ops::cuda::hopper

@@ -91,8 +91,8 @@ struct OwnRows {
         const char* const tile_row = reinterpret_cast<const char*>(dout + part / 2 * kRows * 64) + own * kTileRowBytes;
         const uint4 gradient = *reinterpret_cast<const uint4*>(tile_row + (piece ^ own % 8) * 16);
         const uint4 output = inside ? *reinterpret_cast<const uint4*>(line + part / 2 * 64 + piece * 8) : make_uint4(0, 0, 0, 0);
-        sum += dot_pair(gradient.x, output.x) + dot_pair(gradient.y, output.y) + dot_pair(gradient.z, output.z) +
-               dot_pair(gradient.w, output.w);
+        sum += dot_pair(T{}, gradient.x, output.x) + dot_pair(T{}, gradient.y, output.y) + dot_pair(T{}, gradient.z, output.z) +
+               dot_pair(T{}, gradient.w, output.w);
       }
       dot[half] = row_sum(sum);
       lse_log2[half] = inside ? arguments.lse[head * problem.lse_rows + t] * kLog2E : INFINITY;
@@ -101,10 +101,6 @@ struct OwnRows {
         statistics.dot[own] = dot[half];
       }
     }
-  }
-  __device__ static float dot_pair(std::uint32_t a, std::uint32_t b) {
-    const float2 x = unpack_pair(T{}, a), y = unpack_pair(T{}, b);
-    return x.x * y.x + x.y * y.y;
   }
 };
 

@@ -112,6 +112,37 @@ __device__ inline void load_bytes(void* destination, const void* source, std::ui
                : "memory");
 }
 
+// ---- Copies from shared to global memory, issued by one thread, in groups. Addresses and sizes are multiples of 16.
+
+/// What this thread has written to shared memory, or found there behind a barrier, is seen by copies and products that follow.
+__device__ inline void shared_writes_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// The same of all memory.
+__device__ inline void writes_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+__device__ inline void store_bytes(void* destination, const void* source, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(destination), "r"(shared_address(source)),
+               "r"(bytes)
+               : "memory");
+}
+/// Adds fp32 numbers to what is there.
+__device__ inline void add_floats(float* destination, const float* source, std::uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(destination),
+               "r"(shared_address(source)), "r"(bytes)
+               : "memory");
+}
+__device__ inline void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until shared memory has been read by all groups.
+__device__ inline void stores_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/// Until all groups have written.
+__device__ inline void stores_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+/// Four 8 x 8 matrices of 16-bit elements from the fragments of a warp; lane l gives where row l % 8 of matrix l / 8 goes.
+__device__ inline void store_matrices(void* row, const std::uint32_t* x) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(x[0]),
+               "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
 // ---- Registers. A block is launched with the same number for all its threads; warpgroups then give some up or take them.
 
 template <int REGISTERS>
@@ -153,15 +184,20 @@ __device__ inline std::uint64_t tile_descriptor(const void* tile, std::uint32_t 
 }
 
 /// d [64 x N] += a [64 x 16] b [16 x N]:
-///   from_shared     a and b are descriptors, b is stored as N rows (K-major); d is overwritten if `accumulate` is 0;
+///   from_shared     a and b are descriptors, b is stored as N rows (K-major);
+///   from_columns    likewise, but a is stored as 16 rows of 64 (M-major) and b as 16 rows of N (N-major);
 ///   from_registers  a is in registers, b is stored as 16 rows of N (N-major).
+/// The first of several products overwrites d, and needs no registers for it before.
 template <class T, int N>
 struct Wgmma;
 
-#define COHORT_FLOATS_8(i) \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define COHORT_FLOATS_32(i) COHORT_FLOATS_8(i), COHORT_FLOATS_8(i + 8), COHORT_FLOATS_8(i + 16), COHORT_FLOATS_8(i + 24)
-#define COHORT_FLOATS_64 COHORT_FLOATS_32(0), COHORT_FLOATS_32(32)
+#define COHORT_FLOATS_8(access, i)                                                                                          \
+  access(d[i]), access(d[i + 1]), access(d[i + 2]), access(d[i + 3]), access(d[i + 4]), access(d[i + 5]), access(d[i + 6]), \
+      access(d[i + 7])
+#define COHORT_FLOATS_32(access, i) \
+  COHORT_FLOATS_8(access, i), COHORT_FLOATS_8(access, i + 8), COHORT_FLOATS_8(access, i + 16), COHORT_FLOATS_8(access, i + 24)
+#define COHORT_FLOATS_64(access) COHORT_FLOATS_32(access, 0), COHORT_FLOATS_32(access, 32)
+#define COHORT_ALL_32(access) COHORT_FLOATS_32(access, 0)
 #define COHORT_NAMES_32                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -170,36 +206,51 @@ struct Wgmma;
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// P0 to P4 are the numbers of the operands after the N / 2 accumulators.
-#define COHORT_WGMMA(ELEMENT, TYPE, N, NAMES, FLOATS, P0, P1, P2, P3, P4)                                                      \
-  template <>                                                                                                                  \
-  struct Wgmma<ELEMENT, N> {                                                                                                   \
-    __device__ static inline void from_shared(float (&d)[N / 2], std::uint64_t a, std::uint64_t b, int accumulate) {           \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P2                                                                    \
-                   ", 0;\n"                                                                                                    \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NAMES "}, %" #P0 ", %" #P1             \
-                   ", p, 1, 1, 0, 0;\n}\n"                                                                                     \
-                   : FLOATS                                                                                                    \
-                   : "l"(a), "l"(b), "r"(accumulate));                                                                         \
-    }                                                                                                                          \
-    __device__ static inline void from_registers(float (&d)[N / 2], const std::uint32_t* a, std::uint64_t b) {                 \
-      asm volatile(                                                                                                            \
-          "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"                                                                           \
-          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NAMES "}, {%" #P0 ", %" #P1 ", %" #P2 ", %" #P3 \
-          "}, %" #P4 ", p, 1, 1, 1;\n}\n"                                                                                      \
-          : FLOATS                                                                                                             \
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                               \
-    }                                                                                                                          \
+// A product of two tiles; `scale` is 0 to overwrite d and 1 to add to it, `major` 0 for K-major operands and 1 for others. P0 and
+// P1 are the numbers of the operands after the N / 2 accumulators.
+#define COHORT_WGMMA_TILES(TYPE, N, NAMES, FLOATS, ACCESS, SCALE, MAJOR, P0, P1)                                          \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NAMES "}, %" #P0 ", %" #P1 ", " SCALE \
+               ", 1, 1, " MAJOR ", " MAJOR ";\n"                                                                          \
+               : FLOATS(ACCESS)                                                                                           \
+               : "l"(a), "l"(b))
+// P0 to P4 are those numbers of a product with a fragment.
+#define COHORT_WGMMA(ELEMENT, TYPE, N, NAMES, FLOATS, P0, P1, P2, P3, P4)                                                     \
+  template <>                                                                                                                 \
+  struct Wgmma<ELEMENT, N> {                                                                                                  \
+    template <bool FIRST>                                                                                                     \
+    __device__ static inline void from_shared(float (&d)[N / 2], std::uint64_t a, std::uint64_t b) {                          \
+      if constexpr (FIRST) {                                                                                                  \
+        COHORT_WGMMA_TILES(TYPE, N, NAMES, FLOATS, "=f", "0", "0", P0, P1);                                                   \
+      } else {                                                                                                                \
+        COHORT_WGMMA_TILES(TYPE, N, NAMES, FLOATS, "+f", "1", "0", P0, P1);                                                   \
+      }                                                                                                                       \
+    }                                                                                                                         \
+    template <bool FIRST>                                                                                                     \
+    __device__ static inline void from_columns(float (&d)[N / 2], std::uint64_t a, std::uint64_t b) {                         \
+      if constexpr (FIRST) {                                                                                                  \
+        COHORT_WGMMA_TILES(TYPE, N, NAMES, FLOATS, "=f", "0", "1", P0, P1);                                                   \
+      } else {                                                                                                                \
+        COHORT_WGMMA_TILES(TYPE, N, NAMES, FLOATS, "+f", "1", "1", P0, P1);                                                   \
+      }                                                                                                                       \
+    }                                                                                                                         \
+    __device__ static inline void from_registers(float (&d)[N / 2], const std::uint32_t* a, std::uint64_t b) {                \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NAMES "}, {%" #P0 ", %" #P1 ", %" #P2 \
+                   ", %" #P3 "}, %" #P4 ", 1, 1, 1, 1;\n"                                                                     \
+                   : FLOATS("+f")                                                                                             \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                     \
+    }                                                                                                                         \
   };
 
-COHORT_WGMMA(__nv_bfloat16, "bf16", 64, COHORT_NAMES_32, COHORT_FLOATS_32(0), 32, 33, 34, 35, 36)
+COHORT_WGMMA(__nv_bfloat16, "bf16", 64, COHORT_NAMES_32, COHORT_ALL_32, 32, 33, 34, 35, 36)
 COHORT_WGMMA(__nv_bfloat16, "bf16", 128, COHORT_NAMES_64, COHORT_FLOATS_64, 64, 65, 66, 67, 68)
-COHORT_WGMMA(__half, "f16", 64, COHORT_NAMES_32, COHORT_FLOATS_32(0), 32, 33, 34, 35, 36)
+COHORT_WGMMA(__half, "f16", 64, COHORT_NAMES_32, COHORT_ALL_32, 32, 33, 34, 35, 36)
 COHORT_WGMMA(__half, "f16", 128, COHORT_NAMES_64, COHORT_FLOATS_64, 64, 65, 66, 67, 68)
 
 #undef COHORT_WGMMA
+#undef COHORT_WGMMA_TILES
 #undef COHORT_NAMES_64
 #undef COHORT_NAMES_32
+#undef COHORT_ALL_32
 #undef COHORT_FLOATS_64
 #undef COHORT_FLOATS_32
 #undef COHORT_FLOATS_8
@@ -209,11 +260,24 @@ COHORT_WGMMA(__half, "f16", 128, COHORT_NAMES_64, COHORT_FLOATS_64, 64, 65, 66, 
 template <class T, int N, int K>
 __device__ inline void multiply_rows(float (&d)[N / 2], const T* a, const T* b) {
   const std::uint64_t first_a = tile_descriptor(a, 16), first_b = tile_descriptor(b, 16);
+  Wgmma<T, N>::template from_shared<true>(d, first_a, first_b);
 #pragma unroll
-  for (int k = 0; k < K / 16; ++k) {
+  for (int k = 1; k < K / 16; ++k) {
     const int chunk = k / 4, inside = (k % 4) * 32;
-    Wgmma<T, N>::from_shared(d, first_a + (chunk * 64 * kTileRowBytes + inside) / 16,
-                             first_b + (chunk * N * kTileRowBytes + inside) / 16, k > 0);
+    Wgmma<T, N>::template from_shared<false>(d, first_a + (chunk * 64 * kTileRowBytes + inside) / 16,
+                                             first_b + (chunk * N * kTileRowBytes + inside) / 16);
+  }
+}
+
+/// Issues d [64 x N] = a^T b, a [K x 64] and b [K x N] tiles of K rows.
+template <class T, int N, int K>
+__device__ inline void multiply_columns(float (&d)[N / 2], const T* a, const T* b) {
+  const std::uint64_t first_a = tile_descriptor(a, 16), first_b = tile_descriptor(b, K * kTileRowBytes);
+  Wgmma<T, N>::template from_columns<true>(d, first_a, first_b);
+#pragma unroll
+  for (int k = 1; k < K / 16; ++k) {
+    const int rows = k * 16 * kTileRowBytes / 16;
+    Wgmma<T, N>::template from_columns<false>(d, first_a + rows, first_b + rows);
   }
 }
 
@@ -247,6 +311,13 @@ __device__ inline float2 unpack_pair(__nv_bfloat16, std::uint32_t bits) {
 }
 __device__ inline float2 unpack_pair(__half, std::uint32_t bits) {
   return __half22float2(*reinterpret_cast<const __half2*>(&bits));
+}
+
+/// The product of two pairs.
+template <class T>
+__device__ inline float dot_pair(T, std::uint32_t a, std::uint32_t b) {
+  const float2 x = unpack_pair(T{}, a), y = unpack_pair(T{}, b);
+  return x.x * y.x + x.y * y.y;
 }
 
 /// The sum over the 4 lanes that hold one row of a fragment.
