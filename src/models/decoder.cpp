@@ -59,8 +59,7 @@ void Decoder::declare_blocks(Count first, Count end) {
   for (Count layer = first; layer < end; ++layer) {
     const std::string name = fmt::format("blocks.{}", layer);
     BlockSpec block = spec_.block;
-    // Those that recompute come first: when backward reaches them and needs memory for it, what the others kept is gone.
-    if (layer >= spec_.recomputed_layers) block.recompute = Recompute::none;
+    if (!spec_.recomputes(layer)) block.recompute = Recompute::none;
     blocks_.emplace_back(registry_, name, block, static_cast<int>(layer), parallel_);
     units_.push_back({name, blocks_.back().parameters()});
   }
@@ -128,11 +127,12 @@ Tensor Decoder::run_block(std::size_t chunk, std::size_t i, const StepContext& c
                           Saved& saved) {
   const bool last = i + 1 == static_cast<std::size_t>(chunks_[chunk].layers());  // whose output others read, too
   ActivationOffload* const offload = context.offload;
-  Arena& kept = offload != nullptr ? offload->lane(i) : *saved.memory;
-  Arena& next = offload != nullptr && !last ? offload->open(i + 1) : *saved.memory;
+  const auto place = offloaded(chunk, i, offload), place_of_next = last ? std::nullopt : offloaded(chunk, i + 1, offload);
+  Arena& kept = place ? offload->lane(*place) : *saved.memory;
+  Arena& next = place_of_next ? offload->open(*place_of_next) : *saved.memory;
   const Tensor out = next.take(stream_shape(input), context.dtype);
   saved.blocks.push_back(forward_block(blocks_[first_block(chunk) + i], context, kept, out, x, input.samples));
-  if (offload != nullptr) saved.offloaded.push_back(offload->keep(i));
+  if (place) saved.offloaded.push_back(offload->keep(*place));
   return out;
 }
 
@@ -140,7 +140,7 @@ Tensor Decoder::run(std::size_t chunk, const StepContext& context, const ModelIn
                     Saved* saved) {
   parallel_.begin_pass(static_cast<Count>(input.inputs.size()), saved != nullptr);
   const StepContext kept = saved != nullptr ? context.with_activations(*saved->memory) : context;
-  Arena& first = saved != nullptr && context.offload != nullptr ? context.offload->open(0) : *kept.activations;
+  Arena& first = saved != nullptr && offloaded(chunk, 0, context.offload) ? context.offload->open(0) : *kept.activations;
   if (chunks_[chunk].embeds) x = embed(context, first, input, hooks);
 
   const auto layers = static_cast<std::size_t>(chunks_[chunk].layers());
@@ -214,6 +214,17 @@ void Decoder::embedding_backward(const StepContext& context, const ModelInput& i
   if (scatter) add_position_rows(context, positions_->gradient, dpositions);
 }
 
+std::optional<std::size_t> Decoder::offloaded(std::size_t chunk, std::size_t i, const ActivationOffload* offload) const {
+  const auto is_offloaded = [&](std::size_t block) {
+    const bool some_are_whole = spec_.recomputed_layers < spec_.layers;
+    return !some_are_whole || !spec_.recomputes(chunks_[chunk].first_layer + static_cast<Count>(block));
+  };
+  if (offload == nullptr || !is_offloaded(i)) return std::nullopt;
+  std::size_t before = 0;
+  for (std::size_t block = 0; block < i; ++block) before += is_offloaded(block) ? 1 : 0;
+  return before;
+}
+
 void Decoder::await_block(ActivationOffload& offload, const Saved& saved, std::size_t i) {
   // In the order of their use. The last goes into the lane of the block that has just been put on the stream, and waits for it.
   for (std::size_t ahead = 0; ahead < ActivationOffload::kLanes && ahead <= i; ++ahead) offload.fetch(saved.offloaded[i - ahead]);
@@ -234,9 +245,10 @@ void Decoder::backward_chunk(std::size_t chunk, const StepContext& given, const 
     context.show_life();
     hooks.pre_gradient(units_[first + i]);
     partial_gradients_[first + i].begin();
-    if (context.offload != nullptr) await_block(*context.offload, saved, i);
+    const auto place = offloaded(chunk, i, context.offload);
+    if (place) await_block(*context.offload, saved, *place);
     backward_block(blocks[i], context, dx, saved.blocks[i]);
-    if (context.offload != nullptr) context.offload->release(saved.offloaded[i]);
+    if (place) context.offload->release(saved.offloaded[*place]);
     partial_gradients_[first + i].sum(context);
     tell_ready(units_[first + i], nullptr, hooks);
   }

@@ -25,8 +25,13 @@ struct DecoderSpec {
   bool tied_head = false;  // the head's weight is the token embedding's
   double dropout = 0.0;    // of the embedding
   double init_std = 0.02;
-  BlockSpec block;              // whose layers have the adapters of `lora`, too
-  Count recomputed_layers = 0;  // the first so many recompute what block.recompute says, and the others nothing
+  BlockSpec block;  // whose layers have the adapters of `lora`, too
+  // How many layers recompute what block.recompute says, and the others nothing. With offload the others alone are offloaded.
+  Count recomputed_layers = 0;
+  bool offload = false;
+  /// Whether a layer does. The first ones: when backward reaches them and needs memory for it, what the others kept is gone. With
+  /// offload the others are spread evenly among them: each one's copies have the time of several layers.
+  bool recomputes(Count layer) const;
   LoraSpec lora = {};
 };
 
@@ -74,7 +79,7 @@ class Decoder : public Model {
   struct Saved {
     Arena* memory = nullptr;  // where it lies; set by the caller. context.activations is only for scratch, and may be the same
     std::vector<Block::Saved> blocks = {};
-    std::vector<ActivationOffload::Kept> offloaded = {};  // of each block, with context.offload
+    std::vector<ActivationOffload::Kept> offloaded = {};  // of each block that is, with context.offload
     Tensor last = {};                                     // [own rows, C] output of the last block
     Norm::Saved norm = {};
     Tensor dnormed = {};  // [own rows, C] gradient of the final norm's output, computed together with the loss
@@ -113,7 +118,9 @@ class Decoder : public Model {
   // Forward of a block of the chunk, keeping what its backward needs.
   Tensor run_block(std::size_t chunk, std::size_t i, const StepContext& context, const ModelInput& input, const Tensor& x,
                    Saved& saved);
-  // Brings back what the block keeps, and starts to bring what the next ones do.
+  // The number of block i of a chunk among those of it that are offloaded; nothing if it is not.
+  std::optional<std::size_t> offloaded(std::size_t chunk, std::size_t i, const ActivationOffload* offload) const;
+  // Brings back what offloaded block number `i` keeps, and starts to bring what the next ones do.
   static void await_block(ActivationOffload& offload, const Saved& saved, std::size_t i);
   void backward_head(const StepContext& context, const Tensor& dx, Hooks& hooks, const Saved& saved);
   // Adds the loss over all rows, in chunks so that the logits of the whole batch never exist at once. With own_dnormed, also its

@@ -26,11 +26,18 @@ double product_flops(const ParameterRegistry& registry) {
 
 }  // namespace
 
+bool DecoderSpec::recomputes(Count layer) const {
+  if (!offload) return layer < recomputed_layers;
+  const Count whole = layers - recomputed_layers;
+  return (layer + 1) * whole / layers == layer * whole / layers;
+}
+
 Count Decoder::checkpointed_layers() const {
   if (spec_.block.recompute == Recompute::none) return 0;
   Count layers = 0;
-  for (const ChunkSpec& chunk : chunks_)
-    layers += std::clamp<Count>(spec_.recomputed_layers - chunk.first_layer, 0, chunk.layers());
+  for (const ChunkSpec& chunk : chunks_) {
+    for (Count layer = chunk.first_layer; layer < chunk.end_layer; ++layer) layers += spec_.recomputes(layer) ? 1 : 0;
+  }
   return layers;
 }
 

@@ -91,6 +91,7 @@ DecoderSpec common_decoder(const ModelSection& model) {
   spec.init_std = model.init_std;
   spec.block.norm_epsilon = model.norm_epsilon;
   spec.block.recompute = recompute_of(model);
+  spec.offload = model.activation_offload;
   spec.recomputed_layers = model.checkpointed_layers > 0 ? model.checkpointed_layers : model.layers;
   spec.block.attention = {.width = model.width,
                           .heads = sizes.heads,

@@ -62,11 +62,16 @@ KeptOnDevice kept_on_device(const RunConfig& config, int stage) {
     const double times = static_cast<double>(under_way) / part.schedule().chunks;
     return {times * static_cast<double>(checkpointed), times * static_cast<double>(whole)};
   }
-  // Chunks take turns in the lanes, and each fills as many as it has layers, the largest as long as there are some. The output
-  // of each one's last block was sent from where it stays.
-  const Count lanes = std::min<Count>(part.layers_of_largest_chunk(), ActivationOffload::kLanes);
-  const auto of_whole = static_cast<double>(std::min(lanes, whole));
-  return {static_cast<double>(lanes) - of_whole, of_whole, config.parallel.pp == 1 ? 0 : under_way};
+  const Count outputs = config.parallel.pp == 1 ? 0 : under_way;
+  if (checkpointed > 0 && whole > 0) {  // which alone are offloaded
+    const double times = static_cast<double>(under_way) / part.schedule().chunks;
+    return {times * static_cast<double>(checkpointed), static_cast<double>(std::min<Count>(whole, ActivationOffload::kLanes)),
+            outputs};
+  }
+  // Chunks take turns in the lanes, and each fills as many as it has layers. The output of each one's last block was sent from
+  // where it stays.
+  const auto lanes = static_cast<double>(std::min<Count>(part.layers_of_largest_chunk(), ActivationOffload::kLanes));
+  return {whole > 0 ? 0.0 : lanes, whole > 0 ? lanes : 0.0, outputs};
 }
 
 PaperMemory paper_activations(const RunConfig& config) {

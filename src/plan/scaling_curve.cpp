@@ -55,6 +55,7 @@ ScalingCurve scaling_curve(const RunConfig& run, const Suggestion& best, const P
   const RunConfig& config = best.layout.config;
   RunConfig reference = run;
   reference.model.activation_offload = config.model.activation_offload;
+  reference.model.activation_checkpointing = config.model.activation_checkpointing;
   reference.model.checkpointed_layers = config.model.checkpointed_layers;
   const auto of_replica = static_cast<int>(config.parallel.pp * config.parallel.cp * config.parallel.tp);
   std::set<int> replicas{static_cast<int>(config.parallel.dp)};

@@ -61,11 +61,17 @@ double waiting_for_tp(const StepSplit& split) {
   return found == split.exposed.end() ? 0.0 : found->second;
 }
 
-// What a layout has beside what the run says: whether activations are offloaded, and of how many layers they are recomputed.
+// What a layout has beside what the run says: whether activations are offloaded, and, where that is set, of how many layers they
+// are recomputed.
 struct Activations {
   bool offloaded = false;
-  Count checkpointed_layers = 0;
+  std::optional<Count> checkpointed_layers = {};
 };
+
+void checkpoint(Count layers, ModelSection& model) {
+  if (layers == 0) model.activation_checkpointing = "none";
+  model.checkpointed_layers = layers;
+}
 
 class Search {
  public:
@@ -97,11 +103,12 @@ class Search {
     try {
       RunConfig run = config_;
       if (activations.offloaded) run.model.activation_offload = true;
-      if (activations.checkpointed_layers > 0) run.model.checkpointed_layers = activations.checkpointed_layers;
+      if (activations.checkpointed_layers) checkpoint(*activations.checkpointed_layers, run.model);
       Layout layout = layout_from_words(run, words, ranks_);
       if (activations.offloaded) layout.name += ", activations offloaded";
-      if (activations.checkpointed_layers > 0)
-        layout.name += fmt::format(", {} of {} layers checkpointed", activations.checkpointed_layers, run.model.layers);
+      if (const auto layers = activations.checkpointed_layers)
+        layout.name +=
+            *layers == 0 ? ", no checkpointing" : fmt::format(", {} of {} layers checkpointed", *layers, run.model.layers);
       Suggestion one = weigh_layout(std::move(layout), machine_);
       one.words = words;
       return one;
@@ -148,12 +155,13 @@ class Search {
     for (std::size_t i = 0; i < fastest; ++i) {
       Suggestion& one = found_.fitting[i];
       Activations activations = activations_of(one);
-      Count fits = config_.model.layers, lacks = 0;  // numbers of layers
+      Count lacks = -1, fits = config_.model.layers;  // numbers of layers
       while (fits - lacks > 1) {
-        activations.checkpointed_layers = (fits + lacks) / 2;
+        const Count layers = lacks < 0 ? 0 : (fits + lacks) / 2;  // none first: often that is enough
+        activations.checkpointed_layers = layers;
         std::optional<Suggestion> less = weigh(one.words, activations);
         const bool works = less && less->lacks.empty();
-        (works ? fits : lacks) = activations.checkpointed_layers;
+        (works ? fits : lacks) = layers;
         if (works && is_faster(*less, one)) one = *std::move(less);
       }
     }

@@ -34,14 +34,16 @@ job.check("what does not fit, with its size", got["too_large"] and all(one["memo
 step = got["step"]
 parts = sum(step[part] for part in ("products", "attention", "pointwise", "optimizer", "exposed_host_copies", "bubble")) + sum(step["exposed"].values())
 job.check("a step is the sum of its parts", abs(parts - step["seconds"]) < 1e-9 and step["seconds"] == seconds[0], step)
-job.check("MFU between 0.3 and 0.7", 0.3 < got["mfu"] < 0.7, got["mfu"])
+# Products alone would have 0.78 by the data sheet.
+job.check("MFU between 0.3 and 0.75", 0.3 < got["mfu"] < 0.75, got["mfu"])
 job.check("scaling to 16,384", got["weak_scaling"][-1]["ranks"] == 16384 and got["weak_scaling"][0]["efficiency"] == 1.0, got["weak_scaling"][-1])
 job.check("the batch stays where it is fixed", {point["global_batch"] for point in got["strong_scaling"]} == {512}, got["strong_scaling"])
 job.check("cost", abs(got["cost"] - 2 * got["gpu_hours"]) < 1e-6 and abs(got["gpu_hours"] - 24 * 16 * got["days"]) < 1e-6, got["cost"])
 job.check("goodput", 0.9 < got["goodput"] < 1.0 and got["failure_seconds"] == 50000 * 3600 / 16, got["goodput"])
 job.check("no price, no cost", answer(["plan", llama, "--gpu", "h100", "--gpus", "8"])["cost"] is None)
 def zero3(plan):
-    return next(layout["step_seconds"] for layout in plan["layouts"] if layout["layout"] == "dp 16, zero3")
+    names = ("dp 16, zero3", "dp 16, zero3, no checkpointing")
+    return next(layout["step_seconds"] for layout in plan["layouts"] if layout["layout"] in names)
 
 
 slower = answer(["plan", llama, "--gpu", "h100", "--gpus", "16", "--network-gbit", "1"])

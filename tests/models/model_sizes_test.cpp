@@ -6,6 +6,7 @@
 
 #include "config/model_rules.hpp"
 #include "model_cases.hpp"
+#include "models/decoder.hpp"
 
 namespace cohort::test {
 namespace {
@@ -21,6 +22,28 @@ ModelSection gpt2_small() {
   config.context = 1024;
   config.vocabulary = 50257;
   return config;
+}
+
+// Which of 12 layers keep all, as a word.
+std::string whole_layers(Count checkpointed, bool offload) {
+  ModelSection config = gpt2_small();
+  config.activation_checkpointing = "full";
+  config.checkpointed_layers = checkpointed;
+  config.activation_offload = offload;
+  const DecoderSpec spec = common_decoder(config);
+  std::string word;
+  for (Count layer = 0; layer < config.layers; ++layer) word += spec.recomputes(layer) ? '.' : 'x';
+  return word;
+}
+
+TEST(CheckpointedLayers, AreTheFirstOrSpreadAmongOffloadedOnes) {
+  EXPECT_EQ(whole_layers(0, false), "............");
+  EXPECT_EQ(whole_layers(9, false), ".........xxx");
+  EXPECT_EQ(whole_layers(12, false), "............");
+  EXPECT_EQ(whole_layers(0, true), "............");
+  EXPECT_EQ(whole_layers(9, true), "...x...x...x");
+  EXPECT_EQ(whole_layers(7, true), "..x.x..x.x.x");
+  EXPECT_EQ(whole_layers(1, true), ".xxxxxxxxxxx");
 }
 
 TEST(ModelCounts, ParametersOfGpt2) { EXPECT_EQ(count_parameters(gpt2_small()), 124'439'808); }

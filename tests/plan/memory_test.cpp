@@ -111,6 +111,18 @@ TEST(PaperMemory, OfOffloadedActivationsHasTheLanesAtWork) {
   }
 }
 
+// Layers that keep all among others that recompute: the lanes are theirs, and the others' inputs stay.
+TEST(PaperMemory, OfOffloadedWholeLayersHasLanesForThemAlone) {
+  const RunConfig config =
+      planned_run(1, {"device.kind=cuda", "precision.policy=bf16", "model.layers=8", "model.activation_offload=true",
+                      "model.activation_checkpointing=full", "model.checkpointed_layers=6"});
+  const double sbh = 64.0 * 64.0 * static_cast<double>(config.train.micro_batch);
+  EXPECT_DOUBLE_EQ(bytes_of(config, MemoryKind::activations), 6.0 * 2.0 * sbh + 2.0 * (34.0 + 5.0 * 4.0 * 64.0 / 64.0) * sbh);
+  const CountedStep counted = count_step(config, 0);
+  const auto& lanes = counted.arenas.offload.lanes;
+  EXPECT_EQ(std::count_if(lanes.begin(), lanes.end(), [](Bytes lane) { return lane > 0; }), 2);
+}
+
 // gpt2 in fp32: 16 numbers of width C that a block keeps, and its output, with statistics of two norms and of each head. With
 // checkpointing only the output, or also that of attention, and the statistics of its heads.
 TEST(Activations, OursPerTokenAndLayer) {

@@ -125,6 +125,10 @@ TEST(Suggestions, CheckpointNoMoreLayersThanTheyMust) {
   EXPECT_LT(best.time.seconds, weighed(all, words, 1, gpus()).time.seconds);
   EXPECT_DOUBLE_EQ(scaling_curve(all, best, gpus(limit)).weak.front().time.seconds, best.time.seconds);
 
+  const Suggestion roomy = suggest_layouts(all, 1, gpus(100 * limit)).fitting.front();
+  EXPECT_EQ(roomy.layout.config.model.activation_checkpointing, "none");
+  EXPECT_EQ(roomy.layout.name, weighed(all, words, 1, gpus()).layout.name + ", no checkpointing");
+
   EXPECT_EQ(suggest_layouts(all, 1, gpus()).fitting.front().layout.config.model.checkpointed_layers, 0);
   all.model.checkpointed_layers = 7;
   EXPECT_EQ(suggest_layouts(all, 1, gpus(limit)).fitting.front().layout.config.model.checkpointed_layers, 7);

@@ -77,6 +77,7 @@ nlohmann::ordered_json json_of(const Suggestion& one) {
           {"tensor_overlap", p.tensor_overlap},
           {"offload", p.offload},
           {"activation_offload", one.layout.config.model.activation_offload},
+          {"activation_checkpointing", one.layout.config.model.activation_checkpointing},
           {"checkpointed_layers", one.layout.config.model.checkpointed_layers},
           {"micro_batch", train.micro_batch},
           {"accumulation", train.accumulation},

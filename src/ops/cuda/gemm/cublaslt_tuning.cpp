@@ -24,6 +24,7 @@ constexpr double kClearly = 0.99;   // a gain within noise is no reason to leave
 // does not show that, alone and long enough it does: those that are nearly the fastest in turns run alone.
 constexpr double kNearly = 1.08;
 constexpr std::size_t kFinalists = 4;
+constexpr double kLargeMicroseconds = 50.0;                              // what takes less does not bring a card to its limit
 constexpr double kSettleMicroseconds = 40e3, kAloneMicroseconds = 80e3;  // the limit acts within milliseconds
 
 bool same(const cublasLtMatmulAlgo_t& x, const cublasLtMatmulAlgo_t& y) { return std::memcmp(&x, &y, sizeof x) == 0; }
@@ -159,8 +160,9 @@ std::optional<Choice> choose_by_time(Plan& plan, const Operands& operands) {
   }
   const std::vector<double> in_turns = time_in_turns(plan, on, all);
   std::optional<Choice> choice;
+  const bool large = *std::min_element(in_turns.begin(), in_turns.end()) >= kLargeMicroseconds;
   for (const std::size_t i : finalists_of(in_turns)) {
-    const double time = time_alone(plan, on, all[i], in_turns[i]);
+    const double time = large ? time_alone(plan, on, all[i], in_turns[i]) : in_turns[i];
     if (!choice) choice = Choice{all[i], time, time};
     if (time < kClearly * choice->first_microseconds && time < choice->microseconds)
       choice = Choice{all[i], time, choice->first_microseconds};

@@ -24,10 +24,10 @@ using ChoiceTable = std::map<std::string, Choice>;
 /// The heuristic's first choice; nothing if cuBLASLt cannot do the product.
 std::optional<Choice> choose_first(Plan& plan);
 
-/// The quickest of the heuristic's candidates on these operands, or its first if none is clearly quicker: of those that are
-/// nearly the quickest in turns the one that is when it runs alone, for a tenth of a second. Runs each candidate many times,
-/// which writes c, aux and bias as the call itself will; where the call reads c, a copy of it is written instead. Nothing if
-/// there is no device memory for that copy. The host waits.
+/// The quickest of the heuristic's candidates on these operands, or its first if none is clearly quicker. Of large products those
+/// that are nearly the quickest in turns run once more, each alone for a tenth of a second. All that writes c, aux and bias as
+/// the call itself will; where the call reads c, a copy of it is written instead. Nothing if there is no device memory for that
+/// copy. The host waits.
 std::optional<Choice> choose_by_time(Plan& plan, const Operands& operands);
 
 /// See save_gemm_tuning() and load_gemm_tuning().
