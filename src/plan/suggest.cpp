@@ -148,23 +148,42 @@ class Search {
     }
   }
 
-  // Each of the fastest layouts with the fewest checkpointed layers with which it still fits: the fewer, the more it keeps and
-  // the less it computes.
   void recompute_less() {
     const std::size_t fastest = std::min(kFastest, found_.fitting.size());
     for (std::size_t i = 0; i < fastest; ++i) {
-      Suggestion& one = found_.fitting[i];
-      Activations activations = activations_of(one);
-      Count lacks = -1, fits = config_.model.layers;  // numbers of layers
-      while (fits - lacks > 1) {
-        const Count layers = lacks < 0 ? 0 : (fits + lacks) / 2;  // none first: often that is enough
-        activations.checkpointed_layers = layers;
-        std::optional<Suggestion> less = weigh(one.words, activations);
-        const bool works = less && less->lacks.empty();
-        (works ? fits : lacks) = layers;
-        if (works && is_faster(*less, one)) one = *std::move(less);
+      if (found_.fitting[i].layout.config.model.activation_offload) {
+        offload_some(found_.fitting[i]);
+      } else {
+        checkpoint_fewest(found_.fitting[i]);
       }
     }
+  }
+
+  // Takes its place if it fits and is faster; says whether it fits.
+  bool try_checkpointing(Suggestion& one, Activations activations, Count layers) {
+    activations.checkpointed_layers = layers;
+    std::optional<Suggestion> other = weigh(one.words, activations);
+    if (!other || !other->lacks.empty()) return false;
+    if (is_faster(*other, one)) one = *std::move(other);
+    return true;
+  }
+
+  // The fewest layers with which the layout still fits: the fewer, the more it keeps and the less it computes.
+  void checkpoint_fewest(Suggestion& one) {
+    const Activations activations = activations_of(one);
+    Count lacks = -1, fits = config_.model.layers;  // numbers of layers
+    while (fits - lacks > 1) {
+      const Count layers = lacks < 0 ? 0 : (fits + lacks) / 2;  // none first: often that is enough
+      (try_checkpointing(one, activations, layers) ? fits : lacks) = layers;
+    }
+  }
+
+  // What is offloaded takes as much of the device, however many layers it is of; but too many copies do not hide. Of every k-th
+  // layer, whichever k is fastest.
+  void offload_some(Suggestion& one) {
+    const Activations activations = activations_of(one);
+    for (const Count every : {8, 6, 5, 4, 3, 2})
+      try_checkpointing(one, activations, config_.model.layers - config_.model.layers / every);
   }
 
   Activations activations_of(const Suggestion& one) const {

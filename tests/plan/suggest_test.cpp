@@ -134,6 +134,27 @@ TEST(Suggestions, CheckpointNoMoreLayersThanTheyMust) {
   EXPECT_EQ(suggest_layouts(all, 1, gpus(limit)).fitting.front().layout.config.model.checkpointed_layers, 7);
 }
 
+// Layers that keep all and are offloaded, as many as their copies hide.
+TEST(Suggestions, OffloadSomeLayersAmongCheckpointedOnes) {
+  const RunConfig all = gpu_reference(
+      {"model.activation_checkpointing=full", "model.activation_offload=true", "model.width=4096", "model.layers=24"});
+  const std::string words = "dp=1,data=bucketed";
+  double fastest = weighed(all, words, 1, gpus()).time.seconds;
+  Count checkpointed = 0;
+  for (const Count whole : {3, 4, 6, 8, 12}) {
+    RunConfig some = all;
+    some.model.checkpointed_layers = 24 - whole;
+    const double seconds = weighed(some, words, 1, gpus()).time.seconds;
+    if (seconds >= fastest) continue;
+    fastest = seconds;
+    checkpointed = 24 - whole;
+  }
+  ASSERT_GT(checkpointed, 0) << "some are faster";
+  const Suggestion best = suggest_layouts(all, 1, gpus(Bytes{1} << 60)).fitting.front();
+  EXPECT_EQ(best.layout.config.model.checkpointed_layers, checkpointed);
+  EXPECT_DOUBLE_EQ(best.time.seconds, fastest);
+}
+
 // Four ranks of a node share its memory: where there is room for three, they do not fit.
 TEST(Suggestions, CountTheHostMemoryOfAllRanksOfANode) {
   RunConfig run = gpu_reference();
