@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/checksum.hpp"
+#include "base/file.hpp"
 #include "base/random.hpp"
 #include "checkpoint/format/format.hpp"
 #include "checkpoint/load/shards.hpp"
@@ -135,10 +136,7 @@ inline TrainingState make_state(Count step) {
   return state;
 }
 
-inline std::string read_all(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+inline std::string read_all(const fs::path& path) { return read_file(path); }
 
 inline void write_all(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -65,7 +65,8 @@ def shortened(text):
                 rest = re.sub(rf"\s{name} \S+", "", rest)
             return f"{match[1]} {options}{rest}"
         text = re.sub(rf"({command})([^\n#]*)", shorter, text)
-    return text
+    # What is to be stopped on its way is under way by then on a busy machine, too.
+    return re.sub(r"(\btimeout (?:--\S+ )*)(\d+)", lambda match: f"{match[1]}{2 * int(match[2])}", text)
 
 
 class Folder:

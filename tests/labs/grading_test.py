@@ -31,12 +31,13 @@ def check(what, condition, detail=""):
 
 def quick_compiler(lab):
     """A compiler for the wrong solutions of a lab, of which there are hundreds: in a third of the time, since it does not optimise and has read the
-    lab's header already. What is wrong is so however it is compiled; exercises and solutions are compiled as learners' are."""
+    headers that the solution includes already. What is wrong is so however it is compiled; exercises and solutions are compiled as learners' are."""
     folder = scratch / f"compiler-{lab.name}"
     folder.mkdir()
     headers = root / "src/labs/include"
     header = folder / next((headers / "cohort").glob(f"lab{lab.name[:2]}_*.hpp")).name
-    header.write_text(f"#include <cohort/{header.name}>\n")
+    includes = re.findall(r"(?m)^#include <.*", (lab / "solution.cpp").read_text())
+    header.write_text("\n".join([f"#include <cohort/{header.name}>", *includes, ""]))
     compile = os.environ.get("CXX", "c++")
     subprocess.run([*shlex.split(compile), "-std=c++20", "-fPIC", "-I", headers, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
     compiler = folder / "c++"

@@ -61,14 +61,15 @@ struct HeadBackward {
 ///   dq_i = sum_j ds_ij k_j / sqrt(HS)      dk_j = sum_i ds_ij q_i / sqrt(HS)
 inline HeadBackward head_backward(Input dout, Input q, Input k, Input v, Count tokens, Count head_size, Input factors = {},
                                   FirstKeys first_keys = {}) {
-  const Array p = head_forward(q, k, v, tokens, head_size, {}, first_keys).weights;  // 0 of what is not seen
+  const Array p = head_forward(q, k, v, tokens, head_size, {}, first_keys).weights;
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_size));
   const Array zeros(tokens * head_size, 0.0);
   HeadBackward result{zeros, zeros, zeros};
   for (Count i = 0; i < tokens; ++i) {
+    const Count first = first_key(first_keys, i);
     Array dp(i + 1, 0.0);
     double mean_dp = 0.0;  // sum_l p_il dp_il
-    for (Count j = 0; j <= i; ++j) {
+    for (Count j = first; j <= i; ++j) {
       const double factor = factors.empty() ? 1.0 : factors[i * tokens + j];
       for (Count d = 0; d < head_size; ++d) {
         dp[j] += factor * dout[i * head_size + d] * v[j * head_size + d];
@@ -76,7 +77,7 @@ inline HeadBackward head_backward(Input dout, Input q, Input k, Input v, Count t
       }
       mean_dp += p[i * tokens + j] * dp[j];
     }
-    for (Count j = 0; j <= i; ++j) {
+    for (Count j = first; j <= i; ++j) {
       const double ds = p[i * tokens + j] * (dp[j] - mean_dp);
       for (Count d = 0; d < head_size; ++d) {
         result.dq[i * head_size + d] += scale * ds * k[j * head_size + d];
