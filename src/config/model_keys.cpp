@@ -100,8 +100,9 @@ std::vector<KeySpec> model_keys() {
           "attention's output, little memory that in long contexts saves much work",
           {}),
       KEY(model, checkpointed_layers, IntegerRange{0, kMaxSize},
-          "how many layers do, the first ones; the others keep all, and with activation_offload are spread evenly and offloaded; "
-          "0 = all layers do",
+          "how many layers recompute: the first ones, or with activation_offload evenly spread ones; the others keep all, and "
+          "alone "
+          "are offloaded; 0 = all layers recompute",
           (OnlyWith{"model.activation_checkpointing", {"selective", "full"}})),
       KEY(model, activation_offload, kAny,
           "what blocks keep for backward waits in host memory: at most three blocks' worth stays on the device", {}),

@@ -68,7 +68,7 @@ struct ModelSection {
   Count rope_original_context = 8192;  // llama3: T of the first training
   double norm_epsilon = 1e-5;
   std::string activation_checkpointing = "none";  // none | selective | full: what backward computes again (nn/block.hpp)
-  Count checkpointed_layers = 0;                  // of the first so many layers; 0 = of all
+  Count checkpointed_layers = 0;                  // of so many layers; 0 = of all
   bool activation_offload = false;                // what blocks keep waits in host memory (nn/activation_offload.hpp)
   Count inputs = 16;                              // of a classifier: features of a sample
   Count classes = 2;                              // of a classifier: width of the head

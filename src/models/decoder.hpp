@@ -67,8 +67,8 @@ class Decoder : public Model {
   bool loss_computes_head_gradient() const override { return true; }
 
   const std::vector<ChunkSpec>& chunks() const { return chunks_; }
-  /// How many of the blocks here recompute something.
-  Count checkpointed_layers() const;
+  /// How many of a chunk's blocks recompute something.
+  Count checkpointed_layers(const ChunkSpec& chunk) const;
   /// Whether the head's weight is the embedding's: in a pipeline, of which both ends then have a copy.
   bool head_is_tied() const { return spec_.tied_head; }
   /// Of the stream between chunks, for a micro-batch of `rows` rows here: the own ones (nn/tensor_parallel.hpp), and the width.

@@ -32,12 +32,10 @@ bool DecoderSpec::recomputes(Count layer) const {
   return (layer + 1) * whole / layers == layer * whole / layers;
 }
 
-Count Decoder::checkpointed_layers() const {
+Count Decoder::checkpointed_layers(const ChunkSpec& chunk) const {
   if (spec_.block.recompute == Recompute::none) return 0;
   Count layers = 0;
-  for (const ChunkSpec& chunk : chunks_) {
-    for (Count layer = chunk.first_layer; layer < chunk.end_layer; ++layer) layers += spec_.recomputes(layer) ? 1 : 0;
-  }
+  for (Count layer = chunk.first_layer; layer < chunk.end_layer; ++layer) layers += spec_.recomputes(layer) ? 1 : 0;
   return layers;
 }
 

@@ -18,6 +18,8 @@
 // next.
 //
 // On a CPU lanes and host buffers lie in the same memory, copies happen at once, and nothing is gained: for tests.
+//
+// Where not all blocks of a pass are offloaded (Decoder), block i here is number i of those that are.
 #pragma once
 
 #include <array>

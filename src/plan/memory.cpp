@@ -63,10 +63,12 @@ KeptOnDevice kept_on_device(const RunConfig& config, int stage) {
     return {times * static_cast<double>(checkpointed), times * static_cast<double>(whole)};
   }
   const Count outputs = config.parallel.pp == 1 ? 0 : under_way;
-  if (checkpointed > 0 && whole > 0) {  // which alone are offloaded
+  const ModelSection& model = config.model;
+  if (model.activation_checkpointing != "none" && model.checkpointed_layers > 0 && model.checkpointed_layers < model.layers) {
+    // The others alone are offloaded.
     const double times = static_cast<double>(under_way) / part.schedule().chunks;
-    return {times * static_cast<double>(checkpointed), static_cast<double>(std::min<Count>(whole, ActivationOffload::kLanes)),
-            outputs};
+    const Count lanes = std::min<Count>(part.most_whole_layers_of_a_chunk(), ActivationOffload::kLanes);
+    return {times * static_cast<double>(checkpointed), static_cast<double>(lanes), outputs};
   }
   // Chunks take turns in the lanes, and each fills as many as it has layers. The output of each one's last block was sent from
   // where it stays.

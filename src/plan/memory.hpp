@@ -37,7 +37,8 @@ struct PaperMemory {
 ///       2 s b h, by t where sequence parallelism divides it here; times the layers of the stage and the micro-batches under way
 ///       (section 4.2.3). Twice for fp32. Our selective recomputation keeps two terms of its section 4.1: the layer's input, 2 s
 ///       b h, and that of the output projection, 2 s b h/t. With activation_offload a GPU has as many layers as the largest chunk
-///       of a stage, three at most, and in a pipeline each chunk's output, 2 s b h, of the micro-batches under way.
+///       of a stage, three at most, and in a pipeline each chunk's output, 2 s b h, of the micro-batches under way. With
+///       checkpointed_layers those and the others are summed; with offload, too, the others alone count so.
 /// Ours differ: master weights count as parameters and gradients are fp32, so that 16-bit training takes 6 P, 4 P and 8 P; and
 /// flash attention keeps one number a row and head where the paper's keeps three a s x s matrices of a layer (the term 5 a s/h),
 /// and dropout masks are computed again instead of kept.

@@ -28,7 +28,18 @@ Count PlannedPart::layers() const {
 
 Count PlannedPart::checkpointed_layers() const {
   const auto* decoder = dynamic_cast<const Decoder*>(model_.get());
-  return decoder == nullptr ? 0 : decoder->checkpointed_layers();
+  if (decoder == nullptr) return 0;
+  Count layers = 0;
+  for (const ChunkSpec& chunk : decoder->chunks()) layers += decoder->checkpointed_layers(chunk);
+  return layers;
+}
+
+Count PlannedPart::most_whole_layers_of_a_chunk() const {
+  const auto* decoder = dynamic_cast<const Decoder*>(model_.get());
+  if (decoder == nullptr) return config_.model.layers;
+  Count most = 0;
+  for (const ChunkSpec& chunk : decoder->chunks()) most = std::max(most, chunk.layers() - decoder->checkpointed_layers(chunk));
+  return most;
 }
 
 Count PlannedPart::layers_of_largest_chunk() const {

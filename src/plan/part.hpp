@@ -22,6 +22,8 @@ class PlannedPart {
   Count layers() const;
   /// Those of them that have activation checkpointing.
   Count checkpointed_layers() const;
+  /// The others, of the chunk that has most of them.
+  Count most_whole_layers_of_a_chunk() const;
   /// Those of the chunk that has most: all without a pipeline.
   Count layers_of_largest_chunk() const;
   /// Rows of a micro-batch that a rank works on: its samples times the tokens that it has of each (cp divides them).

@@ -58,7 +58,8 @@ CountedStep count_step(const RunConfig& config, int stage, int rank = 0);
 void listen_to_step(const RunConfig& config, int stage, CountingListener& listener,
                     const std::function<void(const Model& model)>& show);
 
-/// Pipeline stages among which are those that need and send most: of stages with as many layers and the same ends, the first.
+/// Pipeline stages among which are those that need and send most: of stages with as many layers, the same of them
+/// checkpointed, and the same ends, the first.
 std::vector<int> stages_to_count(const RunConfig& config);
 /// Of each of them, the ranks of ranks_to_count(), counted.
 std::vector<CountedStep> count_stages(const RunConfig& config);

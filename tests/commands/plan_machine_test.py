@@ -57,7 +57,7 @@ job.check("its picture", "efficiency" in "".join(ElementTree.parse(svg).getroot(
 job.expect("the picture is kept", job.run(["plan", llama, "--gpu", "b200", "--gpus", "64", "--svg", svg], 0, 120), 2, [svg, "--overwrite"], lines=1)
 got = answer(["plan", llama, "--gpu", "h100", "--gpus", "8", "--suggest"])
 job.check("--suggest alone", len(got["layouts"]) > 5 and "weak_scaling" not in got, list(got))
-offloading = ["plan", llama, "--gpu", "h100", "--gpus", "8", "--suggest", "--set", "model.activation_offload=true"]
+offloading = ["plan", llama, "--gpu", "h100", "--gpus", "8", "--suggest", "--set", "model.activation_offload=true", "--set", "model.checkpointed_layers=32"]
 got = answer(offloading)
 job.check("host memory of which nothing is known", got["layouts"] and all(layout["host_memory_of_node"] > 0 for layout in got["layouts"]))
 most = max(layout["host_memory_of_node"] for layout in got["layouts"])

@@ -150,6 +150,10 @@ TEST(SeparateDocuments, In16Bits) {
   }
   // Long enough for the kernel that sums all gradients at once (ops/cuda/attention/flash_attention_hopper_joint.hpp).
   check_documents_in_16_bits({1, 2085, 2, 1, 64}, random_first_keys(1, 2085, 300, 5));
+  check_documents_in_16_bits({2, 2176, 4, 2, 64}, random_first_keys(2, 2176, 40, 6));
+  FirstKeysOfBatch at_tiles;  // documents that begin where its tiles do
+  for (std::int32_t i = 0; i < 2048; ++i) at_tiles.push_back(i / 384 * 384);
+  check_documents_in_16_bits({1, 2048, 2, 2, 64}, at_tiles);
 }
 
 }  // namespace

@@ -140,6 +140,10 @@ TEST_F(Measured, Pipelines) {
   expect_as_predicted({"parallel.pp=2", "model.activation_checkpointing=selective", "model.activation_offload=true"});
   if (world_->size() == 2) return;
   expect_as_predicted({"parallel.pp=4", "parallel.schedule=gpipe", "train.micro_batch=12"});
+  // Stages in the middle that are alike but for what they recompute.
+  const std::string full = "model.activation_checkpointing=full";
+  expect_as_predicted({"parallel.pp=4", "model.layers=8", full, "model.checkpointed_layers=4"});
+  expect_as_predicted({"parallel.pp=4", "model.layers=8", full, "model.checkpointed_layers=6", "model.activation_offload=true"});
   expect_as_predicted({"parallel.pp=2", "parallel.cp=2", "parallel.data=zero1", "precision.policy=fp16"});
   expect_as_predicted({"parallel.pp=2", "parallel.tp=2", "parallel.sequence=true"});
 }

@@ -83,6 +83,9 @@ TEST(PaperMemory, OfSomeCheckpointedLayersIsTheSumOfBoth) {
   std::vector<std::string> pipeline = some;
   pipeline.emplace_back("parallel.pp=4");
   EXPECT_DOUBLE_EQ(bytes_of(planned_run(4, pipeline), MemoryKind::activations) / sbh, 24 * 114.0);
+  // The third stage is not like the second: it keeps all, for two micro-batches.
+  pipeline.emplace_back("model.checkpointed_layers=48");
+  EXPECT_DOUBLE_EQ(bytes_of(planned_run(4, pipeline), MemoryKind::activations) / sbh, 2 * 24 * 114.0);
   const std::string formula = paper_memory(planned_run(1, some))[MemoryKind::activations].formula;
   EXPECT_EQ(formula, "2 sbh x 72 layers + sbh (34 + 5as/h) x 24 layers (in terms of Korthikanti 4)");
 }
@@ -121,6 +124,12 @@ TEST(PaperMemory, OfOffloadedWholeLayersHasLanesForThemAlone) {
   const CountedStep counted = count_step(config, 0);
   const auto& lanes = counted.arenas.offload.lanes;
   EXPECT_EQ(std::count_if(lanes.begin(), lanes.end(), [](Bytes lane) { return lane > 0; }), 2);
+  // Stages without such a layer keep their inputs, as many as micro-batches are under way.
+  const RunConfig pipeline = planned_run(
+      4, {"device.kind=cuda", "precision.policy=bf16", "model.layers=32", "parallel.pp=4", "model.activation_offload=true",
+          "model.activation_checkpointing=full", "model.checkpointed_layers=31", "train.micro_batch=1"});
+  const std::string formula = paper_memory(pipeline)[MemoryKind::activations].formula;
+  EXPECT_NE(formula.find("2 sbh x 32 layers + 2 sbh x 4 outputs"), std::string::npos) << formula;
 }
 
 // gpt2 in fp32: 16 numbers of width C that a block keeps, and its output, with statistics of two norms and of each head. With

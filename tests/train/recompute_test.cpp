@@ -40,8 +40,8 @@ struct Choice {
   bool offload;
   Count layers = 0;  // that recompute, of kLayers
 };
-constexpr Choice kChoices[] = {{"selective", false}, {"full", false}, {"full", false, 1}, {"none", true},
-                               {"selective", true},  {"full", true},  {"full", true, 3}};
+constexpr Choice kChoices[] = {{"selective", false}, {"full", false},     {"full", false, 1}, {"selective", false, 2},
+                               {"none", true},       {"selective", true}, {"full", true},     {"full", true, 3}};
 // More than lanes for what is offloaded.
 constexpr Count kLayers = 4;
 

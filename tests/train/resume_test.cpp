@@ -193,7 +193,7 @@ TEST_F(Resume, TakesWhatDoesNotChangeTheMathematics) {
   const auto naive = config({"run.name=run", "train.steps=5", "parallel.data=naive"});
   ASSERT_EQ(train(naive), ExitCode::success);
   EXPECT_EQ(train(config({"run.name=run", "parallel.data=hooks", "checkpoint.every=2", "log.level=info",
-                          "model.activation_checkpointing=true", "model.activation_offload=true",
+                          "model.activation_checkpointing=true", "model.checkpointed_layers=1", "model.activation_offload=true",
                           fmt::format("train.micro_batch={}", 24 / world_->size())}),
                   ExistingRun::resume),
             ExitCode::success);

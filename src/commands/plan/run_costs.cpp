@@ -86,10 +86,11 @@ void print_memory(const Plan& plan) {
   fmt::print("P: parameters of the rank ({}), N: ranks that share them, s b h a t: tokens, samples, width, heads, tp.\n",
              human_count(static_cast<double>(plan.own_parameters)));
   if (const Bytes ours = activation_bytes_per_token_and_layer(plan.config); ours > 0) {
+    const bool some = plan.config.model.checkpointed_layers > 0;
     fmt::print(
         "Cohort keeps {} bytes per token and {}layer: no a s x s scores, since flash attention recomputes them, and no\n"
-        "dropout masks. The other activations are the two ends of the model and the scratch memory of one block.\n",
-        ours, plan.config.model.checkpointed_layers > 0 ? "checkpointed " : "");
+        "dropout masks. The other activations are {}the two ends of the model and the scratch memory of one block.\n",
+        ours, some ? "checkpointed " : "", some ? "those of the other layers, " : "");
   }
 }
 

@@ -158,7 +158,10 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
   if (found.too_large.empty())
     fail(ExitCode::config, "no layout of {} fits this run: {}", counted(ranks, "rank"), found.refused.front());
   const Suggestion& smallest = found.too_large.front();
-  const bool recomputes_all = smallest.layout.config.model.activation_checkpointing == "full";
+  const ModelSection& model = smallest.layout.config.model;
+  const char* const recompute = model.activation_checkpointing != "full" ? " or set model.activation_checkpointing = \"full\""
+                                : model.checkpointed_layers > 0          ? " or raise model.checkpointed_layers"
+                                                                         : "";
   std::string offloading;
   if (!found.untimed.empty()) {
     const Suggestion& one = found.untimed.front();
@@ -166,8 +169,7 @@ void check_some_fit(const Suggestions& found, int ranks, const PlannedMachine& m
                              one.layout.name, human_bytes(one.memory), words_of_host_memory(one, machine));
   }
   fail(ExitCode::config, "no layout of {} fits{}: the smallest, {}, needs {}; give more ranks, lower train.micro_batch{}{}",
-       counted(ranks, "rank"), words_of_limits(machine), smallest.layout.name, smallest.lacks,
-       recomputes_all ? "" : " or set model.activation_checkpointing = \"full\"", offloading);
+       counted(ranks, "rank"), words_of_limits(machine), smallest.layout.name, smallest.lacks, recompute, offloading);
 }
 
 void print_suggestions(const Suggestions& found, int ranks, const PlannedMachine& machine, std::size_t lines) {

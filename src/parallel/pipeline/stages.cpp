@@ -36,12 +36,15 @@ std::vector<ChunkSpec> chunks_of(const ModelSection& model, const Schedule& sche
 
 std::vector<int> like_ranks(const ModelSection& model, const Schedule& schedule) {
   const std::vector<LayerRange> ranges = stage_ranges(model.layers, schedule.virtual_stages(), end_costs(model));
+  const DecoderSpec spec = common_decoder(model);
   std::map<std::vector<Count>, int> first_of_kind;
   std::vector<int> ranks;
   for (int rank = 0; rank < schedule.stages; ++rank) {
     std::vector<Count> kind;
-    for (const ChunkSpec& chunk : chunks_at(ranges, schedule, rank))
+    for (const ChunkSpec& chunk : chunks_at(ranges, schedule, rank)) {
       kind.insert(kind.end(), {chunk.layers(), chunk.embeds ? 1 : 0, chunk.has_head ? 1 : 0});
+      for (Count layer = chunk.first_layer; layer < chunk.end_layer; ++layer) kind.push_back(spec.recomputes(layer) ? 1 : 0);
+    }
     ranks.push_back(first_of_kind.emplace(kind, rank).first->second);
   }
   return ranks;

@@ -17,10 +17,10 @@ EndCosts end_costs(const ModelSection& model);
 /// The chunks of the model that a rank holds: those of stage_ranges() at its virtual stages.
 std::vector<ChunkSpec> chunks_of(const ModelSection& model, const Schedule& schedule, int rank);
 
-/// For each rank the first whose chunks are of the same sizes.
+/// For each rank the first whose chunks are of the same sizes, with the same layers checkpointed.
 std::vector<int> like_ranks(const ModelSection& model, const Schedule& schedule);
 
-/// Of the ranks whose chunks are of the same sizes the first, ascending: among them is the one that needs most memory, since a
+/// Of ranks that are so alike the first, ascending: among them is the one that needs most memory, since a
 /// rank has no more micro-batches in flight than those before it.
 std::vector<int> heaviest_ranks(const ModelSection& model, const Schedule& schedule);
 

@@ -246,7 +246,10 @@ int run() {
     time_rung(rung, DType::bf16, {64, 1024, 12, 12, 64});
     time_rung(rung, DType::bf16, {8, 2048, 32, 8, 64});
     time_rung(rung, DType::bf16, {8, 2048, 32, 8, 128});
+    time_rung(rung, DType::bf16, {16, 2048, 32, 8, 64});
     time_rung(rung, DType::bf16, {1, 16384, 32, 8, 64});
+    time_rung(rung, DType::bf16, {2, 16384, 12, 12, 64});
+    time_rung(rung, DType::bf16, {1, 65536, 12, 12, 64});
   }
   time_rung(kPortable, DType::bf16, {64, 1024, 12, 12, 64}, 0.1);
   time_rung(kPortable, DType::f32, {8, 1024, 12, 12, 64});

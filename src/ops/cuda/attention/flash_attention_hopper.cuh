@@ -1,7 +1,7 @@
 // What the Hopper attention kernels share: which tile a block works on next, the ring of buffers between the thread that loads
 // and the warpgroups that compute, masks, and writing a result tile.
 //
-// Shape of all three kernels. One block per multiprocessor stays for the whole launch and takes tiles from a counter, heaviest
+// Shape of all these kernels. One block per multiprocessor stays for the whole launch and takes tiles from a counter, heaviest
 // first. Its last warpgroup loads: one thread of it fills the buffers by TMA. The other warpgroups compute, each on 64 rows of
 // its own ("resident") against tiles ("streamed") that all of them read. They meet only at the buffers' barriers, so while one is
 // at its exponentials another has the tensor cores.

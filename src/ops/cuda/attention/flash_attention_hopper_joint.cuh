@@ -8,8 +8,9 @@
 // which adds them in the L2 cache to fp32 scratch.
 //
 // Same bits on every run: to each row of dq tiles add in the order of their keys. A turn says how many have added, and a thread
-// that does nothing else waits for it. Tiles with earlier keys of a head were taken before, so no block waits for one that has
-// not begun; and as all walk in one direction, each a step behind the one before it, they wait at their first steps only.
+// that does nothing else waits for it. A tile waits for tiles that were taken before it alone, and each block works on its tiles
+// in the order in which it took them: so the first of all unfinished tiles never waits. As all walk in one direction, each a step
+// behind the one before it, they wait at their first steps only.
 #pragma once
 
 #include "ops/cuda/attention/flash_attention_hopper.cuh"

@@ -23,7 +23,7 @@ struct JointBackward {
   void* scratch;  // of scratch_bytes, aligned to 128
 };
 
-/// For each row of each head, rounded up to 128: 64 floats of dq, and two of statistics.
+/// For each row of each head, rounded up to 128: 64 floats of dq and three numbers of statistics; and its turns.
 Bytes scratch_bytes(const AttentionShape& shape);
 
 /// Overwrites all of dqkv.
