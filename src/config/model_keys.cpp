@@ -101,8 +101,7 @@ std::vector<KeySpec> model_keys() {
           {}),
       KEY(model, checkpointed_layers, IntegerRange{0, kMaxSize},
           "how many layers recompute: the first ones, or with activation_offload evenly spread ones; the others keep all, and "
-          "alone "
-          "are offloaded; 0 = all layers recompute",
+          "alone are offloaded; 0 = all layers recompute",
           (OnlyWith{"model.activation_checkpointing", {"selective", "full"}})),
       KEY(model, activation_offload, kAny,
           "what blocks keep for backward waits in host memory: at most three blocks' worth stays on the device", {}),

@@ -35,8 +35,7 @@ void check_device_memory(const RunConfig& config, const CountedStep& counted) {
   fail(ExitCode::memory,
        "the run does not fit on {}: it needs {}, and {} of {} is free. Lower train.micro_batch (now {}; raise train.accumulation "
        "to keep the batch), set model.activation_checkpointing = \"selective\" or \"full\" (model.checkpointed_layers: of how "
-       "many), model.activation_offload = true, or "
-       "precision.policy = \"bf16\", or shrink the model",
+       "many), model.activation_offload = true, or precision.policy = \"bf16\", or shrink the model",
        gpu::facts().name, describe_memory({need, need.total()}), human_bytes(have.free), human_bytes(have.total),
        config.train.micro_batch);
 }
