@@ -202,9 +202,9 @@ class Search {
   }
 
   bool offload(const std::string& words) {
-    for (const bool activations : {false, true}) {
-      if (activations && !may_offload_activations_) continue;
-      std::optional<Suggestion> one = weigh(words, {.offloaded = activations});
+    for (const bool activations_too : {false, true}) {
+      if (activations_too && !may_offload_activations_) continue;
+      std::optional<Suggestion> one = weigh(words, {.offloaded = activations_too});
       if (!one || !one->lacks.empty()) continue;
       found_.untimed.push_back(*std::move(one));
       return true;
